@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/ownership"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -51,6 +52,7 @@ type Child struct {
 	options  DesiredOptions
 	config   *ownership.Configuration
 	known    *child // nil as long as it is not known to be there
+	member   bool   // whether it is a member of a set, because it can have no owner reference
 	state    childState
 	failed   bool // whether it is not as it is wanted, after it was applied
 }
@@ -97,12 +99,17 @@ type ForeignError struct {
 	Object ObjectReference
 	// Controller is its controller, empty if it has none.
 	Controller ObjectReference
+	// ApplySet is the ID of the set that it is a member of, "" if it is in none.
+	ApplySet string
 }
 
 // Error says what is there.
 func (e *ForeignError) Error() string {
 	if e.Controller.Name != "" {
 		return fmt.Sprintf("%s is there already, and is controlled by the %s %q", e.Object, e.Controller.Kind, e.Controller.Name)
+	}
+	if e.ApplySet != "" {
+		return fmt.Sprintf("%s is there already, and is a member of the set %q", e.Object, e.ApplySet)
 	}
 	return fmt.Sprintf("%s is there already, and has no controller: the option Adopt takes it over", e.Object)
 }
@@ -210,13 +217,10 @@ func (d *desiredSet) resourceOf(apiVersion, kind string) (Resource, error) {
 // complete gives a desired object what it lacks.
 func (d *desiredSet) complete(c *Child, object map[string]any) error {
 	steps := []step{harmonizeName, label}
-	options := &HierarchyOptions{Strict: true}
 	if c.resource.Namespaced {
 		steps = append(steps, adjustNamespace)
 	}
-	if !c.options.Keep {
-		steps = append(steps, appendOwner)
-	}
+	options := &HierarchyOptions{Strict: true}
 	for _, apply := range steps {
 		if err := apply(d.owner, object, options); err != nil {
 			return err
@@ -224,21 +228,32 @@ func (d *desiredSet) complete(c *Child, object map[string]any) error {
 	}
 	metadata := rawjson.AsMap(object["metadata"])
 	namespace, _ := metadata["namespace"].(string)
+	_, inSet := rawjson.AsMap(metadata["labels"])[applyset.PartOfLabel]
 	switch {
 	case c.resource.Namespaced && namespace == "":
 		return errors.New("it needs a namespace, since its owner is in none")
 	case !c.resource.Namespaced && namespace != "":
 		return fmt.Errorf("invalid namespace %q: the kind is not in namespaces", namespace)
-	case !c.options.Keep && d.owner.Namespace() != "" && namespace != d.owner.Namespace():
-		return fmt.Errorf("invalid namespace %q: want that of its owner, %q", namespace, d.owner.Namespace())
+	case namespace != "" && !d.reconciler.observer.serves(namespace):
+		return fmt.Errorf("invalid namespace %q: want one that the operator serves", namespace)
+	case inSet:
+		return fmt.Errorf("invalid label %q: want none, because kopf says which set an object is part of", applyset.PartOfLabel)
+	case c.options.Keep:
+		return nil
+	case d.owner.Namespace() != "" && namespace != d.owner.Namespace(): // the garbage collector would take the owner for gone, and delete the child
+		c.member = true
+		return d.addMember(object)
 	}
-	return nil
+	return appendOwner(d.owner, object, options)
 }
 
 // keyOf returns the key of the family that a child belongs to.
 func (d *desiredSet) keyOf(c *Child) string {
 	if c.options.Keep {
 		return keptKey(c.resource, c.ref.Namespace, c.ref.Name)
+	}
+	if c.member {
+		return d.set()
 	}
 	return d.owner.UID()
 }
@@ -248,10 +263,13 @@ func (rc *reconciler) find(d *desiredSet, c *Child) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	if f := rc.families[d.keyOf(c)]; f != nil {
-		f.owner = d.owner.UID()
+		if c.options.Keep {
+			f.owner = d.owner.UID()
+		}
 		for _, known := range f.children {
 			if rc.is(known, c.resource, c.ref.Namespace, c.ref.Name) {
 				c.known = known
+				known.kind = rc.kindOfLocked(d.reconciling.handler, c.resource)
 			}
 		}
 	}
@@ -285,7 +303,7 @@ func (d *desiredSet) apply(ctx context.Context) error {
 	if len(d.reconciling.owns) == 0 {
 		return nil
 	}
-	keys := []string{d.owner.UID()}
+	keys := []string{d.owner.UID(), d.set()}
 	for _, c := range d.wanted {
 		if key := d.keyOf(c); !slices.Contains(keys, key) {
 			keys = append(keys, key)
@@ -293,6 +311,9 @@ func (d *desiredSet) apply(ctx context.Context) error {
 	}
 	d.reconciler.beginApplying(keys)
 	defer d.reconciler.endApplying(keys)
+	if err := d.storeScope(ctx); err != nil {
+		return err
+	}
 	var failures []error
 	waiting := false
 	for _, c := range d.wanted {
@@ -395,12 +416,14 @@ func (d *desiredSet) create(ctx context.Context, c *Child) error {
 		return err
 	}
 	controller, uid := controllerOf(body)
+	set, _ := body.Label(applyset.PartOfLabel)
 	switch {
 	case body.Deleting():
 		return Temporary(errors.New("an object of its name is being deleted"), 5*time.Second)
-	case uid == d.owner.UID() || uid == "" && c.options.Adopt || c.options.Keep && d.manages(body): // which its stream is going to show
+	case uid == d.owner.UID() && !c.member, uid == "" && c.member && set == d.set(), c.options.Keep && d.manages(body): // which its stream is going to show
+	case uid == "" && set == "" && c.options.Adopt:
 	default:
-		return &ForeignError{Object: body.Reference(), Controller: controller}
+		return &ForeignError{Object: body.Reference(), Controller: controller, ApplySet: set}
 	}
 	if c.options.Once {
 		return nil
@@ -434,6 +457,12 @@ func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) er
 	o.Set(rawjson.AppendString(nil, value), "metadata", field)
 	query := url.Values{"fieldManager": {d.reconciling.manager}, "force": {"true"}}
 	r := &request{method: http.MethodPatch, path: c.resource.URL(c.ref.Namespace, c.ref.Name, ""), query: query, contentType: string(ApplyPatch), body: o.AppendTo(nil)}
+	if c.member { // an answer that nobody reads could leave a child which the clean-up has not seen
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		ctx = d.cycle.sender.ctx
+	}
 	body, err := d.client.body(ctx, r)
 	switch {
 	case err == nil:
@@ -566,14 +595,19 @@ func (d *desiredSet) prune(ctx context.Context) error {
 	rc := d.reconciler
 	var unwanted []*child
 	rc.mu.Lock()
-	if f := rc.families[d.owner.UID()]; f != nil {
+	for _, key := range []string{d.owner.UID(), d.set()} {
+		f := rc.families[key]
+		if f == nil {
+			continue
+		}
 		for _, k := range f.children {
-			if k.applied && !k.going && rc.handlerOfLocked(k) == d.reconciling.handler && !slices.ContainsFunc(d.wanted, func(c *Child) bool { return c.known == k }) {
+			if k.applied && !k.going && d.ownsLocked(k) && !slices.ContainsFunc(d.wanted, func(c *Child) bool { return c.known == k }) {
 				unwanted = append(unwanted, k)
 			}
 		}
 	}
 	rc.mu.Unlock()
+	unwanted = d.withoutNamespacesInUse(unwanted)
 	var failures []error
 	for _, k := range unwanted {
 		rc.setPruned(k, true)
@@ -585,6 +619,27 @@ func (d *desiredSet) prune(ctx context.Context) error {
 		d.log.Info("Deleted a child that is not desired any more", "child", k.ref())
 	}
 	return errors.Join(failures...)
+}
+
+// ownsLocked reports whether a child is of a kind that the handler owns. The members of a set are those of one owner, whose handlers own different kinds.
+func (d *desiredSet) ownsLocked(k *child) bool {
+	if !applyset.IsID(k.family.key) {
+		return d.reconciler.handlerOfLocked(k) == d.reconciling.handler
+	}
+	r := d.reconciler.kinds[k.kind].reactor.resource()
+	return slices.ContainsFunc(d.reconciling.owns, func(o Resource) bool { return o.Group == r.Group && o.Plural == r.Plural })
+}
+
+// withoutNamespacesInUse returns the children without the namespaces that wanted ones are in: these would go with them.
+func (d *desiredSet) withoutNamespacesInUse(children []*child) []*child {
+	return slices.DeleteFunc(children, func(k *child) bool {
+		ref := k.ref()
+		inUse := ref.APIVersion == "v1" && ref.Kind == "Namespace" && slices.ContainsFunc(d.wanted, func(c *Child) bool { return c.ref.Namespace == ref.Name })
+		if inUse {
+			d.log.Warn("Leaving a namespace that is not desired any more, because desired objects are in it", "child", ref)
+		}
+		return inUse
+	})
 }
 
 // setPruned notes whether a child is deleted because it is not wanted any more.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/suggest"
 )
@@ -459,6 +460,28 @@ func (c *Client) resolve(ctx context.Context, apiVersion, kind string) (Resource
 		return Resource{}, fmt.Errorf("look up the kind %q in %s: %w", kind, apiVersion, err)
 	}
 	return Resource{}, unknownKind(apiVersion, kind, found)
+}
+
+// resourceOf finds the resource of a kind, in the preferred version, and reports whether there is one. That it cannot be known is an error.
+func (c *Client) resourceOf(ctx context.Context, kind applyset.GroupKind) (r Resource, found bool, err error) {
+	fits := func(r Resource) bool { return r.Kind == kind.Kind && r.Group == kind.Group && r.Preferred }
+	c.mu.Lock()
+	known := c.resources
+	c.mu.Unlock()
+	if i := slices.IndexFunc(known, fits); i >= 0 {
+		return known[i], true, nil
+	}
+	known, broken, err := c.rediscover(ctx)
+	if err != nil {
+		return Resource{}, false, err
+	}
+	if i := slices.IndexFunc(known, fits); i >= 0 {
+		return known[i], true, nil
+	}
+	if err := broken[kind.Group]; err != nil {
+		return Resource{}, false, fmt.Errorf("look up the kind %s: %w", kind, err)
+	}
+	return Resource{}, false, nil
 }
 
 // unknownKind returns the error about a kind that is none of those found, with the one that was probably meant.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -167,11 +168,12 @@ func buildEssence(body *Body, fields []FieldPath) *Essence {
 	root := rawjson.ParseObjectExcept(body.raw, func(key string) bool {
 		return key == "apiVersion" || key == "kind" || key == "metadata" || key == "status"
 	})
-	if body.labels != nil {
-		meta.Put("labels", body.labels)
+	labels, annotations := applyset.WithoutOwn(body.labels, body.annotations)
+	if labels != nil {
+		meta.Put("labels", labels)
 	}
-	if body.annotations != nil {
-		rest, _ := markers.FilterMembers(body.annotations, markers.FindManaged(body.annotations).Own)
+	if annotations != nil {
+		rest, _ := markers.FilterMembers(annotations, markers.FindManaged(annotations).Own)
 		meta.Put("annotations", rest)
 	}
 	if len(meta.Members) > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/manifest"
 )
 
@@ -159,6 +160,8 @@ func label(owner *Body, object map[string]any, o *HierarchyOptions) error {
 	labels := o.AddLabels
 	if labels == nil {
 		labels = owner.Labels()
+		delete(labels, applyset.IDLabel) // which would make the object a parent or a member of the set, to be pruned with it
+		delete(labels, applyset.PartOfLabel)
 	}
 	if err := manifest.AddLabels(object, labels, o.Forced); err != nil {
 		return err

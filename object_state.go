@@ -107,6 +107,7 @@ func (r *objectRetry) idle() bool { return r.errors+r.conflicts == 0 && r.paused
 // objectEnd is what is known of the end of an object. It is the worker's.
 type objectEnd struct {
 	deleting    bool   // whether a cycle has seen that it is being deleted, so that it has begun anew for that; nothing is lost if it ends with the state
+	rounds      int    // how often its children without an owner reference were asked to go, in a row; the next round can begin anew
 	goneVersion string // the version with which it was gone, or only its disappearance is awaited; "" otherwise, or when it turns out to be there
 }
 

@@ -35,6 +35,16 @@ func (q *queue) trigger(key string, h *handler, reason Trigger) {
 	}
 }
 
+// wakeKey has an object looked at again, if it is known.
+func (q *queue) wakeKey(key string) {
+	q.mu.Lock()
+	e := q.entries[key]
+	q.mu.Unlock()
+	if e != nil {
+		q.wake(e)
+	}
+}
+
 // triggerAll is trigger for all objects, which can wait for the reasons that some objects have, if that is said.
 func (q *queue) triggerAll(h *handler, reason Trigger, routine bool) {
 	q.mu.Lock()

@@ -422,6 +422,11 @@ func (c *cycle) act() (time.Duration, error) {
 	case actionRemoveFinalizer:
 		c.log.Debug("Removing the finalizer, as there are no handlers that need it.")
 		return -1, c.write(&Patch{removes: []string{p.Finalizer}})
+	case actionDeleteMembers:
+		if wait, gone := c.deleteMembers(); !gone {
+			return wait, c.write(nil)
+		}
+		return -1, c.write(&Patch{removes: []string{p.Finalizer}})
 	case actionSkip:
 		return c.thenReconcile(-1, c.write(nil))
 	case actionAwait:
@@ -515,9 +520,11 @@ func (c *cycle) handle() (time.Duration, error) {
 	if !done {
 		return c.postpone(wait)
 	}
-	if c.decided.reason == ReasonDelete && len(c.served.tasks) > 0 && !c.reactor.daemons.waitIdle(e, c.reactor.settings.Background.InstantExitTimeout) {
-		e.state.handling.pendingFlush = nil
-		return -1, c.flush(false) // the end of the last task will wake the object
+	if c.decided.reason == ReasonDelete {
+		if wait, released := c.released(); !released {
+			e.state.handling.pendingFlush = nil
+			return wait, c.flush(false) // so that the handlers are not called again for that
+		}
 	}
 	storesBase := c.storesBase()
 	c.detectOtherOperator(storesBase)
@@ -542,6 +549,14 @@ func (c *cycle) handle() (time.Duration, error) {
 		c.log.Debug("Handling is finished, with nothing to store")
 	}
 	return -1, nil
+}
+
+// released reports whether nothing else than handlers of the deletion holds an object that is being deleted. Otherwise, it returns when to look again.
+func (c *cycle) released() (wait time.Duration, released bool) {
+	if len(c.served.tasks) > 0 && !c.reactor.daemons.waitIdle(c.entry, c.reactor.settings.Background.InstantExitTimeout) {
+		return -1, false // the end of the last task will wake the object
+	}
+	return c.deleteMembers()
 }
 
 // logProcessed logs the sum of a handling: as its successes, unless there are failures.

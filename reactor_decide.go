@@ -45,6 +45,7 @@ type eventFacts struct {
 // taskFacts are known when the daemons and timers of the object have begun or were asked to stop.
 type taskFacts struct {
 	held    bool          // whether they need the finalizer
+	members bool          // whether the object has children without an owner reference, which are to be deleted before it goes
 	backoff time.Duration // left of the slowing down after write conflicts
 }
 
@@ -94,6 +95,7 @@ const (
 	actionRemoveLegacy                      // remove the finalizers of an older operator
 	actionAddFinalizer                      // add the operator's
 	actionRemoveFinalizer                   // remove it
+	actionDeleteMembers                     // delete the children that have no owner reference, and let the object go when they are gone
 	actionSkip                              // nothing: no handler of changes is for the object, or can be
 	actionAwait                             // nothing, until our own patch has come back
 	actionRefetch                           // ask for the object, because our own patch has not come back in time
@@ -125,12 +127,14 @@ func decide(s *snapshot) action {
 	case s.stage < stateObserved:
 		return action{kind: actionObserve}
 	}
-	required := s.required || s.held
+	required := s.required || s.held || s.members
 	switch {
 	case required && !s.finalized && !s.deleting:
 		return s.current(action{kind: actionAddFinalizer})
 	case !required && s.finalized:
 		return s.current(action{kind: actionRemoveFinalizer})
+	case !s.relevant && s.members && s.deleting && !s.held:
+		return s.current(action{kind: actionDeleteMembers})
 	case !s.relevant, s.tooLarge && !s.deleting:
 		return action{kind: actionSkip}
 	case s.outdated && s.awaited > 0:
@@ -237,7 +241,7 @@ func (c *cycle) observeEvent(s *snapshot) {
 // observeTasks has the daemons and timers of the object begin, or asks them to stop, and looks how write conflicts go on.
 func (c *cycle) observeTasks(s *snapshot) {
 	s.stage = tasksObserved
-	s.held = c.spawnTasks()
+	s.held, s.members = c.spawnTasks(), c.isParent()
 	s.backoff = c.conflictBackoff()
 }
 

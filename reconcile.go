@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/ownership"
 	"github.com/kopf-go/kopf/internal/safecall"
 )
@@ -39,6 +40,10 @@ type reconcileRunner interface {
 	listing(r *reactor, from *source, begun bool)
 	// unfollow notes that a stream has ended.
 	unfollow(*source)
+	// isParent reports whether an object has stored that it has children without an owner reference.
+	isParent(*cycle) bool
+	// deleteMembers deletes those children, and returns how many are still there.
+	deleteMembers(*cycle) (left int, err error)
 }
 
 // reconcileEngine is what reconcile handlers need before there are objects. It comes with them, as the [reconcileRunner] does.
@@ -106,13 +111,17 @@ type reconciler struct {
 	streams  map[*source]*followedStream
 	listed   map[*reactor]bool // those whose objects were listed ever
 	watched  map[watchedKey][]ObjectReference
+	parents  map[string]string // the uids of objects that have children without an owner reference, by the IDs of their sets
+
+	observer *observer
 
 	checker ownership.Checker
 }
 
 // reconciled is what is known of the objects of one resource that reconcile handlers are for.
 type reconciled struct {
-	keys map[objectName]string // of the entries
+	keys     map[objectName]string // of the entries
+	labelled bool                  // whether the definition says that its objects can have sets, or cannot say it
 }
 
 // objectName is the namespace and the name of an object.
@@ -123,6 +132,7 @@ func (engine) runner(o *observer) reconcileRunner {
 	return &reconciler{
 		environment: &o.environment, seed: maphash.MakeSeed(), reactors: make(map[*reactor]*reconciled), families: make(map[string]*family), unseen: make(map[string]*child),
 		streams: make(map[*source]*followedStream), listed: make(map[*reactor]bool), watched: make(map[watchedKey][]ObjectReference),
+		parents: make(map[string]string), observer: o,
 	}
 }
 
@@ -158,6 +168,11 @@ func (rc *reconciler) forget(r *reactor, e *entry) {
 	name := objectName{e.namespace.name, e.name}
 	if known := rc.reactors[r]; known != nil && known.keys[name] == e.key {
 		delete(known.keys, name)
+	}
+	if len(rc.parents) > 0 {
+		if id := setID(e.ref(), r.resource()); rc.parents[id] == e.key {
+			delete(rc.parents, id)
+		}
 	}
 }
 
@@ -215,13 +230,14 @@ type reconcileState struct {
 	epoch   epoch  // of the last call
 	digest  uint64 // of what counts of the object, as it was last noted, and as the handlers have changed it since
 
-	triggers      []Trigger // since the last call began
-	first, latest time.Time // when the first and the latest of them has come
-	failures      int       // in a row
-	quick         int       // calls in a row that have failed before the pause was over
-	stalled       bool      // whether the last call has failed permanently
-	routine       bool      // whether what has come since the last call can wait for what is urgent elsewhere; if nothing has, whether that held for the last call
-	ended         time.Time // when the last call has ended
+	triggers      []Trigger       // since the last call began
+	first, latest time.Time       // when the first and the latest of them has come
+	failures      int             // in a row
+	quick         int             // calls in a row that have failed before the pause was over
+	stalled       bool            // whether the last call has failed permanently
+	scope         *applyset.Scope // of the children without an owner reference that the last success has wanted; nil before that in the epoch
+	routine       bool            // whether what has come since the last call can wait for what is urgent elsewhere; if nothing has, whether that held for the last call
+	ended         time.Time       // when the last call has ended
 
 	// When the handler is due without anything having happened; zero for never.
 	retryAt, requeueAt, resyncAt time.Time
@@ -334,7 +350,7 @@ func (rc *reconciler) run(c *cycle) error {
 			return err
 		}
 	}
-	return nil
+	return rc.settleMembers(c)
 }
 
 // isDue reports whether the handler is to be called now.
@@ -375,7 +391,7 @@ func (rc *reconciler) observe(c *cycle) {
 			s = &reconcileState{handler: h}
 			s.noteChange(Trigger{Reason: TriggerFirst}, now, c.entry.listed)
 		case s.called && s.epoch != c.epoch:
-			s.called = false
+			s.called, s.scope = false, nil
 			s.noteChange(Trigger{Reason: TriggerFirst}, now, true)
 		case s.digest != digest:
 			s.noteChange(Trigger{Reason: TriggerChanged}, now, false)
@@ -468,7 +484,9 @@ func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error 
 		return rc.invoke(c, rec, arg, desired)
 	})
 	rc.limiter.ReleaseHandler()
-	s.end(out, err, early, arg, time.Now())
+	if s.end(out, err, early, arg, time.Now()); err == nil {
+		s.scope = desired.scope()
+	}
 	rec.keepConditions(arg, desired, out, err)
 	return rc.send(c, rec, arg, body, err)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unique"
 
+	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/kstatus"
 	"github.com/kopf-go/kopf/internal/markers"
@@ -99,6 +100,20 @@ func (f *follow) keeps(b *Body) bool {
 	return fields != nil
 }
 
+// setOf returns the ID of the set that the manager of the handler has made an object a member of; "" if it is in none.
+func (f *follow) setOf(b *Body) string {
+	id, _ := b.Label(applyset.PartOfLabel)
+	if !applyset.IsID(id) {
+		return ""
+	}
+	managed, _ := rawjson.Find(b.meta, "managedFields")
+	fields, _ := ownership.FieldsOf(managed, f.manager)
+	if _, ours := rawjson.Find(fields, "f:metadata", "f:labels", "f:"+applyset.PartOfLabel); !ours {
+		return ""
+	}
+	return id
+}
+
 // keptKey is the key of the family of a child that has no owner.
 func keptKey(r Resource, namespace, name string) string {
 	return r.Plural + "." + r.Group + "/" + namespace + "/" + name
@@ -132,10 +147,10 @@ func (f *follow) controller(references []byte) (uid string) {
 	return uid
 }
 
-// family is the children of one owner, or a child that has none, because it is to be kept.
+// family is the children of one owner, those of them that can have no owner reference, or a child that has none, because it is to be kept.
 type family struct {
-	key      string // the uid of the owner, or that of [keptKey]
-	owner    string // its uid; of a child that is kept, that of the object whose handler has wanted it last, "" before
+	key      string // the uid of the owner, the ID of its set, or that of [keptKey]
+	owner    string // its uid; "" for a set; of a child that is kept, that of the object whose handler has wanted it last, "" before
 	children []*child
 	applying *applying // while they are applied; nil otherwise
 }
@@ -288,6 +303,7 @@ func (rc *reconciler) follow(r *reactor, e *entry, ev RawEvent) {
 	key, by := familyOf(r.resource(), follows, ev)
 	rc.mu.Lock()
 	var changed []*child
+	left := "" // the set that a child has left because it was pruned
 	before := e.child
 	if before == nil { // its stream may show first what has become of it since
 		before = rc.unseen[e.key]
@@ -296,6 +312,8 @@ func (rc *reconciler) follow(r *reactor, e *entry, ev RawEvent) {
 		rc.removeLocked(before)
 		if e.child = nil; before.more == nil || !before.more.pruned || ev.Type != Deleted {
 			changed = append(changed, before)
+		} else if applyset.IsID(before.family.key) {
+			left = before.family.key
 		}
 	}
 	if by != nil && rc.showLocked(r, e, by, key, ev.Body) {
@@ -312,6 +330,9 @@ func (rc *reconciler) follow(r *reactor, e *entry, ev RawEvent) {
 	rc.mu.Unlock()
 	for _, c := range changed {
 		rc.triggerOwner(c, ref)
+	}
+	if left != "" {
+		rc.wakeParent(left)
 	}
 }
 
@@ -357,9 +378,13 @@ func familyOf(r Resource, follows []*follow, ev RawEvent) (key string, by *follo
 		}
 	}
 	for _, f := range follows {
-		if f.spec.owns && f.keeps(ev.Body) {
-			return keptKey(r, ev.Body.Namespace(), ev.Body.Name()), f
+		if !f.spec.owns || !f.keeps(ev.Body) {
+			continue
 		}
+		if id := f.setOf(ev.Body); id != "" {
+			return id, f
+		}
+		return keptKey(r, ev.Body.Namespace(), ev.Body.Name()), f
 	}
 	return "", nil
 }
@@ -447,7 +472,7 @@ func (rc *reconciler) familyLocked(key string) *family {
 	f := rc.families[key]
 	if f == nil {
 		f = &family{key: strings.Clone(key)}
-		if !strings.Contains(key, "/") {
+		if !strings.Contains(key, "/") && !applyset.IsID(key) {
 			f.owner = f.key
 		}
 		rc.families[f.key] = f
@@ -493,8 +518,12 @@ func (rc *reconciler) isChild(e *entry) bool {
 // triggerOwner has the handler called for the owner of a child.
 func (rc *reconciler) triggerOwner(c *child, ref ObjectReference) {
 	rc.mu.Lock()
-	h, owner := rc.handlerOfLocked(c), c.family.owner
+	h, owner, set := rc.handlerOfLocked(c), c.family.owner, c.family.key
 	rc.mu.Unlock()
+	if applyset.IsID(set) {
+		rc.triggerParent(c, set, ref)
+		return
+	}
 	if owner == "" {
 		return
 	}

@@ -42,8 +42,13 @@ const maxQuoted = 100
 // have it: it can never change.
 func ID(name, namespace, kind, group string) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{name, namespace, kind, group}, ".")))
-	return "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
+	return idPrefix + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
 }
+
+const idPrefix = "applyset-"
+
+// IsID reports whether a text is the ID of a set, rather than the uid of an object.
+func IsID(text string) bool { return strings.HasPrefix(text, idPrefix) }
 
 // Tooling returns the value of [ToolingAnnotation] for a version of kopf.
 func Tooling(version string) string { return toolingName + "/" + version }

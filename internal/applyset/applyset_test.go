@@ -107,6 +107,75 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
+func TestScope(t *testing.T) {
+	t.Run("RC-47 the union has each kind and each namespace once", func(t *testing.T) {
+		one := Scope{}.Add(GroupKind{"apps", "Deployment"}, "b").Add(GroupKind{"", "Secret"}, "")
+		two := Scope{}.Add(GroupKind{"", "ConfigMap"}, "a").Add(GroupKind{"", "Secret"}, "b")
+		want := Scope{Kinds: []GroupKind{{"", "ConfigMap"}, {"apps", "Deployment"}, {"", "Secret"}}, Namespaces: []string{"a", "b"}}
+		for _, got := range []Scope{one.Union(two), two.Union(one), want.Union(one)} {
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if !got.Equal(want) || got.Equal(one) || got.IsEmpty() {
+				t.Errorf("%v is not equal to itself, or is equal to another one", got)
+			}
+		}
+		if diff := cmp.Diff(Scope{Kinds: []GroupKind{{"apps", "Deployment"}, {"", "Secret"}}, Namespaces: []string{"b"}}, one); diff != "" {
+			t.Errorf("the union has changed one of both (-want +got)\n%s", diff)
+		}
+	})
+	t.Run("RC-47 what can be read of damaged annotations counts", func(t *testing.T) {
+		got, err := ParseScope("Deployment.apps,.,Secret,", "a,B,c")
+		if err == nil {
+			t.Error("the damage is not noticed")
+		}
+		if diff := cmp.Diff(Scope{Kinds: []GroupKind{{"apps", "Deployment"}, {"", "Secret"}}, Namespaces: []string{"a", "c"}}, got); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+	t.Run("RC-47 an empty scope has no members", func(t *testing.T) {
+		if got, err := ParseScope("", ""); err != nil || !got.IsEmpty() || !got.Equal(Scope{}) {
+			t.Errorf("got %v, %v", got, err)
+		}
+	})
+}
+
+// TestStore has an object become the parent of a set, and no parent again.
+func TestStore(t *testing.T) {
+	t.Run("RC-47 an object is the parent of a set, and then of none", func(t *testing.T) {
+		object := map[string]any{"metadata": map[string]any{"name": "x", "namespace": "own", "labels": map[string]any{"their": "label"}}}
+		scope := Scope{}.Add(GroupKind{"", "Secret"}, "b").Add(GroupKind{"apps", "Deployment"}, "own")
+		if err := scope.Store(object, "applyset-x-v1", "2"); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]any{"metadata": map[string]any{
+			"name": "x", "namespace": "own", "labels": map[string]any{"their": "label", IDLabel: "applyset-x-v1"},
+			"annotations": map[string]any{ToolingAnnotation: "kopf/2", GroupKindsAnnotation: "Deployment.apps,Secret", NamespacesAnnotation: "b"},
+		}}
+		if diff := cmp.Diff(want, object); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		if err := (Scope{}).Store(object, "applyset-x-v1", "2"); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(map[string]any{"metadata": map[string]any{"name": "x", "namespace": "own", "labels": map[string]any{"their": "label"}}}, object); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+	t.Run("RC-47 only what kopf says of its own sets is no part of the object", func(t *testing.T) {
+		for tooling, want := range map[string]string{"kopf/1": `{"a":"1"} {"b":"2"}`, "kubectl/1": ""} {
+			labels, annotations := `{"a":"1","`+IDLabel+`":"x"}`, `{"`+ToolingAnnotation+`":"`+tooling+`","b":"2","`+GroupKindsAnnotation+`":"Secret","`+NamespacesAnnotation+`":""}`
+			otherLabels, otherAnnotations := WithoutOwn([]byte(labels), []byte(annotations))
+			if want == "" {
+				want = labels + " " + annotations
+			}
+			if got := string(otherLabels) + " " + string(otherAnnotations); got != want {
+				t.Errorf("%s: got %s, want %s", tooling, got, want)
+			}
+		}
+	})
+}
+
 // FuzzAnnotations reads what another client can have stored, and writes it again.
 func FuzzAnnotations(f *testing.F) {
 	f.Add("ConfigMap,Deployment.apps", "a,b")

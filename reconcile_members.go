@@ -1,0 +1,363 @@
+package kopf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/applyset"
+	"github.com/kopf-go/kopf/internal/manifest"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// This file has the children that can have no owner reference, because they are in another namespace than their owner, or in none: the garbage collector would take their owner for
+// gone, and delete them. They are the members of a set in the sense of the ApplySet specification, whose parent is the owner. The owner has stored in which namespaces and of which
+// kinds they are before any of them is made, so that they can be found for as long as it is there, whatever becomes of the operator. It runs on the goroutine of the owner's worker.
+
+// setID returns the ID of the set of an object.
+func setID(ref ObjectReference, r Resource) string {
+	return applyset.ID(ref.Name, ref.Namespace, r.Kind, r.Group)
+}
+
+// isForeignSet reports whether another tool has a set whose parent is the object, and which.
+func isForeignSet(b *Body) (tooling string, foreign bool) {
+	tooling, ok := b.Annotation(applyset.ToolingAnnotation)
+	return tooling, ok && !applyset.IsOwnTooling(tooling)
+}
+
+// isParentOf reports whether an object has stored that it is the parent of a set. A copy of such an object has the ID of another one.
+func isParentOf(b *Body, set string) bool {
+	id, _ := b.Label(applyset.IDLabel)
+	_, foreign := isForeignSet(b)
+	return id == set && !foreign
+}
+
+// storedScope returns where the members of an object's set are, as it has stored. With an error, some may be missing.
+func storedScope(b *Body) (applyset.Scope, error) {
+	kinds, _ := b.Annotation(applyset.GroupKindsAnnotation)
+	namespaces, _ := b.Annotation(applyset.NamespacesAnnotation)
+	return applyset.ParseScope(kinds, namespaces)
+}
+
+// set returns the ID of the owner's set.
+func (d *desiredSet) set() string { return setID(d.owner.Reference(), d.cycle.served.resource) }
+
+// addMember makes a desired object a member of the owner's set.
+func (d *desiredSet) addMember(object map[string]any) error {
+	references, _ := rawjson.AsMap(object["metadata"])["ownerReferences"].([]any)
+	for _, ref := range references {
+		if rawjson.AsMap(ref)["uid"] == d.owner.UID() {
+			return errors.New("invalid metadata.ownerReferences: want none to an owner in another namespace")
+		}
+	}
+	return manifest.AddLabels(object, map[string]string{applyset.PartOfLabel: d.set()}, true)
+}
+
+// scope returns where the members are that the handler wants.
+func (d *desiredSet) scope() *applyset.Scope {
+	s := applyset.Scope{}
+	for _, c := range d.wanted {
+		if c.member {
+			s = s.Add(applyset.GroupKind{Group: c.resource.Group, Kind: c.resource.Kind}, c.ref.Namespace)
+		}
+	}
+	return &s
+}
+
+// storeScope has the owner store where its members are going to be, in addition to where they are. Nothing is sent if it has that stored.
+func (d *desiredSet) storeScope(ctx context.Context) error {
+	wanted, rc := d.scope(), d.reconciler
+	if wanted.IsEmpty() {
+		return nil
+	}
+	latest := d.cycle.latest()
+	if tooling, foreign := isForeignSet(latest); foreign {
+		return fmt.Errorf("%s is the parent of a set of %q, which its children in other namespaces cannot be added to: remove its annotation %s if nothing else looks after the set", latest.Reference(), tooling, applyset.ToolingAnnotation)
+	}
+	if err := rc.labelDefinition(ctx, d.cycle); err != nil {
+		return err
+	}
+	rc.noteParent(d.set(), d.owner.UID())
+	return rc.writeScope(d.cycle, func(stored applyset.Scope) applyset.Scope { return stored.Union(*wanted).Union(rc.scopeOf(d.set())) })
+}
+
+// noteParent notes whose the members of a set are.
+func (rc *reconciler) noteParent(set, uid string) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	rc.parents[set] = uid
+}
+
+// scopeOf returns where the members of a set are that the streams have shown.
+func (rc *reconciler) scopeOf(set string) (s applyset.Scope) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	if f := rc.families[set]; f != nil {
+		for _, k := range f.children {
+			r := rc.kinds[k.kind].reactor.resource()
+			s = s.Add(applyset.GroupKind{Group: r.Group, Kind: r.Kind}, k.ref().Namespace)
+		}
+	}
+	return s
+}
+
+// maxScopeConflicts is how often the scope of a set is stored again that has not met the version which it was made for.
+const maxScopeConflicts = 5
+
+// writeScope has an object store where its members are, together with the finalizer. What it has stored must not be from before, for nothing in it may be lost.
+func (rc *reconciler) writeScope(c *cycle, change func(stored applyset.Scope) applyset.Scope) (err error) {
+	for range maxScopeConflicts {
+		latest := c.latest()
+		set := setID(latest.Reference(), c.served.resource)
+		stored := applyset.Scope{}
+		parent, damaged := isParentOf(latest, set), false
+		if parent {
+			stored, err = storedScope(latest)
+			damaged = err != nil
+		}
+		scope := change(stored)
+		held := scope.IsEmpty() || slices.Contains(latest.Finalizers(), c.served.persistence.Finalizer)
+		if parent == !scope.IsEmpty() && held && !damaged && scope.Equal(stored) {
+			return nil
+		}
+		patch := &Patch{}
+		patch.Transform(func(object map[string]any) error { return scope.Store(object, set, Version) })
+		if !scope.IsEmpty() {
+			patch.adds = []string{c.served.persistence.Finalizer}
+		}
+		_, err = c.request(patch)
+		if conflict := (*conflictError)(nil); !errors.As(err, &conflict) {
+			return err
+		}
+	}
+	return err
+}
+
+// settleMembers has an object store no more than where its members are, when all its handlers have succeeded, and the members that are not wanted any more are gone.
+func (rc *reconciler) settleMembers(c *cycle) error {
+	latest := c.latest()
+	set := setID(latest.Reference(), c.served.resource)
+	if latest.deleting || !isParentOf(latest, set) || c.superseded() || c.handlers.Err() != nil {
+		return nil
+	}
+	scope := rc.scopeOf(set)
+	for _, s := range c.entry.state.reconcile.states {
+		if s.scope == nil || s.failures+s.quick > 0 || s.stalled || !rc.synced(s.handler) {
+			return nil
+		}
+		scope = scope.Union(*s.scope)
+	}
+	return rc.writeScope(c, func(stored applyset.Scope) applyset.Scope {
+		if rc.follows(c.served, stored) {
+			return scope
+		}
+		return scope.Union(stored)
+	})
+}
+
+// follows reports whether all members would be seen that can be where an object has stored: an operator before this one may have owned more kinds, or served more namespaces.
+func (rc *reconciler) follows(served *resolved, stored applyset.Scope) bool {
+	owned := func(kind applyset.GroupKind) bool {
+		return slices.ContainsFunc(served.reconciles, func(rec *reconciling) bool {
+			return slices.ContainsFunc(rec.owns, func(r Resource) bool { return r.Group == kind.Group && r.Kind == kind.Kind })
+		})
+	}
+	for _, kind := range stored.Kinds {
+		if !owned(kind) {
+			return false
+		}
+	}
+	for _, namespace := range stored.Namespaces {
+		if !rc.observer.serves(namespace) {
+			return false
+		}
+	}
+	return true
+}
+
+// triggerParent has the handlers called that own the kind of a member, and its parent looked at, which may wait for the end of the member.
+func (rc *reconciler) triggerParent(c *child, set string, ref ObjectReference) {
+	rc.mu.Lock()
+	uid, follows := rc.parents[set], rc.kinds[c.kind].reactor.served.Load().follows
+	rc.mu.Unlock()
+	if uid == "" {
+		return
+	}
+	for _, r := range rc.allReactors() {
+		for _, f := range follows {
+			if f.spec.owns && f.owner.Group == r.resource().Group && f.owner.Kind == r.resource().Kind {
+				r.queue.trigger(uid, f.handler, Trigger{TriggerChild, ref})
+			}
+		}
+	}
+	rc.wakeParent(set)
+}
+
+// wakeParent has the parent of a set looked at.
+func (rc *reconciler) wakeParent(set string) {
+	rc.mu.Lock()
+	uid := rc.parents[set]
+	rc.mu.Unlock()
+	if uid == "" {
+		return
+	}
+	for _, r := range rc.allReactors() {
+		r.queue.wakeKey(uid)
+	}
+}
+
+// labelDefinition says on the definition of a kind that its objects can be parents of sets, which tools look for.
+func (rc *reconciler) labelDefinition(ctx context.Context, c *cycle) error {
+	r := c.served.resource
+	rc.mu.Lock()
+	known := rc.reactors[c.reactor]
+	labelled := known.labelled
+	rc.mu.Unlock()
+	if labelled || isBuiltin(r) {
+		return nil
+	}
+	name := r.Plural + "." + r.Group
+	body, err := rc.client.object(ctx, definitionsResource, "", name)
+	if err == nil {
+		err = rc.labelParentType(ctx, body)
+	}
+	switch StatusCode(err) {
+	case http.StatusForbidden:
+		c.log.Warn("Labeling the custom resource definition failed; kubectl does not find the children of its objects in other namespaces", "error", err,
+			"hint", "grant the permission to patch customresourcedefinitions, or add the label "+applyset.ParentTypeLabel+`: "true"`, "definition", name)
+	case http.StatusNotFound: // it is of another API server
+	default:
+		if err != nil {
+			return fmt.Errorf("label the definition %s: %w", name, err)
+		}
+	}
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	known.labelled = true
+	return nil
+}
+
+// labelParentType labels a definition, unless it is.
+func (rc *reconciler) labelParentType(ctx context.Context, definition *Body) error {
+	if value, _ := definition.Label(applyset.ParentTypeLabel); value == applyset.ParentType {
+		return nil
+	}
+	labels := map[string]any{applyset.ParentTypeLabel: applyset.ParentType}
+	patch, err := rawjson.Encode(map[string]any{"metadata": map[string]any{"uid": definition.uid, "labels": labels}})
+	if err == nil {
+		_, err = rc.client.patchObject(ctx, definitionsResource, "", definition.name, "", string(MergePatch), patch)
+	}
+	return err
+}
+
+// isParent implements [reconcileRunner].
+func (rc *reconciler) isParent(c *cycle) bool {
+	for _, b := range []*Body{c.knownBody(), c.event.Body} { // an event may be from before what we have written
+		if _, labelled := b.Label(applyset.IDLabel); !labelled {
+			continue
+		}
+		if set := setID(b.Reference(), c.served.resource); isParentOf(b, set) {
+			rc.noteParent(set, c.entry.key)
+			return true
+		}
+	}
+	return false
+}
+
+// isParent reports whether the object has stored that it has children without an owner reference.
+func (c *cycle) isParent() bool {
+	return len(c.served.reconciles) > 0 && c.reactor.reconciler.isParent(c)
+}
+
+// deleteMembers has the children without an owner reference deleted, and reports whether all are gone. Otherwise, it returns when to look again, unless one of them wakes the object.
+func (c *cycle) deleteMembers() (wait time.Duration, gone bool) {
+	if !c.isParent() {
+		return 0, true
+	}
+	left, err := c.reactor.reconciler.deleteMembers(c)
+	end := &c.entry.state.end
+	if err == nil && left == 0 {
+		end.rounds = 0
+		return 0, true
+	}
+	wait = backoffDelay(end.rounds)
+	end.rounds++
+	if err != nil && c.reactor.requests.Err() == nil {
+		c.log.Warn("Deleting children in other namespaces failed; repeating it", "error", err, "delay", wait)
+	} else {
+		c.log.Debug("Waiting for the end of children in other namespaces", "children", left)
+	}
+	return wait, false
+}
+
+// deleteMembers implements [reconcileRunner].
+func (rc *reconciler) deleteMembers(c *cycle) (left int, err error) {
+	latest := c.latest()
+	set := setID(latest.Reference(), c.served.resource)
+	scope, err := storedScope(latest)
+	if err != nil {
+		c.log.Warn("The object has not stored properly where its children in other namespaces are; deleting those that are found", "error", err)
+	}
+	scope = scope.Union(rc.scopeOf(set))
+	var failures []error
+	for _, kind := range scope.Kinds {
+		r, found, err := rc.client.resourceOf(c.sender.ctx, kind)
+		if err != nil {
+			failures = append(failures, err)
+		}
+		if !found { // with the kind, its objects have gone
+			continue
+		}
+		namespaces := scope.Namespaces
+		if !r.Namespaced {
+			namespaces = []string{""}
+		}
+		for _, namespace := range namespaces {
+			n, err := rc.deleteMembersIn(c, r, namespace, set)
+			if left += n; err != nil {
+				failures = append(failures, fmt.Errorf("%s in %q: %w", r.Name(), namespace, err))
+			}
+		}
+	}
+	return left, errors.Join(failures...)
+}
+
+// deleteMembersIn deletes the members of a set that are of one kind and in one namespace, and returns how many are still there.
+func (rc *reconciler) deleteMembersIn(c *cycle, r Resource, namespace, set string) (left int, err error) {
+	client := c.object(c.latest()).Client
+	for range 2 { // most are gone at once
+		left = 0
+		deleted := false
+		for body, err := range client.List(c.sender.ctx, r, &ListOptions{Namespace: namespace, LabelSelector: applyset.PartOfLabel + "=" + set}) {
+			if err != nil {
+				return left, err
+			}
+			if !rc.isMember(c, body) {
+				continue
+			}
+			left++
+			if body.Deleting() {
+				continue
+			}
+			err := client.Delete(c.sender.ctx, body.Reference(), &DeleteOptions{Propagation: "Background", UID: body.UID()})
+			if code := StatusCode(err); err != nil && code != http.StatusNotFound && code != http.StatusConflict { // it is gone, or another one is there
+				return left, err
+			}
+			c.log.Info("Deleted a child in another namespace, because its owner is being deleted", "child", body.Reference())
+			deleted = true
+		}
+		if !deleted {
+			break
+		}
+	}
+	return left, nil
+}
+
+// isMember reports whether a handler has made an object with the label of a set its member: others copy labels, such as those of Services.
+func (rc *reconciler) isMember(c *cycle, b *Body) bool {
+	_, wanted := b.Annotation(wantedAnnotation)
+	return wanted || slices.ContainsFunc(c.served.reconciles, func(rec *reconciling) bool { return (&desiredSet{reconciling: rec}).manages(b) })
+}
