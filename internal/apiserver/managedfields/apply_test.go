@@ -49,6 +49,9 @@ func TestServerSideApply(t *testing.T) {
 			{"n", `{"spec":{"containers":[{"name":"b","image":"2"}]}}`, false, `{"metadata":{},"spec":{"containers":[{"image":"1","name":"a"},{"image":"2","name":"b"}]}}`},
 			{"m", `{"spec":{}}`, false, `{"metadata":{},"spec":{"containers":[{"image":"2","name":"b"}]}}`},
 		}},
+		"values twice in a set stay": {`{"metadata":{"finalizers":["x.dev/a","x.dev/b","x.dev/b"]}}`, []step{
+			{"m", `{"metadata":{"finalizers":["x.dev/a"]}}`, false, `{"metadata":{"finalizers":["x.dev/a","x.dev/b","x.dev/b"]}}`},
+		}},
 		"a list owned as a whole stays for its items": {owned, []step{
 			{"kubectl", `{"spec":{"containers":[{"name":"a","image":"2"}]}}`, false, `{"metadata":{},"spec":{"containers":[{"image":"2","name":"a"}]}}`},
 		}},
@@ -75,6 +78,34 @@ func TestServerSideApply(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTwins compares sets in which a value is there twice: that comes and goes without the other values.
+func TestTwins(t *testing.T) {
+	finalizers := func(values string) map[string]any {
+		return mustObject(t, `{"metadata":{"finalizers":[`+values+`]}}`)
+	}
+	text := func(s *fieldSet) string {
+		raw, err := rawjson.Encode(s.encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	const b = `{"f:metadata":{"f:finalizers":{"v:\"b\"":{}}}}`
+	for _, tt := range []struct{ before, after, added, modified, removed string }{
+		{`"a"`, `"a","b","b"`, b, `{}`, `{}`},
+		{`"a","b"`, `"a","b","b"`, b, `{}`, b},
+		{`"a","b","b"`, `"a","b"`, b, `{}`, b},
+		{`"a","b","b"`, `"a"`, `{}`, `{}`, b},
+		{`"a","b","b"`, `"b","a","b"`, `{}`, `{}`, `{}`},
+		{`"b","b"`, `"b","b","b"`, `{}`, b, `{}`},
+	} {
+		c := compareFields(finalizers(tt.before), finalizers(tt.after), Options{Manager: "m", APIVersion: "v1", Operation: "Update", Now: time.Unix(0, 0), Kind: "Pod"})
+		if added, modified, removed := text(c.added), text(c.modified), text(c.removed); added != tt.added || modified != tt.modified || removed != tt.removed {
+			t.Errorf("%s, then %s: added %s, modified %s, removed %s", tt.before, tt.after, added, modified, removed)
+		}
 	}
 }
 
