@@ -433,9 +433,14 @@ func (d *desiredSet) create(ctx context.Context, c *Child) error {
 
 // manages reports whether the manager of the handler has applied an object.
 func (d *desiredSet) manages(body *Body) bool {
+	return d.appliedFields(body) != nil
+}
+
+// appliedFields returns the fields of an object that the manager of the handler has applied.
+func (d *desiredSet) appliedFields(body *Body) []byte {
 	managed, _ := rawjson.Find(body.meta, "managedFields")
 	fields, _ := ownership.FieldsOf(managed, d.reconciling.manager)
-	return fields != nil
+	return fields
 }
 
 // controllerOf returns the controller of an object.
@@ -464,6 +469,12 @@ func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) er
 		ctx = d.cycle.sender.ctx
 	}
 	body, err := d.client.body(ctx, r)
+	if checker := &d.reconciler.checker; err == nil && field == "uid" && checker.Lost(c.config, d.appliedFields(body), body.raw) {
+		d.reconciler.noteApplied(d, c, body)
+		if body, err = d.client.body(ctx, r); err == nil {
+			checker.NoteLost(c.config, d.appliedFields(body), body.raw)
+		}
+	}
 	switch {
 	case err == nil:
 		d.log.Debug("Applied a child", "child", body.Reference(), "version", body.version)

@@ -354,6 +354,25 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 			c.Errorf("got %d writes for a field of ours, want 1", got-n)
 		}
 	})
+	c.Run(t, "RC-50 a map of a child that becomes an empty one is not lost", func(c *C) {
+		parts := c.Of("kopf.dev/v1", "KopfStatusExample")
+		c.parenting(func(r *kopf.Reconcile) error {
+			options := map[string]any{}
+			if r.Spec().Bool("fast") {
+				options["speed"] = 2
+			}
+			r.Desired(map[string]any{"apiVersion": "kopf.dev/v1", "kind": "KopfStatusExample", "metadata": map[string]any{"name": "part"}, "spec": map[string]any{"options": options}}, nil)
+			return nil
+		}, &kopf.ReconcileOptions{Owns: []kopf.Selector{"kopfstatusexamples"}})
+		c.Create("a", spec(map[string]any{"fast": true}))
+		c.WaitFor("the child", func() bool { return parts.Exists("part") })
+		c.Of("kopf.dev/v1", "KopfExample").Patch("a", spec(map[string]any{"fast": false}))
+		c.WaitFor("the change", func() bool { return parts.Get("part").Spec().Int("options.speed") == 0 })
+		c.Pass(2 * time.Second)
+		if part := parts.Get("part"); part.Get("spec.options") == nil {
+			c.Errorf("the map is lost: %v", part.Map())
+		}
+	})
 	c.Run(t, "RC-56 a child with After is applied when these are ready, and others go on", func(c *C) {
 		var ready atomic.Bool
 		c.parenting(func(r *kopf.Reconcile) error {

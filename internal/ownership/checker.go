@@ -40,6 +40,7 @@ type typeMeta struct{ apiVersion, kind string }
 type kindFacts struct {
 	ends     map[uint64]bool     // by the hash of a path: whether entries end there, though the configuration goes on
 	accepted map[uint64]struct{} // hashes of digests and fields that count as owned
+	vanish   map[uint64]struct{} // by the hash of a path: empty maps that objects do not keep, though entries name them
 }
 
 // maxFacts is how many facts of all kinds are kept. They cost about 20 bytes each. When there are more, all are forgotten, and learnt anew.
@@ -82,7 +83,7 @@ func (k *Checker) Forget(apiVersion, kind string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if facts := k.kinds[typeMeta{apiVersion, kind}]; facts != nil {
-		k.facts -= len(facts.ends) + len(facts.accepted)
+		k.facts -= len(facts.ends) + len(facts.accepted) + len(facts.vanish)
 		delete(k.kinds, typeMeta{apiVersion, kind})
 	}
 }
@@ -100,7 +101,7 @@ func (k *Checker) factsOf(c *Configuration) *kindFacts {
 	key := typeMeta{c.apiVersion, c.kind}
 	facts := k.kinds[key]
 	if facts == nil {
-		facts = &kindFacts{ends: make(map[uint64]bool), accepted: make(map[uint64]struct{})}
+		facts = &kindFacts{ends: make(map[uint64]bool), accepted: make(map[uint64]struct{}), vanish: make(map[uint64]struct{})}
 		if k.kinds == nil {
 			k.kinds = make(map[typeMeta]*kindFacts)
 		}

@@ -292,6 +292,11 @@ func FuzzCheck(f *testing.F) {
 		}
 		all := []byte(`{` + noted + `,"f:spec":` + fields + `}`)
 		k := &Checker{}
+		object := []byte(`{"spec":` + spec + `}`)
+		k.NoteLost(c, all, object)
+		if k.Lost(c, all, object) {
+			t.Error("what is noted as lost is lost again")
+		}
 		before := check(k, c, string(all))
 		k.Learn(c, all)
 		after := check(k, c, string(all))

@@ -36,6 +36,7 @@ type Configuration struct {
 	apiVersion string
 	kind       string
 	digest     string
+	hasEmpty   bool // whether there is an empty map in it, but for the metadata
 }
 
 // New makes a configuration of an object: anything that encodes as JSON, with its apiVersion, kind and name. The object itself stays as it is.
@@ -65,6 +66,9 @@ func New(object map[string]any, annotation string) (*Configuration, error) {
 	c.digest = hex.EncodeToString(sum[:digestBytes])
 	annotations[annotation] = c.digest
 	c.fields = nameableFields(c.object, metadata)
+	for key, value := range c.fields {
+		c.hasEmpty = c.hasEmpty || key != "metadata" && hasEmptyMap(value)
+	}
 	return c, nil
 }
 
