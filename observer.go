@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -515,14 +516,15 @@ func (o *observer) rediscover() {
 // definitions makes the stream of resource definitions: each change, and each new
 // listing, is a reason to discover again.
 func (o *observer) definitions() *stream {
-	return o.newStream(definitionsResource, "", &definitionsHandler{observerHandler: observerHandler{o: o}, known: make(map[string]bool)}, nil)
+	return o.newStream(definitionsResource, "", &definitionsHandler{observerHandler: observerHandler{o: o}, known: make(map[string]bool), states: make(map[string]string)}, nil)
 }
 
 // definitionsHandler notes which resource definitions were deleted.
 type definitionsHandler struct {
 	observerHandler
-	relisted     bool            // whether there was a listing before
-	known, found map[string]bool // the names of all, and of those in the newest listing
+	relisted     bool              // whether there was a listing before
+	known, found map[string]bool   // the names of all, and of those in the newest listing
+	states       map[string]string // of the definitions that were seen, by their names: another one means another schema
 }
 
 func (h *definitionsHandler) onListing() { h.found = make(map[string]bool) }
@@ -539,8 +541,24 @@ func (h *definitionsHandler) onEvent(ev RawEvent) {
 		h.known[name], h.found[name] = h.known[name] || ev.Type != Listed, true
 	}
 	h.o.mu.Unlock()
+	h.noteState(ev)
 	if ev.Type != Listed {
 		h.o.rediscover()
+	}
+}
+
+// noteState tells what has learnt something of a kind that the kind is another one now. Changes of labels and of the status are none.
+func (h *definitionsHandler) noteState(ev RawEvent) {
+	body, state := ev.Body, ""
+	if ev.Type != Deleted {
+		state = body.uid + " " + strconv.FormatInt(body.View("metadata").Int("generation"), 10)
+	}
+	before, known := h.states[body.Name()]
+	if h.states[body.Name()] = state; ev.Type == Deleted {
+		delete(h.states, body.Name())
+	}
+	if known && before != state && h.o.reconciler != nil {
+		h.o.reconciler.redefine(body)
 	}
 }
 

@@ -40,6 +40,8 @@ type reconcileRunner interface {
 	listing(r *reactor, from *source, begun bool)
 	// unfollow notes that a stream has ended.
 	unfollow(*source)
+	// redefine notes that the definition of a kind has changed.
+	redefine(definition *Body)
 	// isParent reports whether an object has stored that it has children without an owner reference.
 	isParent(*cycle) bool
 	// deleteMembers deletes those children, and returns how many are still there.

@@ -590,6 +590,22 @@ func (rc *reconciler) listing(r *reactor, from *source, begun bool) {
 	}
 }
 
+// redefine implements [reconcileRunner].
+func (rc *reconciler) redefine(definition *Body) {
+	spec := definition.Spec()
+	rawjson.EachItem(spec.View("versions").raw, func(version []byte) bool { // what is no list has none
+		rc.checker.Forget(spec.String("group")+"/"+rawjson.StringAt(version, "name"), spec.String("names.kind"))
+		return true
+	})
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	for r, known := range rc.reactors {
+		if have := r.resource(); have.Plural+"."+have.Group == definition.Name() {
+			known.labelled = false
+		}
+	}
+}
+
 // followedStream is a stream of a kind that is followed.
 type followedStream struct {
 	reactor *reactor

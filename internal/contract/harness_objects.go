@@ -124,6 +124,15 @@ func (k *Kind) patch(name string, fields any, subresource string) *kopf.Body {
 	return body
 }
 
+// replace replaces a field of an object by a JSON patch, for what is in a list.
+func (k *Kind) replace(name, path string, value any) {
+	k.c.Helper()
+	patch := []map[string]any{{"op": "replace", "path": path, "value": value}}
+	if _, err := k.c.Client.Patch(k.c.Context(), k.Ref(name), patch, &kopf.PatchOptions{Type: kopf.JSONPatch}); err != nil {
+		k.c.Fatalf("patching %s %q: %v", k.kind, name, err)
+	}
+}
+
 // Delete deletes an object, or only marks it when it has finalizers.
 func (k *Kind) Delete(name string) {
 	k.c.Helper()

@@ -373,6 +373,36 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 			c.Errorf("the map is lost: %v", part.Map())
 		}
 	})
+	c.Run(t, "RC-51 what was learnt of a kind is forgotten when its definition changes", func(c *C) {
+		group, schema := c.Unique("parts")+".dev", func(list map[string]any) map[string]any {
+			list["type"] = "array"
+			list["items"] = map[string]any{"type": "object", "required": []any{"k"}, "properties": map[string]any{"k": map[string]any{"type": "string"}}}
+			return map[string]any{"type": "object", "properties": map[string]any{"spec": map[string]any{"type": "object", "properties": map[string]any{"l": list}}}}
+		}
+		c.Define(map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "parts." + group}, "spec": map[string]any{
+			"group": group, "scope": "Namespaced", "names": map[string]any{"plural": "parts", "singular": "part", "kind": "Part", "listKind": "PartList"},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{
+				"openAPIV3Schema": schema(map[string]any{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": []any{"k"}})}}},
+		}})
+		op, l := c.parenting(func(r *kopf.Reconcile) error {
+			r.Desired(map[string]any{"apiVersion": group + "/v1", "kind": "Part", "spec": map[string]any{"l": []any{}}}, nil)
+			return nil
+		}, &kopf.ReconcileOptions{Owns: []kopf.Selector{kopf.Selector("parts." + group)}})
+		parts := c.Of(group+"/v1", "Part")
+		c.Create("a", nil)
+		c.WaitFor("the child", func() bool { return parts.Exists("a") })
+		c.Pass(2 * time.Second)
+		n, calls := len(op.Wire.Writes()), len(l.all())
+		parts.Patch("a", spec(map[string]any{"l": []any{map[string]any{"k": "theirs"}}})) // another item, which is nobody's drift
+		c.WaitFor("the call", func() bool { return len(l.all()) > calls })
+		c.Pass(time.Second)
+		c.nothingWritten(op, n)
+		definitions := c.Of("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+		definitions.replace("parts."+group, "/spec/versions/0/schema/openAPIV3Schema", schema(map[string]any{"x-kubernetes-list-type": "atomic"}))
+		c.Pass(2 * time.Second)
+		parts.Patch("a", spec(map[string]any{"l": []any{map[string]any{"k": "other"}}})) // all of the list, which is the operator's
+		c.WaitFor("the empty list", func() bool { list, _ := parts.Get("a").Get("spec.l").([]any); return len(list) == 0 })
+	})
 	c.Run(t, "RC-56 a child with After is applied when these are ready, and others go on", func(c *C) {
 		var ready atomic.Bool
 		c.parenting(func(r *kopf.Reconcile) error {
