@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/kopf-go/kopf"
+	_ "github.com/kopf-go/kopf/bench/operators/profile"
 	"github.com/kopf-go/kopf/bench/operators/trace"
 )
 

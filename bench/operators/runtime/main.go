@@ -5,15 +5,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strconv"
 
 	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -23,63 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/kopf-go/kopf/bench/operators/trace"
+	"github.com/kopf-go/kopf/bench/operators/widgets"
 )
-
-// Widget is the kind of the objects.
-type Widget struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Spec              WidgetSpec   `json:"spec,omitempty"`
-	Status            WidgetStatus `json:"status,omitempty"`
-}
-
-// WidgetSpec is what is wanted.
-type WidgetSpec struct {
-	Size        int               `json:"size,omitempty"`
-	Description string            `json:"description,omitempty"`
-	Items       []Item            `json:"items,omitempty"`
-	Options     map[string]string `json:"options,omitempty"`
-}
-
-// Item is a part of a widget.
-type Item struct {
-	Name  string `json:"name,omitempty"`
-	Value string `json:"value,omitempty"`
-	Count int    `json:"count,omitempty"`
-}
-
-// WidgetStatus is what was done.
-type WidgetStatus struct {
-	Size    int  `json:"size,omitempty"`
-	Handled bool `json:"handled,omitempty"`
-	Tick    int  `json:"tick,omitempty"`
-}
-
-// DeepCopyObject implements runtime.Object.
-func (w *Widget) DeepCopyObject() runtime.Object {
-	c := *w
-	w.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
-	c.Spec.Items = slices.Clone(w.Spec.Items)
-	c.Spec.Options = maps.Clone(w.Spec.Options)
-	return &c
-}
-
-// WidgetList is a list of widgets.
-type WidgetList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []Widget `json:"items"`
-}
-
-// DeepCopyObject implements runtime.Object.
-func (l *WidgetList) DeepCopyObject() runtime.Object {
-	c := *l
-	c.Items = make([]Widget, len(l.Items))
-	for i := range l.Items {
-		c.Items[i] = *l.Items[i].DeepCopyObject().(*Widget)
-	}
-	return &c
-}
 
 type reconciler struct {
 	client.Client
@@ -87,7 +28,7 @@ type reconciler struct {
 }
 
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	var w Widget
+	var w widgets.Widget
 	if err := r.Get(ctx, req.NamespacedName, &w); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -96,7 +37,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	trace.Called(w.Name)
 	if seen := strconv.Itoa(w.Spec.Size); r.writes > 1 && w.Annotations["bench.kopf.dev/seen"] != seen {
-		before := w.DeepCopyObject().(*Widget)
+		before := w.DeepCopyObject().(*widgets.Widget)
 		if w.Annotations == nil {
 			w.Annotations = map[string]string{}
 		}
@@ -105,7 +46,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, err
 		}
 	}
-	before := w.DeepCopyObject().(*Widget)
+	before := w.DeepCopyObject().(*widgets.Widget)
 	w.Status.Size, w.Status.Handled = w.Spec.Size, true
 	return ctrl.Result{}, r.Status().Patch(ctx, &w, client.MergeFrom(before))
 }
@@ -120,9 +61,7 @@ func main() {
 func run() error {
 	ctrl.SetLogger(logr.Discard())
 	scheme := runtime.NewScheme()
-	version := schema.GroupVersion{Group: "bench.kopf.dev", Version: "v1"}
-	scheme.AddKnownTypes(version, &Widget{}, &WidgetList{})
-	metav1.AddToGroupVersion(scheme, version)
+	widgets.AddTo(scheme)
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
@@ -147,7 +86,7 @@ func run() error {
 	if err != nil {
 		writes = 1
 	}
-	err = ctrl.NewControllerManagedBy(mgr).For(&Widget{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+	err = ctrl.NewControllerManagedBy(mgr).For(&widgets.Widget{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(&reconciler{mgr.GetClient(), writes})
 	if err != nil {
 		return err
