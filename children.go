@@ -346,21 +346,56 @@ func (d *desiredSet) applyChild(ctx context.Context, c *Child) error {
 	if c.known == nil {
 		return d.create(ctx, c)
 	}
-	owned, going, wait := d.reconciler.check(c)
+	verdict, going := d.reconciler.check(c)
+	if verdict == ownership.Unknown && !going && !c.options.Once {
+		taught, err := d.reconciler.teach(ctx, c)
+		if err != nil {
+			return err
+		}
+		defer taught()
+		verdict, going = d.reconciler.check(c)
+	}
 	switch {
 	case going:
 		c.state.ready, c.state.reason = false, "Terminating"
 		return nil
-	case owned, c.options.Once:
+	case verdict == ownership.Owned, c.options.Once:
 		return nil
-	case wait > 0:
+	}
+	if wait := d.reconciler.backOff(c); wait > 0 {
 		return Temporary(fmt.Errorf("another client changes it back again and again"), wait)
 	}
 	return d.send(ctx, c, "uid", c.known.uid())
 }
 
-// check reports whether a child is as it is wanted, and whether it is being deleted. If another client changes it again and again, it returns how long to wait.
-func (rc *reconciler) check(c *Child) (owned, going bool, wait time.Duration) {
+// teach has the caller apply a child of which only an apply can show whether it is as it is wanted. What that shows holds for the others of its kind as well, so
+// these wait for the first one: after a restart, all of them would be applied at once otherwise.
+func (rc *reconciler) teach(ctx context.Context, c *Child) (taught func(), err error) {
+	kind := c.ref.APIVersion + " " + c.ref.Kind
+	rc.mu.Lock()
+	teaching := rc.teaching[kind]
+	if teaching == nil {
+		done := make(chan struct{})
+		rc.teaching[kind] = done
+		rc.mu.Unlock()
+		return func() {
+			rc.mu.Lock()
+			defer rc.mu.Unlock()
+			delete(rc.teaching, kind)
+			close(done)
+		}, nil
+	}
+	rc.mu.Unlock()
+	select {
+	case <-teaching:
+		return func() {}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// check returns whether a child is as it is wanted, and whether it is being deleted.
+func (rc *reconciler) check(c *Child) (verdict ownership.Result, going bool) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	k, digest := c.known, c.config.Digest()
@@ -368,35 +403,43 @@ func (rc *reconciler) check(c *Child) (owned, going bool, wait time.Duration) {
 		if k.more != nil {
 			k.more.pruned = false
 		}
-		return false, true, 0
+		return ownership.Drifted, true
 	}
 	same := k.digest == maphash.String(rc.seed, digest)
 	if same && k.owned {
-		return true, false, 0
+		return ownership.Owned, false
 	}
-	if same && k.applied && k.more != nil {
-		apiVersion, fields, _ := strings.Cut(k.more.fields, "\n")
-		if rc.checker.Check(c.config, digest, []byte(fields), apiVersion) == ownership.Owned {
-			k.setOwned()
-			return true, false, 0
-		}
+	if !same || !k.applied || k.more == nil {
+		return ownership.Drifted, false
 	}
-	if !same {
-		return false, false, 0
+	apiVersion, fields, _ := strings.Cut(k.more.fields, "\n")
+	if verdict = rc.checker.Check(c.config, digest, []byte(fields), apiVersion); verdict == ownership.Owned {
+		k.setOwned()
+	}
+	return verdict, false
+}
+
+// backOff returns how long to wait before a child is put right that another client changes again and again.
+func (rc *reconciler) backOff(c *Child) time.Duration {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	k := c.known
+	if k.digest != maphash.String(rc.seed, c.config.Digest()) {
+		return 0
 	}
 	more := k.details() // it was as it is wanted, and another client has changed that
 	if more.conflict == nil {
 		more.conflict = flapping.New()
 	} else if pause := more.conflict.Pause(); pause > 0 {
-		return false, false, pause
+		return pause
 	} else if more.conflict.Remaining() > 0 {
 		if more.conflict.Count(maxFightRounds, time.Minute) {
 			rc.log.Warn("Another client changes a child again and again; slowing down", "object", c.ref, handlerKey, rc.handlerOfLocked(k).id)
 		}
-		return false, false, 0
+		return 0
 	}
 	more.conflict = flapping.New()
-	return false, false, 0
+	return 0
 }
 
 // maxFightRounds is how often in a row a child is put right at once after another client has changed it.

@@ -335,6 +335,32 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 			}
 		}
 	})
+	c.Run(t, "RC-52 of children that only an apply can judge, a restart applies one of a kind", func(c *C) {
+		deployment := func(r *kopf.Reconcile) error {
+			labels := map[string]any{"app": r.Name()}
+			r.Desired(map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "spec": map[string]any{
+				"replicas": 0, "selector": map[string]any{"matchLabels": labels},
+				"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"containers": []any{map[string]any{"name": "a", "image": "a"}}}},
+			}}, nil)
+			return nil
+		}
+		opts := func() *kopf.ReconcileOptions {
+			return &kopf.ReconcileOptions{Owns: []kopf.Selector{"deployments.apps"}}
+		}
+		op, _ := c.parenting(deployment, opts())
+		for i := range 20 {
+			c.Create(fmt.Sprintf("a%d", i), nil)
+		}
+		c.WaitFor("the children", func() bool { return len(c.Of("apps/v1", "Deployment").List()) >= 20 })
+		c.Pass(2 * time.Second)
+		op.Stop()
+		op, l := c.parenting(deployment, opts())
+		c.WaitFor("the calls", func() bool { return len(l.all()) == 20 })
+		c.Pass(2 * time.Second)
+		if writes := op.Wire.Writes(); len(writes) > 1 {
+			c.Errorf("got %d writes, want one that shows how the kind is", len(writes))
+		}
+	})
 	c.Run(t, "RC-53 a foreign change of our field is put right with one apply, one of another field with none", func(c *C) {
 		op, l := c.parenting(bySize, nil)
 		c.Create("a", spec(map[string]any{"size": 1, "text": "x"}))
