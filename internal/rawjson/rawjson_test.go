@@ -70,6 +70,41 @@ func TestNormalizeJSON(t *testing.T) {
 	}
 }
 
+// TestNormalizePlain compares what is copied with what the way over JSON makes of it.
+func TestNormalizePlain(t *testing.T) {
+	type m = map[string]any
+	deep := m{}
+	for inner, depth := deep, 0; depth < 2*maxNesting; depth++ {
+		next := m{}
+		inner["a"], inner = next, next
+	}
+	for _, v := range []any{
+		m{}, m(nil), []any{}, []any(nil), []m{}, []m(nil), []string(nil), map[string]string(nil), deep,
+		m{"a": nil, "b": true, "c": "text <&> \u2028", "d": 1, "e": int64(-1 << 63), "f": json.Number("12"), "g": []m{{"x": []string{"y", ""}}, nil}, "h": map[string]string{"k": "v"}},
+		m{"bad\xff": "bad\xff"}, []string{"bad\xff"}, map[string]string{"a": "bad\xff"}, m{"n": json.Number("0")}, m{"n": json.Number("1e3")}, m{"n": json.Number("")}, m{"n": json.Number("x")},
+		m{"f": 1.5, "u": uint8(3), "s": []int{1}, "i": int32(4)}, []any{m{"a": m(nil), "b": []any(nil)}}, m{"f": func() {}},
+	} {
+		got, err := Normalize(v)
+		var want any
+		data, wantErr := Encode(v)
+		if wantErr == nil {
+			want, wantErr = Decode(data)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || (err == nil) != (wantErr == nil) {
+			t.Errorf("%.100v: got the error %v, want %v (-want +got)\n%.300s", v, err, wantErr, diff)
+		}
+	}
+	original := m{"a": []any{m{"b": "c"}}}
+	normalized, err := Normalize(original)
+	if err != nil {
+		t.Fatal(err)
+	}
+	normalized.(m)["a"].([]any)[0].(m)["b"] = "changed"
+	if original["a"].([]any)[0].(m)["b"] != "c" {
+		t.Error("the value is shared with the original")
+	}
+}
+
 func TestEqualJSON(t *testing.T) {
 	tests := []struct {
 		a, b string

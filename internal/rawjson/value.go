@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // This file has JSON as decoded values (map[string]any, []any, string, json.Number, bool, nil): reading and writing, equality, merging.
@@ -156,11 +157,74 @@ func Normalize(v any) (any, error) {
 	case nil, bool, string:
 		return v, nil
 	}
+	if plain, ok := copyPlain(v, 0); ok {
+		return plain, nil
+	}
 	data, err := Encode(v)
 	if err != nil {
 		return nil, err
 	}
 	return Decode(data)
+}
+
+// copyPlain returns what Normalize makes of values of the types that people write Kubernetes objects with, without the way over JSON, and whether there is nothing else in them.
+func copyPlain(v any, depth int) (any, bool) {
+	if depth >= maxNesting {
+		return nil, false
+	}
+	switch v := v.(type) {
+	case nil, bool:
+		return v, true
+	case string:
+		return v, utf8.ValidString(v)
+	case int:
+		return json.Number(strconv.Itoa(v)), true
+	case int64:
+		return json.Number(strconv.FormatInt(v, 10)), true
+	case json.Number:
+		return v, IsDigits(string(v)) && v[0] != '0'
+	case map[string]any:
+		return copyPlainMap(v, depth)
+	case map[string]string:
+		return copyPlainMap(v, depth)
+	case []any:
+		return copyPlainList(v, depth)
+	case []map[string]any:
+		return copyPlainList(v, depth)
+	case []string:
+		return copyPlainList(v, depth)
+	}
+	return nil, false
+}
+
+func copyPlainMap[V any](m map[string]V, depth int) (any, bool) {
+	if m == nil {
+		return nil, true
+	}
+	all := make(map[string]any, len(m))
+	for key, value := range m {
+		item, ok := copyPlain(value, depth+1)
+		if !ok || !utf8.ValidString(key) {
+			return nil, false
+		}
+		all[key] = item
+	}
+	return all, true
+}
+
+func copyPlainList[V any](list []V, depth int) (any, bool) {
+	if list == nil {
+		return nil, true
+	}
+	all := make([]any, len(list))
+	for i, value := range list {
+		item, ok := copyPlain(value, depth+1)
+		if !ok {
+			return nil, false
+		}
+		all[i] = item
+	}
+	return all, true
 }
 
 // maxNesting is how deep values may be nested that are looked at here. Deeper ones may have themselves in them, which package encoding/json finds.
