@@ -575,13 +575,14 @@ func (rc *reconciler) send(c *cycle, rec *reconciling, arg *Reconcile, seen *Bod
 		before[s.handler] = rc.digest(c, s.handler, seen)
 	}
 	patch := &handlerPatch{id: rec.handler.id, patch: arg.Patch, succeeded: err == nil}
-	expected := arg.Patch.applied(seen)
+	expected := sync.OnceValue(func() *Body { return arg.Patch.applied(seen) }) // which takes longer than to see that nothing has changed
 	c.writes.patches = append(c.writes.patches, patch)
 	if err := c.write(nil); err != nil {
 		return err
 	}
 	for _, s := range known.states {
-		if now := rc.digest(c, s.handler, c.knownBody()); s.digest == before[s.handler] && now == rc.digest(c, s.handler, expected) {
+		now := rc.digest(c, s.handler, c.knownBody())
+		if s.digest == before[s.handler] && now != s.digest && now == rc.digest(c, s.handler, expected()) {
 			s.digest = now
 		}
 	}
