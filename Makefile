@@ -1,6 +1,6 @@
 # The same commands that a person types; `make ci` is what is checked before a change lands.
 
-.PHONY: build test race lint fuzz e2e judges chaos cluster bench ci
+.PHONY: build test race lint fuzz e2e judges chaos cluster bench bench-children ci
 
 build:
 	go build ./...
@@ -48,6 +48,10 @@ cluster:
 # What operators cost, beside those of controller-runtime: three quarters of an hour, which rewrites docs/performance.md.
 bench:
 	cd bench && go run . -rounds 1 -write ../docs
+
+# What operators cost that make other objects, on a real API server: ten minutes and more.
+bench-children:
+	cd bench && go run . -websites
 
 ci:
 	.ci/run

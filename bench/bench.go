@@ -97,11 +97,11 @@ func (b *bench) complete(j job, medians []result) {
 		if ordinary := b.restarted[restarted]; j.reordered && ordinary > 0 {
 			medians[k].reordered = float64(medians[k].cpu) / float64(ordinary)
 		}
-		if j.kind == resting {
+		if j.kind == resting || j.kind == unparented {
 			b.idle[v.name] = medians[k].settled
 		}
-		if empty := b.idle[v.name]; isBig(j) && empty > 0 {
-			medians[k].perObject = (medians[k].settled - empty) / int64(j.count)
+		if empty := b.idle[v.name]; (isBig(j) || j.pages > 0) && empty > 0 {
+			medians[k].perObject = (medians[k].settled - empty) / int64(j.unit)
 		}
 	}
 }
@@ -126,6 +126,8 @@ func (b *bench) tell(p place, j job, medians []result) error {
 func command(p place, j job) string {
 	c := fmt.Sprintf("go run . -jobs '^%s$'", j.name)
 	switch {
+	case p.name() == websitesName:
+		c += " -websites"
 	case j.shared:
 		c += " -big"
 	case p.name() == realName:

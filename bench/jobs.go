@@ -49,6 +49,11 @@ const (
 	takeover
 	handover
 	huge
+	parenting
+	reparenting
+	reparentingPages
+	repairing
+	unparented
 )
 
 // job is one of the tasks that the operators are given.
@@ -64,6 +69,7 @@ type job struct {
 	reordered bool
 	// namespaces is how many of them the operator watches, each by itself; 0 for the whole cluster.
 	namespaces int
+	pages      int                // of each object, which are its children; 0 if it has none, or others
 	ours       bool               // whether the job is for our operator alone
 	changed    bool               // whether objects are changed, so that they are handled again
 	orderly    bool               // whether replicas are stopped in good order

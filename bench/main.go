@@ -7,6 +7,7 @@
 //	go run . -sweep                # how the costs grow
 //	go run . -trace                # where the time of an object goes
 //	go run . -big                  # 100,000 objects on a real control plane
+//	go run . -websites             # operators that make other objects
 //	go run . -write ../docs        # all of it, and the page about it
 package main
 
@@ -37,7 +38,7 @@ type options struct {
 	jobs, operators *regexp.Regexp
 	server          string
 	sweep, big      bool
-	trace           bool
+	trace, websites bool
 	profiles, base  string
 	write           string
 }
@@ -52,6 +53,7 @@ func run() error {
 	flag.BoolVar(&o.sweep, "sweep", false, "show how the costs grow, and nothing else")
 	flag.BoolVar(&o.trace, "trace", false, "show where the time of an object goes on a real control plane, and nothing else")
 	flag.BoolVar(&o.big, "big", false, "show what 100,000 objects cost on a real control plane, and nothing else")
+	flag.BoolVar(&o.websites, "websites", false, "show what operators cost that make other objects, and nothing else")
 	flag.StringVar(&o.profiles, "profiles", "", "a folder for profiles of our operator; none by default")
 	flag.StringVar(&o.base, "base", "", "a commit: compares our operator with what it was then, and with no other one")
 	flag.StringVar(&o.write, "write", "", "a folder for a page about all that there is, on both servers")
@@ -99,13 +101,18 @@ func (o *options) bench(ctx context.Context) error {
 		return fmt.Errorf("there is no operator with a name like %q", o.operators)
 	}
 	b := &bench{dir: dir, rounds: o.rounds, operators: some, idle: map[string]int64{}, restarted: map[string]time.Duration{}}
-	if o.write != "" || !o.sweep && !o.big && !o.trace && o.server == replayName {
+	if o.write != "" || !o.sweep && !o.big && !o.trace && !o.websites && o.server == replayName {
 		if err := o.onReplay(ctx, b); err != nil {
 			return err
 		}
 	}
-	if o.write != "" || !o.sweep && !o.trace && (o.big || o.server == realName) {
+	if o.write != "" || !o.sweep && !o.trace && !o.websites && (o.big || o.server == realName) {
 		if err := o.onReal(ctx, b); err != nil {
+			return err
+		}
+	}
+	if o.write != "" || o.websites {
+		if err := o.onWebsites(ctx, b); err != nil {
 			return err
 		}
 	}

@@ -61,6 +61,11 @@ func build(ctx context.Context, profiles, base string) (string, error) {
 			return dir, err
 		}
 	}
+	for _, program := range []string{"kopf", "runtime"} {
+		if err := compile(ctx, filepath.Join(dir, websitesName, program), append(tags, "./operators/websites/"+program)...); err != nil {
+			return dir, err
+		}
+	}
 	if err := compile(ctx, filepath.Join(dir, "minimal"), "-C=..", "-tags=noembed", "./examples/01-minimal"); err != nil { // as it is shipped
 		return dir, err
 	}

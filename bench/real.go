@@ -43,6 +43,7 @@ const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResour
 type realPlace struct {
 	cluster *cluster.Cluster
 	stop    context.CancelFunc // ends the watch
+	besides []string           // the collections of other objects that go with the widgets
 	watched sync.WaitGroup
 
 	mu      sync.Mutex // guards following
@@ -280,8 +281,10 @@ func (p *realPlace) open(ctx context.Context, v variant, dir string, j job) (ser
 
 // renew deletes all widgets, and creates others.
 func (p *realPlace) renew(ctx context.Context, count int) error {
-	if _, err := p.cluster.Request(ctx, http.MethodDelete, widgets, nil); err != nil {
-		return err
+	for _, collection := range append([]string{widgets}, p.besides...) {
+		if _, err := p.cluster.Request(ctx, http.MethodDelete, collection, nil); err != nil {
+			return err
+		}
 	}
 	if err := p.waitFor(ctx, 0); err != nil {
 		return err
@@ -353,13 +356,9 @@ func (p *realPlace) requests(ctx context.Context) (map[string]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]int{}
-	for _, m := range requestMetric.FindAllSubmatch(data, -1) {
-		verb, n, err := verbLabel.FindSubmatch(m[1]), 0.0, error(nil)
-		if n, err = strconv.ParseFloat(string(m[2]), 64); err != nil || verb == nil {
-			return nil, fmt.Errorf("a metric that is not understood: %s", m[0])
-		}
-		all[strings.ToLower(string(verb[1]))] += int(n)
+	all, err := countVerbs(requestMetric, data)
+	if err != nil {
+		return nil, err
 	}
 	if m := etcdMetric.FindSubmatch(data); m != nil {
 		n, err := strconv.ParseFloat(string(m[1]), 64)
@@ -371,6 +370,19 @@ func (p *realPlace) requests(ctx context.Context) (map[string]int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all["watch"] -= p.rewatched
+	return all, nil
+}
+
+// countVerbs returns the sums of a metric of requests, by their verbs.
+func countVerbs(metric *regexp.Regexp, data []byte) (map[string]int, error) {
+	all := map[string]int{}
+	for _, m := range metric.FindAllSubmatch(data, -1) {
+		verb, n, err := verbLabel.FindSubmatch(m[1]), 0.0, error(nil)
+		if n, err = strconv.ParseFloat(string(m[2]), 64); err != nil || verb == nil {
+			return nil, fmt.Errorf("a metric that is not understood: %s", m[0])
+		}
+		all[strings.ToLower(string(verb[1]))] += int(n)
+	}
 	return all, nil
 }
 
@@ -425,7 +437,11 @@ func (p *realPlace) patch(ctx context.Context, i, tick int) error {
 }
 
 func (p *realPlace) merge(ctx context.Context, path, patch string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, p.cluster.URL()+widgets+"/"+path+"?fieldManager=bench", strings.NewReader(patch))
+	return p.mergeAt(ctx, widgets+"/"+path, patch)
+}
+
+func (p *realPlace) mergeAt(ctx context.Context, path, patch string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, p.cluster.URL()+path+"?fieldManager=bench", strings.NewReader(patch))
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,8 @@ var introduction string
 var headings = []struct{ place, title, text string }{
 	{replayName, "On the replaying server", ""},
 	{realName, "On a real control plane", "Waiting for the server is part of all times here, and whatever it does itself takes processors away from the operators."},
+	{websitesName, "Operators that make other objects", "On a real control plane, once each. Each widget wants a website: a ConfigMap with a page, a Deployment and a Service. Ours declares them in a reconcile handler, and that of " +
+		"controller-runtime calls `CreateOrUpdate` for each, from typed caches, and patches its status only if that changes. Memory is that of all: objects, children, and the program. Requests leave out lists and watches."},
 	{replicasName, "Several replicas", "Ours alone, on the replaying server, with `--leader-elect`. To *stand by* is to follow the objects while another holder has the Lease. In a *take-over*, the wall time " +
 		"is from the answer by which the replica has the Lease until the server gets the first patch for an object that was to be handled. In *hand-overs*, p50 and p99 are the median and the longest time from the signal " +
 		"to the replica that works, at any time between two attempts of the other one, until the first patch of that one. A killed replica leaves the Lease to expire, after 15 s."},

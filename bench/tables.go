@@ -102,7 +102,7 @@ func measured(j job, names []variant, medians []result) table {
 	for i, v := range names {
 		r := medians[i]
 		each, cpuEach := 0.0, 0.0
-		if j.kind == handling || j.kind == answering || j.kind == storming {
+		if slices.Contains([]kind{handling, answering, storming, parenting, repairing}, j.kind) {
 			each = r.requestsEach(j)
 		}
 		if j.unit > 1 {
@@ -118,12 +118,15 @@ func measured(j job, names []variant, medians []result) table {
 const listedFromEtcd = "listed from etcd"
 
 // requestsEach returns how many requests were made for each object; those for all of them, which list and watch, are left out.
-func (r result) requestsEach(j job) float64 {
+func (r result) requestsEach(j job) float64 { return changes(r) / float64(j.unit) }
+
+// changes returns how many requests were made that neither list nor watch.
+func changes(r result) float64 {
 	sum := 0
 	for verb, n := range r.requests {
 		if verb != "list" && verb != "watch" && verb != listedFromEtcd {
 			sum += n
 		}
 	}
-	return float64(sum) / float64(j.unit)
+	return float64(sum)
 }
