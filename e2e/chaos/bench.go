@@ -330,6 +330,7 @@ func (b *bench) trouble(ctx context.Context) error {
 		"large":       b.writeLarge,
 		"namespaces":  b.moveRooms,
 		"authorities": b.rotateAuthorities,
+		"children":    b.meddle,
 		replicated: func(ctx context.Context, random *rand.Rand) error {
 			return b.shuffleReplicas(ctx, random, started.Add(b.opts.Duration-min(b.opts.Duration/3, lastPeace)))
 		},
@@ -386,6 +387,7 @@ func (b *bench) settle(ctx context.Context, judge func(*Evidence) []Violation, r
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	b.writers.release(ctx, b.history, remove)
+	b.releaseGardens(ctx, remove)
 	for began := time.Now(); ; {
 		evidence, err := b.gather(context.WithoutCancel(ctx))
 		if err != nil && ctx.Err() != nil {
@@ -414,6 +416,10 @@ func (b *bench) gather(ctx context.Context) (*Evidence, error) {
 		return nil, err
 	}
 	if e.Children, err = b.children(ctx); err != nil {
+		return nil, err
+	}
+	b.collect(ctx)
+	if e.Gardens, err = b.gardens(ctx); err != nil {
 		return nil, err
 	}
 	if e.Events, err = b.events(ctx); err != nil {

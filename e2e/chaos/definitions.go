@@ -87,6 +87,7 @@ type kindDefinition struct {
 var kinds = []kindDefinition{
 	{group: group, plural: "widgets", kind: "Widget", scope: "Namespaced"},
 	{group: group, plural: "tickets", kind: "Ticket", scope: "Namespaced"},
+	{group: group, plural: "gardens", kind: "Garden", scope: "Namespaced"},
 	{group: group, plural: "leaves", kind: "Leaf", scope: "Namespaced"},
 	{group: extensionGroup, plural: "things", kind: "Thing", scope: "Namespaced"},
 	{group: "kopf.dev", plural: "clusterkopfpeerings", kind: "ClusterKopfPeering", scope: "Cluster", noStatus: true},

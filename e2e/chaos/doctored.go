@@ -110,7 +110,7 @@ func (r *Report) Doctored() []Doctored {
 		}},
 	}
 	var all []Doctored
-	for _, lie := range append(lies, liesOfReplicas...) {
+	for _, lie := range slices.Concat(lies, liesOfReplicas, liesOfGardens) {
 		e := r.evidence.clone()
 		if lie.tell(e) {
 			found := slices.ContainsFunc(e.judge(), func(v Violation) bool { return v.Rule == lie.rule })
@@ -172,6 +172,7 @@ func (e *Evidence) clone() *Evidence {
 	c.Leaves, c.Tickets, c.Terminating = maps.Clone(e.Leaves), maps.Clone(e.Tickets), maps.Clone(e.Terminating)
 	c.TenantJournal, c.Rotations, c.Contests, c.KeepAlives = slices.Clone(e.TenantJournal), slices.Clone(e.Rotations), slices.Clone(e.Contests), slices.Clone(e.KeepAlives)
 	c.Sent, c.Asked = slices.Clone(e.Sent), slices.Clone(e.Asked)
+	c.Gardens = e.Gardens.clone()
 	census := *e.Census
 	census.Daemons, census.Colors, census.Seen = maps.Clone(census.Daemons), maps.Clone(census.Colors), maps.Clone(census.Seen)
 	c.Census = &census

@@ -110,6 +110,7 @@ var families = []family{
 	{"authorities", []string{rotatedAuthority}},
 	{"extensions", []string{downExtension}},
 	{"contests", []string{contestedDeletion}},
+	{"children", gardenFaults},
 	{replicated, []string{updatedReplica, killedLeader, frozenLeader, cutReplica, heldReplica}},
 }
 

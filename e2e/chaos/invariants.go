@@ -19,6 +19,7 @@ type Evidence struct {
 	Time     time.Time
 	Versions map[string][]*Version // of each object, in order
 	Journal  []journal.Entry
+	Gardens  *Gardens            // nil if nobody meddles with them
 	Census   *journal.Census     // of the process that leads
 	Standbys []*journal.Census   // of those that stand by
 	Children map[string]string   // the values in what the handlers have made, by name
@@ -90,6 +91,7 @@ const (
 // Rules are all that is checked.
 var Rules = []string{lastState, finished, once, oneAtATime, deletion, leftovers, indices, sightings, daemonsRun, timersTick, children, budget, goesOn, memoryIsBack,
 	changedOnce, roomsEnd, roomsWork, createdOnce, reconnects, keepsAlive, contestsEnd,
+	childrenWished, childrenPruned, childrenOthers,
 	oneReplica, fenced, fencesGrow, linearizable, goesOnThere}
 
 // passes tells whether it may be otherwise a little later.
@@ -135,6 +137,7 @@ func (e *Evidence) judge() []Violation {
 		c.replicas()
 	}
 	c.contested()
+	c.gardened()
 	return c.violations
 }
 
@@ -153,6 +156,7 @@ func (e *Evidence) judgeEmpty(before *journal.Census) []Violation {
 	if e.Census.Heap > before.Heap+sparedMemory {
 		c.complain(memoryIsBack, "", "", "%d bytes in use, %d at the start", e.Census.Heap, before.Heap)
 	}
+	c.gardensGone()
 	return append(violations, c.violations...)
 }
 

@@ -42,6 +42,7 @@ func main() {
 		o.registerTenant()
 	} else {
 		o.register()
+		o.registerGardens()
 	}
 	kopf.Main()
 }

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This file is the reconcile handler: a garden wants a config map for each of its plants.
+
+const gardens = "gardens.chaos.example.com"
+
+// The pauses after errors: a child that belongs to somebody else is one for as long as it does.
+const (
+	minPause = 300 * time.Millisecond
+	maxPause = 2 * time.Second
+)
+
+// registerGardens is for runs in which other clients meddle with the children.
+func (o *operator) registerGardens() {
+	if o.has("children") {
+		kopf.OnReconcile(gardens, o.garden, &kopf.ReconcileOptions{ID: "garden", Owns: []kopf.Selector{"configmaps"}, Backoff: minPause, MaxBackoff: maxPause})
+	}
+}
+
+func (o *operator) garden(ctx context.Context, r *kopf.Reconcile) error {
+	for _, plant := range r.Spec().Strings("plants") {
+		r.Desired(map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]any{"name": r.Name() + "-" + plant, "labels": map[string]any{"garden": r.Name()}},
+			"data":     map[string]any{"value": fmt.Sprint(r.Spec().Int("value"))}}, nil)
+	}
+	outcome := o.fate("garden", r.UID(), r.Spec().Int("value"), r.Retry)
+	if outcome == failsForGood { // then nothing would be as it is wanted until the next change
+		outcome = failsSomehow
+	}
+	return meet(ctx, outcome)
+}
