@@ -6,6 +6,7 @@ package promises
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -467,6 +468,28 @@ var All = map[string]Promise{
 		s.Held()
 		s.Delete()
 		s.Succeeds("cleanUp")
+		s.Stop()
+		s.DoesNotPanic()
+	}},
+	"26-shared-secret": {Alone: true, Play: func(s *Stage) { // for it serves all namespaces; as its own tests do
+		team := s.Namespace + "-team"
+		create := func(kind, namespace, name string, more map[string]any) {
+			object := map[string]any{"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"name": name, "namespace": namespace, "labels": map[string]any{"team": s.Namespace}}}
+			maps.Copy(object, more)
+			if err := s.client.Create(s.Context(), object, nil); err != nil {
+				s.Fatal(err)
+			}
+		}
+		create("Namespace", "", team, nil)
+		create("Secret", s.Namespace, "password", map[string]any{"data": map[string]any{"value": "b25l"}})
+		s.Create()
+		s.Change(map[string]any{"spec": map[string]any{"secret": "password", "team": s.Namespace}})
+		s.Run("run", "--all-namespaces")
+		copied := kopf.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: team, Name: "kopf-example-1"}
+		s.HasOf(copied, "data", map[string]any{"value": "b25l"})
+		s.Held()
+		s.Delete()
+		s.Becomes(copied, "to be gone", func(o *kopf.Body) bool { return o == nil })
 		s.Stop()
 		s.DoesNotPanic()
 	}},
