@@ -194,7 +194,7 @@ func (s *Sink) create(ctx context.Context, e *queuedEvent) {
 
 func (s *Sink) fail(e *queuedEvent, code int, err error) {
 	s.meter.Add(metrics.EventsLost, 1)
-	s.lost++                            // it is logged here
+	s.lost++                           // it is logged here
 	if errors.Is(err, ErrNotLeading) { // another replica works, and tells of what it does
 		return
 	}
