@@ -172,6 +172,9 @@ func (d *desiredSet) want(c *Child, object any) error {
 	if c.resource, err = d.resourceOf(apiVersion, kind); err != nil {
 		return err
 	}
+	if slices.Contains(c.resource.Subresources, "status") {
+		delete(m, "status") // which structs have, and the API server ignores here
+	}
 	if err := d.complete(c, m); err != nil {
 		return fmt.Errorf("the desired %s: %w", kind, err)
 	}
