@@ -28,8 +28,8 @@ import (
 // "resources": {}, and null for lists that are not there.
 
 func TestTypedChildren(t *testing.T) {
-	t.Run("RC-50 RC-T1 structs of client libraries make no needless writes, in memory", func(t *testing.T) { testTypedChildren(t, kopf.NewAPIServer(nil).ConnectionInfo()) })
-	t.Run("RC-50 RC-T1 structs of client libraries make no needless writes, on kube-apiserver", func(t *testing.T) { testTypedChildren(t, clientInfo(theCluster(t))) })
+	t.Run("RC-T1 structs of client libraries make no needless writes, in memory", func(t *testing.T) { testTypedChildren(t, kopf.NewAPIServer(nil).ConnectionInfo()) })
+	t.Run("RC-T1 structs of client libraries make no needless writes, on kube-apiserver", func(t *testing.T) { testTypedChildren(t, clientInfo(theCluster(t))) })
 }
 
 // clientInfo tells how to be the administrator, with an HTTP client whose transport a test can wrap.

@@ -380,6 +380,27 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 			c.Errorf("got %d writes for a field of ours, want 1", got-n)
 		}
 	})
+	c.Run(t, "RC-49 a child carries the digest of what was wanted, which is the same for the same", func(c *C) {
+		c.parenting(bySize, nil)
+		c.Create("a", spec(map[string]any{"size": 1, "text": "x"}))
+		digest := func() string {
+			text, _ := c.configMaps().Get("a-0").Annotation("kopf.zalando.org/wanted")
+			return text
+		}
+		c.WaitFor("the child", func() bool { return c.configMaps().Exists("a-0") })
+		first := digest()
+		if len(first) != 20 {
+			c.Errorf("got the digest %q", first)
+		}
+		for _, text := range []string{"y", "x"} {
+			before := digest()
+			c.Patch("a", spec(map[string]any{"text": text}))
+			c.WaitFor("another digest", func() bool { return digest() != before })
+		}
+		if got := digest(); got != first {
+			c.Errorf("got the digest %q, and %q before for the same", got, first)
+		}
+	})
 	c.Run(t, "RC-50 a map of a child that becomes an empty one is not lost", func(c *C) {
 		parts := c.Of("kopf.dev/v1", "KopfStatusExample")
 		c.parenting(func(r *kopf.Reconcile) error {

@@ -72,7 +72,7 @@ func (c *C) nothingWritten(op *Running, before int) {
 }
 
 var _ = Suite("reconcile_elsewhere", func(t *testing.T, c *C) {
-	c.Run(t, "RC-46 RC-T5 a child in another namespace gets no owner reference, and one in that of the owner does", func(c *C) {
+	c.Run(t, "RC-T5 a child in another namespace gets no owner reference, and one in that of the owner does", func(c *C) {
 		other := c.namespace("other")
 		c.parenting(byTargets, nil, in(other))
 		owner := c.Create("a", targets(c.Namespace, other))
@@ -150,7 +150,7 @@ var _ = Suite("reconcile_elsewhere", func(t *testing.T, c *C) {
 			}
 		}
 	})
-	c.Run(t, "RC-47 RC-T7 the last member of a namespace is pruned, and the owner says less after that", func(c *C) {
+	c.Run(t, "RC-T7 the last member of a namespace is pruned, and the owner says less after that", func(c *C) {
 		one, two := c.namespace("one"), c.namespace("two")
 		op, l := c.parenting(byTargets, nil, in(one, two))
 		c.Create("a", targets(one, two))
@@ -316,7 +316,7 @@ var _ = Suite("reconcile_elsewhere", func(t *testing.T, c *C) {
 		c.WaitFor("the child", func() bool { return c.configMaps().Exists("a-0") })
 		c.same("the labels", map[string]string{"x": "1"}, c.configMaps().Get("a-0").Labels())
 	})
-	c.Run(t, "RC-48 RC-T6 the owner goes when its members are gone, and the handler is not called for that", func(c *C) {
+	c.Run(t, "RC-T6 the owner goes when its members are gone, and the handler is not called for that", func(c *C) {
 		one, two := c.namespace("one"), c.namespace("two")
 		op, _ := c.parenting(byTargets, nil, in(one, two))
 		c.Create("a", targets(one, two))
@@ -425,7 +425,7 @@ var _ = Suite("reconcile_elsewhere", func(t *testing.T, c *C) {
 			}
 		}
 	})
-	c.Run(t, "RC-41 RC-T7 a namespace that is not wanted any more stays while something wanted is in it", func(c *C) {
+	c.Run(t, "RC-T7 a namespace that is not wanted any more stays while something wanted is in it", func(c *C) {
 		name := c.Unique("own")
 		op, _ := c.parenting(func(r *kopf.Reconcile) error {
 			if r.Spec().Bool("namespace") {
