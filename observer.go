@@ -524,7 +524,7 @@ type definitionsHandler struct {
 	observerHandler
 	relisted     bool              // whether there was a listing before
 	known, found map[string]bool   // the names of all, and of those in the newest listing
-	states       map[string]string // of the definitions that were seen, by their names: another one means another schema
+	states       map[string]string // of the definitions that were seen, by their names, "" of deleted ones: another one means another schema
 }
 
 func (h *definitionsHandler) onListing() { h.found = make(map[string]bool) }
@@ -554,9 +554,7 @@ func (h *definitionsHandler) noteState(ev RawEvent) {
 		state = body.uid + " " + strconv.FormatInt(body.View("metadata").Int("generation"), 10)
 	}
 	before, known := h.states[body.Name()]
-	if h.states[body.Name()] = state; ev.Type == Deleted {
-		delete(h.states, body.Name())
-	}
+	h.states[body.Name()] = state
 	if known && before != state && h.o.reconciler != nil {
 		h.o.reconciler.redefine(body)
 	}

@@ -520,11 +520,9 @@ func (c *cycle) handle() (time.Duration, error) {
 	if !done {
 		return c.postpone(wait)
 	}
-	if c.decided.reason == ReasonDelete {
-		if wait, released := c.released(); !released {
-			e.state.handling.pendingFlush = nil
-			return wait, c.flush(false) // so that the handlers are not called again for that
-		}
+	if wait, released := c.released(); !released {
+		e.state.handling.pendingFlush = nil
+		return wait, c.flush(false) // so that the handlers are not called again for that
 	}
 	storesBase := c.storesBase()
 	c.detectOtherOperator(storesBase)
@@ -551,8 +549,11 @@ func (c *cycle) handle() (time.Duration, error) {
 	return -1, nil
 }
 
-// released reports whether nothing else than handlers of the deletion holds an object that is being deleted. Otherwise, it returns when to look again.
+// released reports whether nothing else than handlers of the deletion holds an object, if it is being deleted. Otherwise, it returns when to look again.
 func (c *cycle) released() (wait time.Duration, released bool) {
+	if c.decided.reason != ReasonDelete {
+		return 0, true
+	}
 	if len(c.served.tasks) > 0 && !c.reactor.daemons.waitIdle(c.entry, c.reactor.settings.Background.InstantExitTimeout) {
 		return -1, false // the end of the last task will wake the object
 	}
