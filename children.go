@@ -156,7 +156,7 @@ func (d *desiredSet) add(c *Child, object any) {
 
 // want completes an object, and finds out what there is of it.
 func (d *desiredSet) want(c *Child, object any) error {
-	value, err := rawjson.Normalize(object)
+	value, err := rawjson.NormalizeObject(object)
 	if err != nil {
 		return fmt.Errorf("the desired %T: %w", object, err)
 	}

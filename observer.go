@@ -272,7 +272,9 @@ func (o *observer) reconcile(ctx context.Context) {
 		defer o.barrier.done()
 	}
 	o.switchVersions()
-	o.keepFollowing()
+	if o.reconciler != nil {
+		o.reconciler.keepFollowing()
+	}
 	for name, served := range o.resources {
 		if o.wanted[name] != nil {
 			served.missing = 0
@@ -350,28 +352,6 @@ func (o *observer) isMissing(served *servedResource) bool {
 func (o *observer) isGivenUp(served *servedResource) bool {
 	r := served.reactor.served.Load().resource
 	return served.missing >= rediscoverReads || o.deletedDefinitions[r.Plural+"."+r.Group]
-}
-
-// keepFollowing has the resources followed further that handlers of others follow, while those others are missing and not given up.
-func (o *observer) keepFollowing() {
-	for name, served := range o.resources {
-		before := served.reactor.served.Load()
-		for _, f := range before.follows {
-			owner := o.resources[f.owner.Name()]
-			if owner == nil || owner.closed || o.isGivenUp(owner) || o.wanted[f.owner.Name()] != nil {
-				continue
-			}
-			what := o.wanted[name]
-			if what == nil {
-				what = &resolved{resource: before.resource, counts: before.counts, persistence: before.persistence, annotated: before.annotated, unread: before.unread}
-			}
-			if !slices.ContainsFunc(what.follows, f.same) {
-				kept := *what
-				kept.follows = append(slices.Clone(what.follows), f)
-				o.wanted[name] = &kept
-			}
-		}
-	}
 }
 
 // reconcileStreams gives a resource the streams of the namespaces that are served now.

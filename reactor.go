@@ -423,7 +423,7 @@ func (c *cycle) act() (time.Duration, error) {
 		c.log.Debug("Removing the finalizer, as there are no handlers that need it.")
 		return -1, c.write(&Patch{removes: []string{p.Finalizer}})
 	case actionDeleteMembers:
-		if wait, gone := c.deleteMembers(); !gone {
+		if wait, gone := c.membersGone(); !gone {
 			return wait, c.write(nil)
 		}
 		return -1, c.write(&Patch{removes: []string{p.Finalizer}})
@@ -557,7 +557,7 @@ func (c *cycle) released() (wait time.Duration, released bool) {
 	if len(c.served.tasks) > 0 && !c.reactor.daemons.waitIdle(c.entry, c.reactor.settings.Background.InstantExitTimeout) {
 		return -1, false // the end of the last task will wake the object
 	}
-	return c.deleteMembers()
+	return c.membersGone()
 }
 
 // logProcessed logs the sum of a handling: as its successes, unless there are failures.

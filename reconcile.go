@@ -40,12 +40,14 @@ type reconcileRunner interface {
 	listing(r *reactor, from *source, begun bool)
 	// unfollow notes that a stream has ended.
 	unfollow(*source)
+	// keepFollowing has the resources followed further that handlers of others follow, while those others are missing and not given up.
+	keepFollowing()
 	// redefine notes that the definition of a kind has changed.
 	redefine(definition *Body)
 	// isParent reports whether an object has stored that it has children without an owner reference.
 	isParent(*cycle) bool
-	// deleteMembers deletes those children, and returns how many are still there.
-	deleteMembers(*cycle) (left int, err error)
+	// deleteMembers has those children deleted, and reports whether all are gone. Otherwise, it returns when to look again, unless one of them wakes the object.
+	deleteMembers(*cycle) (wait time.Duration, gone bool)
 }
 
 // reconcileEngine is what reconcile handlers need before there are objects. It comes with them, as the [reconcileRunner] does.

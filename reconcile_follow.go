@@ -81,6 +81,29 @@ func followResource(served map[string]*resolved, owner *resolved, rec *reconcili
 // same reports whether the same is followed for the same handler.
 func (f *follow) same(o *follow) bool { return f.handler == o.handler && f.spec == o.spec }
 
+// keepFollowing implements [reconcileRunner].
+func (rc *reconciler) keepFollowing() {
+	o := rc.observer
+	for name, served := range o.resources {
+		before := served.reactor.served.Load()
+		for _, f := range before.follows {
+			owner := o.resources[f.owner.Name()]
+			if owner == nil || owner.closed || o.isGivenUp(owner) || o.wanted[f.owner.Name()] != nil {
+				continue
+			}
+			what := o.wanted[name]
+			if what == nil {
+				what = &resolved{resource: before.resource, counts: before.counts, persistence: before.persistence, annotated: before.annotated, unread: before.unread}
+			}
+			if !slices.ContainsFunc(what.follows, f.same) {
+				kept := *what
+				kept.follows = append(slices.Clone(what.follows), f)
+				o.wanted[name] = &kept
+			}
+		}
+	}
+}
+
 // concerns reports whether an object may be a child, or one that is watched. Functions of users are not asked.
 func (f *follow) concerns(b *Body) bool {
 	if !f.spec.owns {

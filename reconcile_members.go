@@ -272,12 +272,17 @@ func (c *cycle) isParent() bool {
 	return len(c.served.reconciles) > 0 && c.reactor.reconciler.isParent(c)
 }
 
-// deleteMembers has the children without an owner reference deleted, and reports whether all are gone. Otherwise, it returns when to look again, unless one of them wakes the object.
-func (c *cycle) deleteMembers() (wait time.Duration, gone bool) {
+// membersGone has the children without an owner reference deleted, if there are any, and reports whether all are gone. Otherwise, it returns when to look again.
+func (c *cycle) membersGone() (wait time.Duration, gone bool) {
 	if !c.isParent() {
 		return 0, true
 	}
-	left, err := c.reactor.reconciler.deleteMembers(c)
+	return c.reactor.reconciler.deleteMembers(c)
+}
+
+// deleteMembers implements [reconcileRunner].
+func (rc *reconciler) deleteMembers(c *cycle) (wait time.Duration, gone bool) {
+	left, err := rc.tryDeleteMembers(c)
 	end := &c.entry.state.end
 	if err == nil && left == 0 {
 		end.rounds = 0
@@ -293,8 +298,8 @@ func (c *cycle) deleteMembers() (wait time.Duration, gone bool) {
 	return wait, false
 }
 
-// deleteMembers implements [reconcileRunner].
-func (rc *reconciler) deleteMembers(c *cycle) (left int, err error) {
+// tryDeleteMembers deletes the children without an owner reference, and returns how many are still there.
+func (rc *reconciler) tryDeleteMembers(c *cycle) (left int, err error) {
 	latest := c.latest()
 	set := setID(latest.Reference(), c.served.resource)
 	scope, err := storedScope(latest)

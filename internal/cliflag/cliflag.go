@@ -81,20 +81,26 @@ func Parse(options []Option, args []string) (given map[string]bool, rest []strin
 
 // findLong returns the option of a long name, nil if there is none, and whether the name is that of its negation.
 func findLong(options []Option, name string) (o *Option, negated bool) {
-	i := slices.IndexFunc(options, func(o Option) bool { return o.Long == name || o.Negatable && "no-"+o.Long == name })
-	if i < 0 {
-		return nil, false
+	positive, negated := strings.CutPrefix(name, "no-")
+	for i := range options {
+		switch o := &options[i]; {
+		case o.Long == name:
+			return o, false
+		case negated && o.Negatable && o.Long == positive:
+			return o, true
+		}
 	}
-	return &options[i], options[i].Long != name
+	return nil, false
 }
 
 // findShort returns the option of a letter, nil if there is none.
 func findShort(options []Option, letter string) *Option {
-	i := slices.IndexFunc(options, func(o Option) bool { return o.Short == letter })
-	if i < 0 {
-		return nil
+	for i := range options {
+		if options[i].Short == letter {
+			return &options[i]
+		}
 	}
-	return &options[i]
+	return nil
 }
 
 // parseLong reads "--name", "--no-name", "--name=value", or "--name" with its value in the next argument, and returns the arguments left.

@@ -46,7 +46,7 @@ func New(object map[string]any, annotation string) (*Configuration, error) {
 	if annotation == "" {
 		return nil, errors.New("invalid annotation \"\": want a name")
 	}
-	normal, err := rawjson.Normalize(object)
+	normal, err := rawjson.NormalizeObject(object)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the object: %w", err)
 	}

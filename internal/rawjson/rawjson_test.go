@@ -84,7 +84,7 @@ func TestNormalizePlain(t *testing.T) {
 		m{"bad\xff": "bad\xff"}, []string{"bad\xff"}, map[string]string{"a": "bad\xff"}, m{"n": json.Number("0")}, m{"n": json.Number("1e3")}, m{"n": json.Number("")}, m{"n": json.Number("x")},
 		m{"f": 1.5, "u": uint8(3), "s": []int{1}, "i": int32(4)}, []any{m{"a": m(nil), "b": []any(nil)}}, m{"f": func() {}},
 	} {
-		got, err := Normalize(v)
+		got, err := NormalizeObject(v)
 		var want any
 		data, wantErr := Encode(v)
 		if wantErr == nil {
@@ -95,7 +95,7 @@ func TestNormalizePlain(t *testing.T) {
 		}
 	}
 	original := m{"a": []any{m{"b": "c"}}}
-	normalized, err := Normalize(original)
+	normalized, err := NormalizeObject(original)
 	if err != nil {
 		t.Fatal(err)
 	}
