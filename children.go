@@ -178,7 +178,7 @@ func (d *desiredSet) want(c *Child, object any) error {
 	if err := d.complete(c, m); err != nil {
 		return fmt.Errorf("the desired %s: %w", kind, err)
 	}
-	if c.config, err = ownership.New(m, wantedAnnotation); err != nil {
+	if c.config, err = ownership.Of(m, wantedAnnotation); err != nil {
 		return fmt.Errorf("the desired %s: %w", kind, err)
 	}
 	metadata := rawjson.AsMap(m["metadata"])
@@ -186,7 +186,7 @@ func (d *desiredSet) want(c *Child, object any) error {
 	namespace, _ := metadata["namespace"].(string)
 	c.ref = ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}
 	if slices.ContainsFunc(d.wanted, func(o *Child) bool {
-		return o.resource.Name() == c.resource.Name() && o.ref.Namespace == namespace && o.ref.Name == name
+		return o.ref.Name == name && o.ref.Namespace == namespace && o.resource.Name() == c.resource.Name()
 	}) {
 		return fmt.Errorf("%s is desired twice", c.ref)
 	}

@@ -43,14 +43,19 @@ type Configuration struct {
 // The annotation of that name is set to the digest of all the rest. The stringData of a Secret become data, because the API server would have
 // the manager own them under a name that objects do not have. The error names the field that is missing or wrong.
 func New(object map[string]any, annotation string) (*Configuration, error) {
-	if annotation == "" {
-		return nil, errors.New("invalid annotation \"\": want a name")
-	}
 	normal, err := rawjson.NormalizeObject(object)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the object: %w", err)
 	}
-	c := &Configuration{object: rawjson.AsMap(normal)}
+	return Of(rawjson.AsMap(normal), annotation)
+}
+
+// Of is [New] for an object of decoded JSON, which belongs to the configuration from then on.
+func Of(object map[string]any, annotation string) (*Configuration, error) {
+	if annotation == "" {
+		return nil, errors.New("invalid annotation \"\": want a name")
+	}
+	c := &Configuration{object: object}
 	metadata, annotations, err := c.check()
 	if err != nil {
 		return nil, err
