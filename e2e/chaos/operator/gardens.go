@@ -10,7 +10,8 @@ import (
 
 // This file is the reconcile handler: a garden wants a config map for each of its plants.
 
-const gardens = "gardens.chaos.example.com"
+// gardens are in one version, while the preferred one of their group moves with the widgets.
+const gardens = "gardens.v1.chaos.example.com"
 
 // The pauses after errors: a child that belongs to somebody else is one for as long as it does.
 const (
