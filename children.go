@@ -124,6 +124,7 @@ type desiredSet struct {
 	log         *slog.Logger
 	wanted      []*Child
 	err         error // why a child cannot be wanted
+	applying    *applying
 }
 
 // Desired adds an object to those that are to be there: a map, or anything else that encoding/json turns into a Kubernetes object. It has to be of a kind of the option Owns. What it
@@ -312,8 +313,8 @@ func (d *desiredSet) apply(ctx context.Context) error {
 			keys = append(keys, key)
 		}
 	}
-	d.reconciler.beginApplying(keys)
-	defer d.reconciler.endApplying(keys)
+	d.applying = d.reconciler.beginApplying(keys)
+	defer d.reconciler.endApplying(keys, d.applying)
 	if err := d.storeScope(ctx); err != nil {
 		return err
 	}
@@ -589,7 +590,7 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) {
 		}
 		c.known = k
 	}
-	own, came := versionNumber(body.version), k.family.applying
+	own, came := versionNumber(body.version), d.applying
 	early := slices.ContainsFunc(came.shown, func(s shownChild) bool { return s.child == k && s.version == own }) // its stream was quicker
 	unchanged := k.version == own && !early
 	if k.version <= own {

@@ -116,6 +116,7 @@ type reconciler struct {
 	listed   map[*reactor]bool // those whose objects were listed ever
 	watched  map[watchedKey][]ObjectReference
 	parents  map[string]string        // the uids of objects that have children without an owner reference, by the IDs of their sets
+	applying map[string][]*applying   // by the keys of the families whose children are applied
 	teaching map[string]chan struct{} // by kind; closed when the child is applied that shows the others whether they are as they are wanted
 
 	observer *observer
@@ -137,7 +138,7 @@ func (engine) runner(o *observer) reconcileRunner {
 	return &reconciler{
 		environment: &o.environment, seed: maphash.MakeSeed(), reactors: make(map[*reactor]*reconciled), families: make(map[string]*family), unseen: make(map[string]*child),
 		streams: make(map[*source]*followedStream), listed: make(map[*reactor]bool), watched: make(map[watchedKey][]ObjectReference),
-		parents: make(map[string]string), teaching: make(map[string]chan struct{}), observer: o,
+		parents: make(map[string]string), applying: make(map[string][]*applying), teaching: make(map[string]chan struct{}), observer: o,
 	}
 }
 

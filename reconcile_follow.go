@@ -175,7 +175,6 @@ type family struct {
 	key      string // the uid of the owner, the ID of its set, or that of [keptKey]
 	owner    string // its uid; "" for a set; of a child that is kept, that of the object whose handler has wanted it last, "" before
 	children []*child
-	applying *applying // while they are applied; nil otherwise
 }
 
 // applying is what comes of the children of an owner while they are applied: the streams may be quicker than the answers.
@@ -324,9 +323,19 @@ func (rc *reconciler) follow(r *reactor, e *entry, ev RawEvent) {
 		return
 	}
 	key, by := familyOf(r.resource(), follows, ev)
+	changed, left := rc.note(r, e, by, key, ev)
+	for _, c := range changed {
+		rc.triggerOwner(c, e.ref())
+	}
+	if left != "" {
+		rc.wakeParent(left)
+	}
+}
+
+// note takes what has come of an object, and returns what has changed: the children whose owners are to hear of it, and the set that a child has left because it was pruned.
+func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawEvent) (changed []*child, left string) {
 	rc.mu.Lock()
-	var changed []*child
-	left := "" // the set that a child has left because it was pruned
+	defer rc.mu.Unlock()
 	before := e.child
 	if before == nil { // its stream may show first what has become of it since
 		before = rc.unseen[e.key]
@@ -342,46 +351,42 @@ func (rc *reconciler) follow(r *reactor, e *entry, ev RawEvent) {
 	if by != nil && rc.showLocked(r, e, by, key, ev.Body) {
 		changed = append(changed, e.child)
 	}
-	ref := e.ref()
-	changed = slices.DeleteFunc(changed, func(c *child) bool {
-		a := c.family.applying
-		if a != nil {
-			a.shown = append(a.shown, shownChild{c, ref, versionNumber(ev.Body.version)})
+	return slices.DeleteFunc(changed, func(c *child) bool {
+		all := rc.applying[c.family.key]
+		for _, a := range all {
+			a.shown = append(a.shown, shownChild{c, e.ref(), versionNumber(ev.Body.version)})
 		}
-		return a != nil
-	})
-	rc.mu.Unlock()
-	for _, c := range changed {
-		rc.triggerOwner(c, ref)
-	}
-	if left != "" {
-		rc.wakeParent(left)
-	}
+		return len(all) > 0
+	}), left
 }
 
-// beginApplying has what comes of the children of some families wait for endApplying.
-func (rc *reconciler) beginApplying(keys []string) {
+// beginApplying has what comes of the children of some families wait for endApplying. Namesakes of an owner that was replaced have one set: one may be applied while the other one is.
+func (rc *reconciler) beginApplying(keys []string) *applying {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	came := &applying{}
 	for _, key := range keys {
-		rc.familyLocked(key).applying = came
+		rc.applying[key] = append(rc.applying[key], came)
 	}
+	return came
 }
 
 // endApplying has the handler called for what has come of the children meanwhile, but for our own writes.
-func (rc *reconciler) endApplying(keys []string) {
-	rc.mu.Lock()
-	var came *applying
-	for _, key := range keys {
-		f := rc.families[key]
-		came, f.applying = f.applying, nil
-		rc.dropEmptyLocked(f)
-	}
-	rc.mu.Unlock()
+func (rc *reconciler) endApplying(keys []string, came *applying) {
+	rc.dropApplying(keys, came)
 	for _, s := range came.shown {
 		if s.version == 0 || !slices.Contains(came.own, s.version) {
 			rc.triggerOwner(s.child, s.ref)
+		}
+	}
+}
+
+func (rc *reconciler) dropApplying(keys []string, came *applying) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	for _, key := range keys {
+		if rc.applying[key] = slices.DeleteFunc(rc.applying[key], func(a *applying) bool { return a == came }); len(rc.applying[key]) == 0 {
+			delete(rc.applying, key)
 		}
 	}
 }
@@ -513,7 +518,7 @@ func (rc *reconciler) removeLocked(c *child) {
 }
 
 func (rc *reconciler) dropEmptyLocked(f *family) {
-	if len(f.children) == 0 && f.applying == nil && rc.families[f.key] == f {
+	if len(f.children) == 0 && rc.families[f.key] == f {
 		delete(rc.families, f.key)
 	}
 }
@@ -576,13 +581,31 @@ func (rc *reconciler) listing(r *reactor, from *source, begun bool) {
 	if len(served.follows) == 0 {
 		return
 	}
-	var gone []*child
+	gone, late := rc.noteListing(r, from, begun)
+	for _, c := range gone {
+		rc.triggerOwner(c, c.ref())
+	}
+	if late { // perhaps the kind was not there when they were called before
+		for _, f := range served.follows {
+			rc.triggerAll(f.handler, Trigger{Reason: TriggerFirst}, true)
+		}
+	}
+	if !begun {
+		for _, owners := range rc.allReactors() {
+			owners.queue.wakeReconciled()
+		}
+	}
+}
+
+// noteListing notes that a stream begins to list, or has ended that. It returns the children that are gone, and whether this was the first listing of the kind.
+func (rc *reconciler) noteListing(r *reactor, from *source, begun bool) (gone []*child, late bool) {
 	rc.mu.Lock()
+	defer rc.mu.Unlock()
 	if rc.streams[from] == nil {
 		rc.streams[from] = &followedStream{reactor: r}
 	}
 	rc.streams[from].listing = begun
-	late := !begun && !rc.listed[r]
+	late = !begun && !rc.listed[r]
 	rc.listed[r] = rc.listed[r] || late
 	for _, f := range rc.families {
 		for _, c := range slices.Clone(f.children) {
@@ -597,20 +620,7 @@ func (rc *reconciler) listing(r *reactor, from *source, begun bool) {
 			}
 		}
 	}
-	rc.mu.Unlock()
-	for _, c := range gone {
-		rc.triggerOwner(c, c.ref())
-	}
-	if late { // perhaps the kind was not there when they were called before
-		for _, f := range served.follows {
-			rc.triggerAll(f.handler, Trigger{Reason: TriggerFirst}, true)
-		}
-	}
-	if !begun {
-		for _, owners := range rc.allReactors() {
-			owners.queue.wakeReconciled()
-		}
-	}
+	return gone, late
 }
 
 // redefine implements [reconcileRunner].

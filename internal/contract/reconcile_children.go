@@ -450,6 +450,38 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 		parts.Patch("a", spec(map[string]any{"l": []any{map[string]any{"k": "other"}}})) // all of the list, which is the operator's
 		c.WaitFor("the empty list", func() bool { list, _ := parts.Get("a").Get("spec.l").([]any); return len(list) == 0 })
 	})
+	c.Run(t, "RC-22 an owner that replaces its namesake is handled while the children of that are still applied", func(c *C) {
+		op, _ := c.parenting(func(r *kopf.Reconcile) error {
+			r.Desired(desiredMap("part-"+r.UID(), map[string]any{"value": fmt.Sprint(r.Spec().Int("value"))}), nil)
+			return nil
+		}, nil)
+		var applied atomic.Int32
+		op.Wire.Fault(func(q *Request) (*http.Response, error) {
+			if q.Method == http.MethodPatch && strings.Contains(q.Path, "/configmaps/part-") {
+				switch applied.Add(1) {
+				case 1:
+					time.Sleep(time.Second) // the first owner's
+				case 2:
+					time.Sleep(1500 * time.Millisecond) // its namesake's
+				}
+			}
+			return nil, nil
+		})
+		c.Create("a", spec(map[string]any{"value": 1}))
+		c.WaitFor("the first apply", func() bool { return applied.Load() == 1 })
+		c.Delete("a")
+		second := c.Create("a", spec(map[string]any{"value": 2}))
+		third := c.Create("b", spec(map[string]any{"value": 3}))
+		for _, owner := range []*kopf.Body{second, third} {
+			c.WaitFor("the child of "+owner.Name(), func() bool { return c.configMaps().Exists("part-" + owner.UID()) })
+		}
+		c.Pass(2 * time.Second)
+		c.Patch("a", spec(map[string]any{"value": 4}))
+		c.WaitFor("the change", func() bool { return c.configMaps().Get("part-"+second.UID()).Get("data.value") == "4" })
+		if lines := op.Logs.Find("failed with an exception"); len(lines) > 0 {
+			c.Errorf("got %s", lines[0])
+		}
+	})
 	c.Run(t, "RC-56 a child with After is applied when these are ready, and others go on", func(c *C) {
 		var ready atomic.Bool
 		c.parenting(func(r *kopf.Reconcile) error {
