@@ -90,7 +90,7 @@ func (s *websitesServer) Requests(ctx context.Context) (map[string]int, error) {
 	return all, err
 }
 
-// drift has somebody else change the pages of websites, one after the other, and returns how long it took until they were right again.
+// drift has another client change the pages of websites, one after the other, and returns how long it took until they were right again.
 func (s *websitesServer) drift(ctx context.Context, o *operator, count, perSecond int) ([]time.Duration, error) {
 	ctx, stop := context.WithCancel(ctx)
 	d := &driftWatch{since: map[string]time.Time{}}
@@ -118,8 +118,8 @@ func (s *websitesServer) drift(ctx context.Context, o *operator, count, perSecon
 	return d.all(), err
 }
 
-// drifted is what somebody else writes.
-const drifted = "Somebody else was here."
+// drifted is what the other client writes.
+const drifted = "Another client was here."
 
 // watchPages begins a watch of all config maps.
 func (s *websitesServer) watchPages(ctx context.Context) (io.ReadCloser, error) {
@@ -203,7 +203,7 @@ func remaking(count int) job {
 	return j
 }
 
-// mending has somebody else change the page of each website once, at a rate. p50 and p99 are the times from such a change until the page is right again, as another client sees both.
+// mending has another client change the page of each website once, at a rate. p50 and p99 are the times from such a change until the page is right again, as another client sees both.
 func mending(count, perSecond int) job {
 	return job{kind: repairing, name: fmt.Sprintf("%d of their pages are changed, %d a second", count, perSecond), unit: count, count: count, handled: true, changed: true, do: func(ctx context.Context, s server, o *operator) (result, error) {
 		if err := waitForWatch(ctx, s, o); err != nil {

@@ -79,7 +79,7 @@ func TestMembers(t *testing.T) {
 			t.Error("the child of another owner is gone")
 		}
 	})
-	t.Run("RC-47 kubectl finds the members of a set that it is told to be its own, and prunes them", func(t *testing.T) {
+	t.Run("RC-47 kubectl finds the members of a set with its own tooling, and prunes them", func(t *testing.T) {
 		if err := runner.Stop(); err != nil {
 			t.Fatal(err)
 		}

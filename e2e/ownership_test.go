@@ -419,7 +419,7 @@ func (c *child) sameButEmpty(before, after map[string]any) bool {
 }
 
 // unique leaves out items that a list has already: kube-apiserver notes the fields of an apply before it sets defaults, so that an item with an empty key can
-// become one with the key of another item, which nobody has touched.
+// become one with the key of another item, which no client has touched.
 func unique(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

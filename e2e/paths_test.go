@@ -15,7 +15,7 @@ func TestPaths(t *testing.T) {
 	}
 	for _, path := range []string{
 		"/version/", "/version", "/api", "/apis", "/api/v1", "/api/v2", "/apis/apps", "/apis/apps/v1", "/apis/apps/v2", "/apis/apps/v1/nothing", "/apis/apps/v2/deployments",
-		"/apis/apps/v1/namespaces/paths", "/apis/nobody.example.com", "/apis/nobody.example.com/v1", "/apis/nobody.example.com/v1/nothing", "/api/v1/bindings", "/api/v1/bindings/a", cm + "/a/b/c", cm + "/a/status",
+		"/apis/apps/v1/namespaces/paths", "/apis/unknown.example.com", "/apis/unknown.example.com/v1", "/apis/unknown.example.com/v1/nothing", "/api/v1/bindings", "/api/v1/bindings/a", cm + "/a/b/c", cm + "/a/status",
 		ns + "/bindings/a", "/apis/authentication.k8s.io/v1/tokenreviews/a", "/apis/authorization.k8s.io/v1/localsubjectaccessreviews", "/api/v1/configmaps/a", "/apis/apps/v1/deployments/a/scale",
 	} {
 		for _, method := range []string{"GET", "POST", "DELETE"} {

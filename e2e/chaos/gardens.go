@@ -318,7 +318,7 @@ func (c *court) isOfGarden(one *configMap) bool {
 	return false
 }
 
-// garden looks at the children of one garden. As long as one of them belongs to somebody else, the handler fails, and nothing is deleted.
+// garden looks at the children of one garden. As long as one of them has another controller, the handler fails, and nothing is deleted.
 func (c *court) garden(g *garden) {
 	value, others := strconv.FormatInt(g.Spec.Value, 10), false
 	for _, plant := range g.Spec.Plants {
@@ -327,7 +327,7 @@ func (c *court) garden(g *garden) {
 		case one == nil:
 			c.complain(childrenWished, g.Metadata.UID, name, "it is not there")
 		case one.controller() != g.Metadata.UID && one.Metadata.Annotations[takenKey] == "":
-			c.complain(childrenWished, g.Metadata.UID, name, "it has the controller %q, and nobody has taken it over", one.controller())
+			c.complain(childrenWished, g.Metadata.UID, name, "it has the controller %q, and no other client has taken it over", one.controller())
 		case one.controller() != g.Metadata.UID:
 			others = true
 		case one.Data["value"] != value:

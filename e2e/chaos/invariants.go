@@ -19,7 +19,7 @@ type Evidence struct {
 	Time     time.Time
 	Versions map[string][]*Version // of each object, in order
 	Journal  []journal.Entry
-	Gardens  *Gardens            // nil if nobody meddles with them
+	Gardens  *Gardens            // nil if no other client changes them
 	Census   *journal.Census     // of the process that leads
 	Standbys []*journal.Census   // of those that stand by
 	Children map[string]string   // the values in what the handlers have made, by name

@@ -71,7 +71,7 @@ func indexJob(_ context.Context, i *kopf.Indexing) (map[string]job, error) {
 		text, _ := i.Body.Annotation(scheduledAt)
 		scheduled, err := time.Parse(time.RFC3339, text)
 		if err != nil {
-			return map[string]job{}, nil // somebody else has made it
+			return map[string]job{}, nil // another client has made it
 		}
 		return map[string]job{owner.String("uid"): {i.Body.Reference(), scheduled, stateOf(i.Status())}}, nil
 	}

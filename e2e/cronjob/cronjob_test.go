@@ -192,7 +192,7 @@ func TestSchedule(t *testing.T) {
 		l.until(2)
 		l.wants([]int{2}, []int{2})
 	})
-	inLab(t, "a schedule that is none is told, and mended by another one", func(l *lab) {
+	inLab(t, "an invalid schedule is reported, and a valid one mends it", func(l *lab) {
 		l.create(m{"schedule": "each now and then"})
 		l.until(20)
 		l.wants(nil, nil)
@@ -222,7 +222,7 @@ func TestSchedule(t *testing.T) {
 }
 
 func TestConcurrency(t *testing.T) {
-	inLab(t, "Allow lets Jobs run beside each other", func(l *lab) {
+	inLab(t, "Allow lets Jobs run at the same time", func(l *lab) {
 		l.create(nil)
 		l.until(15)
 		l.wants([]int{5, 10, 15}, []int{5, 10, 15})
@@ -325,7 +325,7 @@ func TestHistory(t *testing.T) {
 		l.ends(15, true)
 		l.wants([]int{15}, nil)
 	})
-	inLab(t, "a Job that somebody deletes is not active any more, and is not made again", func(l *lab) {
+	inLab(t, "a Job that another client deletes is not active any more, and is not made again", func(l *lab) {
 		l.create(nil)
 		l.until(5)
 		if err := l.client.Delete(l.Context(), jobNamed(l.name(5)), &kopf.DeleteOptions{Propagation: "Background"}); err != nil {

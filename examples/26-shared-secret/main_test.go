@@ -117,7 +117,7 @@ func TestSharedSecret(t *testing.T) {
 		l.wants("dHdv", "red-1", "red-2", "red-3")
 		l.patch(ref("v1", "Namespace", "", "red-1"), m{"metadata": m{"labels": m{"team": "blue"}}})
 		l.wants("dHdv", "red-2", "red-3")
-		l.patch(ref("v1", "Secret", "red-2", "example"), m{"data": m{"value": "dGhyZWU="}}) // by somebody else
+		l.patch(ref("v1", "Secret", "red-2", "example"), m{"data": m{"value": "dGhyZWU="}}) // by another client
 		l.remove(ref("v1", "Secret", "red-3", "example"))
 		l.wants("dHdv", "red-2", "red-3")
 		l.patch(example, m{"spec": m{"team": "blue"}})

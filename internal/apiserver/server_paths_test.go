@@ -30,7 +30,7 @@ func TestAnswersOfKubeAPIServer(t *testing.T) {
 		{"GET", "/api/v2", 404, noResource},
 		{"GET", "/apis/apps/v2", 404, noResource},
 		{"GET", "/apis/apps/v1/nothing", 404, noResource},
-		{"GET", "/apis/nobody.example.com/v1/nothing", 404, "404 page not found"},
+		{"GET", "/apis/unknown.example.com/v1/nothing", 404, "404 page not found"},
 		{"GET", "/api/v1/bindings", 404, noResource},
 		{"POST", "/apis/authentication.k8s.io/v1/tokenreviews/a", 404, noResource},
 		{"GET", cm + "/%2e%2e", 400, `Name parameter invalid: \"..\": may not be '..'`},
@@ -86,7 +86,7 @@ func TestObjectsOfWrongForm(t *testing.T) {
 	}
 }
 
-// TestEndOfInitialEvents checks that a watch with bookmarks is told when it has got all objects, even if it has not asked for them by sendInitialEvents.
+// TestEndOfInitialEvents checks that a watch with bookmarks gets one when it has got all objects, even if it has not asked for them by sendInitialEvents.
 func TestEndOfInitialEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // in which a watch of a second takes no time
 		s := New(Options{Logger: slog.New(slog.DiscardHandler)})

@@ -55,7 +55,7 @@ var _ = Suite("leader_election_nonsense", func(t *testing.T, c *C) {
 			c.Errorf("got %d transitions, want as many as a Lease can hold", got)
 		}
 	})
-	c.Run(t, "HA-6 a Lease of nobody is taken at once, whatever else is in it", func(c *C) {
+	c.Run(t, "HA-6 a Lease without a holder is taken at once, whatever else is in it", func(c *C) {
 		c.OnlyInBubble("times are compared")
 		for name, spec := range map[string]map[string]any{
 			"empty":        {},
@@ -126,7 +126,7 @@ var _ = Suite("leader_election_nonsense", func(t *testing.T, c *C) {
 		for what, body := range map[string]string{
 			"an empty object":  `{}`,
 			"a page of HTML":   `<html>log in</html>`,
-			"another's Lease":  `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"x","resourceVersion":"999999"},"spec":{"holderIdentity":"somebody"}}`,
+			"another's Lease":  `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"x","resourceVersion":"999999"},"spec":{"holderIdentity":"another"}}`,
 			"one of no server": `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"x"},"spec":{"holderIdentity":"a"}}`,
 		} {
 			var nonsense atomic.Bool

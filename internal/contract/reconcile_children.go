@@ -440,7 +440,7 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 		c.WaitFor("the child", func() bool { return parts.Exists("a") })
 		c.Pass(2 * time.Second)
 		n, calls := len(op.Wire.Writes()), len(l.all())
-		parts.Patch("a", spec(map[string]any{"l": []any{map[string]any{"k": "theirs"}}})) // another item, which is nobody's drift
+		parts.Patch("a", spec(map[string]any{"l": []any{map[string]any{"k": "theirs"}}})) // another item, which is no drift
 		c.WaitFor("the call", func() bool { return len(l.all()) > calls })
 		c.Pass(time.Second)
 		c.nothingWritten(op, n)

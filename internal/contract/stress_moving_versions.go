@@ -170,7 +170,7 @@ func (m *versionMoves) serve(v1, v2 bool) {
 	}
 }
 
-// step is what somebody does.
+// step is one change of another client.
 func (m *versionMoves) step() {
 	name, replica := fmt.Sprint("a", m.chance.upTo(10)), m.replicas[m.chance.upTo(len(m.replicas))]
 	switch n := m.chance.upTo(12); {

@@ -12,7 +12,7 @@ import (
 // groupKind names a kind in all of its versions.
 type groupKind struct{ group, kind string }
 
-// ruleOf returns what returns why an object of a kind is not ready, "" if it is. It is no map, which would be linked into programs that ask nobody.
+// ruleOf returns what returns why an object of a kind is not ready, "" if it is. It is no map, which would be linked into programs that never ask.
 func ruleOf(gk groupKind) func(object) string {
 	switch gk {
 	case groupKind{"", "ConfigMap"}, groupKind{"", "Secret"}, groupKind{"batch", "CronJob"}, groupKind{"policy", "PodDisruptionBudget"}:

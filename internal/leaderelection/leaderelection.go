@@ -472,7 +472,7 @@ func (e *Elector) reread(ctx context.Context) (holder string, code int, err erro
 		e.lease = l
 		return "", code, nil
 	}
-	return cmp.Or(l.holder, "nobody"), code, nil
+	return cmp.Or(l.holder, "no replica"), code, nil
 }
 
 // anew returns the Lease as it is to be created when it was deleted.

@@ -12,7 +12,7 @@ type Result int
 const (
 	Unknown Result = iota // an apply has to show whether anything differs
 	Owned                 // the object is as applied
-	Drifted               // another configuration was applied last, or somebody has changed, removed or taken over a field
+	Drifted               // another configuration was applied last, or another client has changed, removed or taken over a field
 )
 
 // String returns the name of the constant.
@@ -46,7 +46,7 @@ type kindFacts struct {
 // maxFacts is how many facts of all kinds are kept. They cost about 20 bytes each. When there are more, all are forgotten, and learnt anew.
 const maxFacts = 1 << 16
 
-// seed makes the hashes of paths ones that nobody can provoke a collision of.
+// seed makes the hashes of paths ones that no client can provoke a collision of.
 var seed = maphash.MakeSeed()
 
 // Learn takes from the answer to an apply what that shows of the kind. The fields must be those of the answer itself, in which no other writer can have

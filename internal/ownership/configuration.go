@@ -1,6 +1,6 @@
 // Package ownership reports whether an object is still as a server-side apply of one field manager has left it, without comparing any values.
 //
-// With server-side apply, whoever else changes or removes a field takes it from the manager's entry in metadata.managedFields. So an object is as applied
+// With server-side apply, a client that changes or removes a field takes it from the manager's entry in metadata.managedFields. So an object is as applied
 // if two things hold: its annotation has the digest of the configuration, and the entry still names every field of the configuration, and no other.
 // Defaults, quantities in another spelling, conversions and mutating webhooks do not matter to that, whereas a comparison of values has to know them all.
 //

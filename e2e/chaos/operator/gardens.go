@@ -13,7 +13,7 @@ import (
 // gardens are in one version, while the preferred one of their group moves with the widgets.
 const gardens = "gardens.v1.chaos.example.com"
 
-// The pauses after errors: a child that belongs to somebody else is one for as long as it does.
+// The pauses after errors: a child with another controller is one for as long as it has that.
 const (
 	minPause = 300 * time.Millisecond
 	maxPause = 2 * time.Second

@@ -64,7 +64,7 @@ func (c *comparison) walkList(at []string, t fieldType, la, lb []any) bool {
 	return true
 }
 
-// walkItems compares the items with a step. Several of them are one field, in which nobody owns anything.
+// walkItems compares the items with a step. Several of them are one field, below which no manager owns anything.
 func (c *comparison) walkItems(path []string, t fieldType, a, b []any) {
 	switch {
 	case len(a) > 1 && len(b) > 1:
