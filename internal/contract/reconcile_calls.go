@@ -636,6 +636,19 @@ var _ = Suite("reconcile_calls", func(t *testing.T, c *C) {
 			c.Errorf("the last object was called after %s, and after %s without changes", with, alone)
 		}
 	})
+	for reason, due := range map[string]func(c *C, woken *kopf.Source){
+		"a change of the object":        func(c *C, _ *kopf.Source) { c.Patch("x", spec(map[string]any{"n": 1})) },
+		"a change of a child":           func(c *C, _ *kopf.Source) { c.configMaps().Patch("x", map[string]any{"data": map[string]any{"n": "theirs"}}) },
+		"a watch that names the object": func(c *C, _ *kopf.Source) { c.Of("v1", "ServiceAccount").Create("x", nil) },
+		"a source":                      func(c *C, woken *kopf.Source) { woken.Trigger(c.Get("x").Reference()) },
+		"RequeueAfter":                  func(c *C, _ *kopf.Source) { c.Pass(time.Minute) },
+		"a retry of those":              func(c *C, _ *kopf.Source) { c.Pass(time.Minute) },
+	} {
+		c.Run(t, "RC-31 what is due by "+reason+" goes before what is due by a watch of all", func(c *C) {
+			c.OnlyInBubble("the calls are counted")
+			c.urgent(reason, due)
+		})
+	}
 	c.Run(t, "RC-32 every fifth turn is a routine one", func(c *C) {
 		c.OnlyInBubble("the calls are counted")
 		var mu sync.Mutex
@@ -713,3 +726,51 @@ var _ = Suite("reconcile_calls", func(t *testing.T, c *C) {
 		c.expect(&l, "call")
 	})
 })
+
+// urgent has an object due for a reason while a worker is busy and many objects wait, and expects it to be called before those.
+func (c *C) urgent(reason string, due func(c *C, woken *kopf.Source)) {
+	source, woken, busy, order := &kopf.Source{}, &kopf.Source{}, newDoorway(), &calls{}
+	r := &kopf.Registry{}
+	r.OnReconcile(Examples, func(ctx context.Context, r *kopf.Reconcile) error {
+		switch n := r.Spec().Int("n"); {
+		case r.Name() == "first" && len(r.Triggers) > 0 && r.Triggers[0].Reason == kopf.TriggerSource:
+			busy.pass(ctx)
+		case r.Name() == "x":
+			r.Desired(desiredMap("x", map[string]any{"n": "ours"}), nil)
+			if n == 2 && reason == "RequeueAfter" {
+				r.RequeueAfter(20 * time.Second)
+			} else if n == 2 && r.Retry == 0 {
+				order.add("x")
+				return kopf.Temporary(errors.New("not now"), 20*time.Second)
+			}
+		}
+		order.add("%s", r.Name())
+		return nil
+	}, &kopf.ReconcileOptions{Owns: []kopf.Selector{"configmaps"}, Sources: []*kopf.Source{source, woken}, Watches: []kopf.Watch{
+		{Of: "secrets"},
+		{Of: "serviceaccounts", Objects: func(*kopf.Watched) []kopf.ObjectReference { return []kopf.ObjectReference{c.Ref("x")} }},
+	}})
+	for i := range 10 {
+		c.Create(fmt.Sprintf("a%02d", i), nil)
+	}
+	c.Create("first", nil)
+	c.Create("x", nil)
+	c.Operator(r, func(op *kopf.Operator) { op.Settings.Queueing.WorkerLimit = 1 })
+	c.Pass(5 * time.Second)
+	if reason == "RequeueAfter" || reason == "a retry of those" {
+		c.Patch("x", spec(map[string]any{"n": 2}))
+		c.Pass(5 * time.Second)
+	}
+	source.Trigger(c.Get("first").Reference())
+	c.Pass(time.Second)
+	c.Of("v1", "Secret").Create("all", nil) // all are due for that
+	c.Pass(time.Second)
+	due(c, woken)
+	c.Pass(time.Second)
+	before := len(order.all())
+	busy.let()
+	c.Pass(5 * time.Second)
+	if got := order.all()[before:]; slices.Index(got, "x") > 2 || !slices.Contains(got, "x") {
+		c.Errorf("got the calls %v, want one of x among the first", got)
+	}
+}
