@@ -750,7 +750,7 @@ func (c *C) urgent(reason string, due func(c *C, woken *kopf.Source)) {
 		{Of: "secrets"},
 		{Of: "serviceaccounts", Objects: func(*kopf.Watched) []kopf.ObjectReference { return []kopf.ObjectReference{c.Ref("x")} }},
 	}})
-	for i := range 10 {
+	for i := range 60 {
 		c.Create(fmt.Sprintf("a%02d", i), nil)
 	}
 	c.Create("first", nil)
