@@ -637,8 +637,10 @@ var _ = Suite("reconcile_calls", func(t *testing.T, c *C) {
 		}
 	})
 	for reason, due := range map[string]func(c *C, woken *kopf.Source){
-		"a change of the object":        func(c *C, _ *kopf.Source) { c.Patch("x", spec(map[string]any{"n": 1})) },
-		"a change of a child":           func(c *C, _ *kopf.Source) { c.configMaps().Patch("x", map[string]any{"data": map[string]any{"n": "theirs"}}) },
+		"a change of the object": func(c *C, _ *kopf.Source) { c.Patch("x", spec(map[string]any{"n": 1})) },
+		"a change of a child": func(c *C, _ *kopf.Source) {
+			c.configMaps().Patch("x", map[string]any{"data": map[string]any{"n": "theirs"}})
+		},
 		"a watch that names the object": func(c *C, _ *kopf.Source) { c.Of("v1", "ServiceAccount").Create("x", nil) },
 		"a source":                      func(c *C, woken *kopf.Source) { woken.Trigger(c.Get("x").Reference()) },
 		"RequeueAfter":                  func(c *C, _ *kopf.Source) { c.Pass(time.Minute) },
