@@ -83,6 +83,8 @@ func (p *Patch) Replace(path FieldPath, value any) {
 // transformation changes an object, which was the body when the patch began to be applied.
 type transformation interface {
 	apply(object map[string]any, body *Body) error
+	// touched is a model for [jsonpatch.DecodeLike] of what is changed or read, nil if that can be anything.
+	touched() map[string]any
 }
 
 // transformFunc is one that a handler has given. It comes after what is merged.
@@ -97,6 +99,8 @@ func (f transformFunc) apply(object map[string]any, _ *Body) error {
 	}
 	return nil
 }
+
+func (f transformFunc) touched() map[string]any { return nil }
 
 // replacement replaces the field at the keys, or removes it for nil. It comes before what is merged.
 type replacement struct {
@@ -113,6 +117,14 @@ func (r *replacement) apply(object map[string]any, _ *Body) error {
 	}
 	manifest.Replace(object, r.keys, value)
 	return nil
+}
+
+func (r *replacement) touched() map[string]any {
+	model := map[string]any{r.keys[len(r.keys)-1]: nil}
+	for _, key := range slices.Backward(r.keys[:len(r.keys)-1]) {
+		model = map[string]any{key: model}
+	}
+	return model
 }
 
 // isEarly reports whether a transformation comes before what is merged.
@@ -204,6 +216,10 @@ type conditionChange struct{ condition manifest.Condition }
 func (c *conditionChange) apply(object map[string]any, body *Body) error {
 	stored, _ := body.Status().Get("conditions").([]any)
 	return manifest.SetCondition(object, stored, c.condition)
+}
+
+func (c *conditionChange) touched() map[string]any {
+	return map[string]any{"status": map[string]any{"conditions": nil}, "metadata": map[string]any{"generation": nil}}
 }
 
 // SetPath is [Patch.Set] for a path of keys that may contain dots.
@@ -302,7 +318,7 @@ func (p *Patch) check() error {
 func (p *Patch) try(body *Body) error {
 	err := p.check()
 	for len(p.transforms) > 0 {
-		_, failure := p.apply(body)
+		_, failure := p.apply(p.touched(body))
 		var failed *transformError
 		if !errors.As(failure, &failed) {
 			break
@@ -386,9 +402,30 @@ func (e *transformError) permanent() bool {
 	return e.err == nil || errors.As(e.err, new(*PermanentError))
 }
 
-// sides returns what the patch touches of an object, before and after it; functions may touch everything.
+// touched returns the part of an object that the patch reads and changes, which is little of it but for functions, and so not worth decoding the rest.
+func (p *Patch) touched(body *Body) *Body {
+	model := jsonpatch.Union(p.merge, p.last)
+	if p.finalizes() {
+		model = jsonpatch.Union(model, map[string]any{"metadata": map[string]any{"finalizers": nil}})
+	}
+	for _, t := range p.transforms {
+		part := t.touched()
+		if part == nil {
+			return body
+		}
+		model = jsonpatch.Union(model, part)
+	}
+	b, err := NewBody(jsonpatch.DecodeLike(body.raw, model))
+	if err != nil {
+		return body
+	}
+	return b
+}
+
+// sides returns what the patch touches of an object, before and after it.
 func (p *Patch) sides(body *Body) (before, after map[string]any, err error) {
 	if p.versioned() {
+		body = p.touched(body)
 		after, err = p.apply(body)
 		return body.Map(), after, err
 	}

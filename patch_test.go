@@ -517,3 +517,74 @@ func TestConditionTags(t *testing.T) {
 		t.Errorf("got %s, want %s; error %v", got, want, err)
 	}
 }
+
+// What a patch without functions makes of the part of an object that it touches is what it makes of the whole object.
+func FuzzTouched(f *testing.F) {
+	f.Add(`{"metadata":{"generation":3,"labels":{"a":"b"}},"spec":{"x":1},"status":{"y":2}}`, `{"status":{"y":3}}`, `{"spec":{"x":null}}`, "status.z", uint8(0xff))
+	f.Add(`{"metadata":{"finalizers":["a"]},"status":{"kopf":{"progress":{}},"conditions":[]}}`, `{"status":{"kopf":null}}`, `{}`, "status", uint8(0x3f))
+	f.Add(`{"status":"text"}`, `{"status":null}`, `{"status":{"conditions":null}}`, "spec.a.b", uint8(0x1f))
+	f.Add(`{"metadata":{"annotations":{"kopf.zalando.org/a":"b","c":"d"}}}`, `{"metadata":{"annotations":null}}`, `{"metadata":{"annotations":{"e":"f"}}}`, "metadata.annotations", uint8(0x2b))
+	persistence := NewSettings().Persistence
+	inStatus := persistence
+	inStatus.Storage = InStatus
+	f.Fuzz(func(t *testing.T, object, merge, last, path string, which uint8) {
+		body, err := ParseBody([]byte(object))
+		if err != nil || !json.Valid([]byte(object)) {
+			t.Skip()
+		}
+		p := newPatch(&persistence, body)
+		if which&64 != 0 {
+			p = newPatch(&inStatus, body)
+		}
+		if which&1 != 0 {
+			p.Merge(rawjson.AsMap(decoded(merge)))
+		}
+		if which&2 != 0 {
+			p.last = rawjson.AsMap(decoded(last))
+		}
+		if which&4 != 0 {
+			p.Replace(FieldPath(path), decoded(last))
+		}
+		if which&8 != 0 {
+			p.adds = []string{"added"}
+		}
+		if which&16 != 0 {
+			p.removes = []string{"a"}
+		}
+		if which&32 != 0 {
+			p.SetCondition(Condition{Type: "Ready", Status: ConditionTrue, Reason: "Fine", LastTransitionTime: time.Unix(0, 0)})
+		}
+		whole, wholeErr := p.apply(body)
+		part := p.touched(body)
+		after, err := p.apply(part)
+		if (err == nil) != (wholeErr == nil) {
+			t.Fatalf("the error is %v, and %v for the whole object", err, wholeErr)
+		}
+		if err != nil {
+			return
+		}
+		got, want := jsonpatch.Diff(part.Map(), after), jsonpatch.Diff(body.Map(), whole)
+		if diff := cmp.Diff(sortedOperations(want), sortedOperations(got)); diff != "" {
+			t.Errorf("the part changes otherwise than the whole (-whole +part):\n%s\n%s", diff, part.raw)
+		}
+	})
+}
+
+// decoded returns the value of a text in JSON, nil if it is none.
+func decoded(text string) any {
+	v, err := rawjson.Decode([]byte(text))
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// sortedOperations returns operations as texts, in the order of these.
+func sortedOperations(operations []jsonpatch.Operation) []string {
+	texts := make([]string, 0, len(operations))
+	for _, o := range operations {
+		texts = append(texts, fmt.Sprintf("%s %s %v", o.Op, o.Path, o.Value))
+	}
+	slices.Sort(texts)
+	return texts
+}

@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -540,9 +539,16 @@ func (h *handler) resources(found []Resource) (able []Resource, warnings []strin
 	return able, warnings
 }
 
-// sortByName sorts resources without moving them around for each comparison.
+// sortByName sorts resources, and leaves the versions of one in their order.
 func sortByName(all []Resource) {
-	sort.SliceStable(all, func(i, j int) bool { return all[i].Name() < all[j].Name() })
+	versions := make(map[string][]Resource, len(all))
+	for _, r := range all {
+		versions[r.Name()] = append(versions[r.Name()], r)
+	}
+	at := 0
+	for _, name := range rawjson.SortedKeys(versions) {
+		at += copy(all[at:], versions[name])
+	}
 }
 
 // selected returns the resources that the selector fits. A predicate that panics fits none: it must not end the operator.

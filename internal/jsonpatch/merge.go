@@ -3,6 +3,7 @@ package jsonpatch
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -45,6 +46,23 @@ func DecodeLike(raw []byte, model any) any {
 		return true
 	})
 	return like
+}
+
+// Union returns a model for [DecodeLike] that has what either of two has: everything below a key where one of them has no keys.
+func Union(a, b map[string]any) map[string]any {
+	all := maps.Clone(a)
+	if all == nil {
+		all = make(map[string]any, len(b))
+	}
+	for key, sub := range b {
+		old, present := all[key]
+		if oldMap, newMap := rawjson.AsMap(old), rawjson.AsMap(sub); oldMap != nil && newMap != nil {
+			all[key] = Union(oldMap, newMap)
+		} else if !present || oldMap != nil {
+			all[key] = sub
+		}
+	}
+	return all
 }
 
 // EffectiveMerge returns the part of a merge patch that changes something in the object, nil if
