@@ -223,8 +223,8 @@ func mistakenRefusals(t *testing.T, c *C) {
 		}, named("create"))
 		op := c.Operator(r)
 		c.Create("a", nil)
+		c.expect(&l, "create", "create") // before the second one there is no object for a while
 		c.handled("a")
-		c.expect(&l, "create", "create")
 		op.waitLogged(c, "Dropping changes, because the object is gone")
 		if got := warned(op, ""); len(got) > 0 {
 			c.Errorf("it warns of %v", got)
