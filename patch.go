@@ -85,6 +85,8 @@ type transformation interface {
 	apply(object map[string]any, body *Body) error
 	// touched is a model for [jsonpatch.DecodeLike] of what is changed or read, nil if that can be anything.
 	touched() map[string]any
+	// holds reports whether nothing is changed, as far as that can be seen without decoding the object.
+	holds(body *Body) bool
 }
 
 // transformFunc is one that a handler has given. It comes after what is merged.
@@ -101,6 +103,8 @@ func (f transformFunc) apply(object map[string]any, _ *Body) error {
 }
 
 func (f transformFunc) touched() map[string]any { return nil }
+
+func (f transformFunc) holds(*Body) bool { return false }
 
 // replacement replaces the field at the keys, or removes it for nil. It comes before what is merged.
 type replacement struct {
@@ -126,6 +130,8 @@ func (r *replacement) touched() map[string]any {
 	}
 	return model
 }
+
+func (r *replacement) holds(*Body) bool { return false }
 
 // isEarly reports whether a transformation comes before what is merged.
 func isEarly(t transformation) bool {
@@ -222,6 +228,10 @@ func (c *conditionChange) touched() map[string]any {
 	return map[string]any{"status": map[string]any{"conditions": nil}, "metadata": map[string]any{"generation": nil}}
 }
 
+func (c *conditionChange) holds(body *Body) bool {
+	return c.condition.IsIn(body.Status().View("conditions").raw, rawjson.ScalarAt(body.meta, "generation"))
+}
+
 // SetPath is [Patch.Set] for a path of keys that may contain dots.
 func (p *Patch) SetPath(value any, keys ...string) {
 	v, err := rawjson.Normalize(value)
@@ -278,6 +288,12 @@ func (p *Patch) versioned() bool {
 	return len(p.transforms) > 0 || lists && p.finalizes()
 }
 
+// holds reports whether an object is as the patch makes it, as far as that can be seen without decoding it.
+func (p *Patch) holds(body *Body) bool {
+	return !p.finalizes() && !slices.ContainsFunc(p.transforms, func(t transformation) bool { return !t.holds(body) }) &&
+		jsonpatch.IsApplied(body.raw, p.merge) && jsonpatch.IsApplied(body.raw, p.last)
+}
+
 // Clear forgets all changes.
 func (p *Patch) Clear() { *p = Patch{persistence: p.persistence, generation: p.generation} }
 
@@ -317,7 +333,7 @@ func (p *Patch) check() error {
 // all else is sent.
 func (p *Patch) try(body *Body) error {
 	err := p.check()
-	for len(p.transforms) > 0 {
+	for len(p.transforms) > 0 && !p.holds(body) {
 		_, failure := p.apply(p.touched(body))
 		var failed *transformError
 		if !errors.As(failure, &failed) {

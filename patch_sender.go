@@ -71,7 +71,7 @@ func (e *patchRefusedError) Unwrap() error { return e.err }
 // request makes the requests of one patch. Nothing is sent for what is already so in the known state, which is returned then; if the answers show that it
 // was not so any more, that is sent, too.
 func (s *sender) request(known *Body, patch *Patch) (*Body, error) {
-	if patch.Empty() {
+	if patch.holds(known) {
 		return known, nil
 	}
 	now, err := s.sendOnce(known, patch)

@@ -95,7 +95,7 @@ func EffectiveMerge(object, patch map[string]any) map[string]any {
 func IsApplied(raw []byte, patch any) bool {
 	switch v := patch.(type) {
 	case nil:
-		return rawjson.IsNull(raw)
+		return len(raw) == 0
 	case bool, json.Number:
 		return fmt.Sprint(v) == string(raw)
 	case string:

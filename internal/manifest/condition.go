@@ -102,6 +102,28 @@ func SetCondition(object map[string]any, stored []any, c Condition) error {
 	return nil
 }
 
+// IsIn reports whether [SetCondition] changes nothing in a list of conditions in JSON, for the generation of the object as it is written there.
+func (c *Condition) IsIn(conditions []byte, generation string) (is bool) {
+	if c.ObservedGeneration != 0 {
+		generation = strconv.FormatInt(c.ObservedGeneration, 10)
+	}
+	_ = rawjson.EachItem(conditions, func(item []byte) bool { // which is well-formed, as it came from the API server
+		if rawjson.StringAt(item, "type") != c.Type {
+			return true
+		}
+		is = rawjson.StringAt(item, "status") == c.Status && rawjson.StringAt(item, "reason") == c.Reason && hasText(item, "message", c.Message) &&
+			rawjson.StringAt(item, "lastTransitionTime") != "" && rawjson.ScalarAt(item, "observedGeneration") == generation
+		return false
+	})
+	return is
+}
+
+// hasText reports whether a member of an object is a text, which may be empty.
+func hasText(object []byte, key, text string) bool {
+	value, _ := rawjson.Find(object, key)
+	return rawjson.IsQuoted(value) && rawjson.Unquote(value) == text
+}
+
 // index returns the index of the condition of the same type, -1 if there is none.
 func (c *Condition) index(conditions []any) int {
 	return slices.IndexFunc(conditions, func(item any) bool { return rawjson.AsMap(item)["type"] == any(c.Type) })
