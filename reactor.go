@@ -694,8 +694,15 @@ func (c *cycle) collectHandlers() (superseded map[Reason]*handlerCounts) {
 	c.states.recordsOutdated, c.states.differ = c.recordsOutdated(), c.served.persistence.statesDiffer(c.event.Body)
 	c.progress.purge = c.progress.purge || c.states.copied || c.states.recordsOutdated || c.states.differ
 	saved := c.savedState()
-	if c.states.unseen = c.unseen(saved); c.states.unseen != nil {
+	c.states.unseen = c.unseen(saved)
+	switch { // before the records are read, as storages may panic
+	case saved == nil:
+	case c.states.unseen != nil:
 		c.renewSubs(now)
+	case saved.essence == nil: // only the digest is known, which is that of the object
+		c.states.seen = &handlingState{essence: c.states.essence, base: saved.base, since: saved.since}
+	default:
+		c.states.seen = saved
 	}
 	collected := make(map[HandlerID]bool)
 	note := func(p *progress) {
@@ -721,13 +728,6 @@ func (c *cycle) collectHandlers() (superseded map[Reason]*handlerCounts) {
 		if record, err := c.loadProgress(h.id); err == nil && record != nil {
 			note(c.addProgress(h, nil, false, now))
 		}
-	}
-	switch {
-	case saved == nil || c.states.unseen != nil:
-	case saved.essence == nil: // only the digest is known, which is that of the object
-		c.states.seen = &handlingState{essence: c.states.essence, base: saved.base, since: saved.since}
-	default:
-		c.states.seen = saved
 	}
 	return superseded
 }

@@ -618,8 +618,10 @@ func (c *cycle) savePending() {
 		for _, p := range c.progress.all {
 			u.records[p.handler.id] = p.record
 		}
-		c.noteSeen()
-		c.entry.state.handling.seen = c.states.seen
+		if len(c.progress.all) > 0 { // or else a storage has panicked before it was known what they have seen
+			c.noteSeen()
+			c.entry.state.handling.seen = c.states.seen
+		}
 	}
 	c.entry.state.handling.pendingFlush = u
 }

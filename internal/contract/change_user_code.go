@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -28,6 +29,14 @@ func (s *faultyDiffBase) Build(body *kopf.Body, fields []kopf.FieldPath) *kopf.E
 type faultyProgress struct {
 	kopf.SmartProgressStorage
 	store func(body *kopf.Body)
+	fetch func(id kopf.HandlerID) // nil for nothing else
+}
+
+func (s *faultyProgress) Fetch(id kopf.HandlerID, body *kopf.Body) (*kopf.ProgressRecord, error) {
+	if s.fetch != nil {
+		s.fetch(id)
+	}
+	return s.SmartProgressStorage.Fetch(id, body)
 }
 
 func (s *faultyProgress) Store(id kopf.HandlerID, r *kopf.ProgressRecord, body *kopf.Body, patch *kopf.Patch) {
@@ -98,6 +107,46 @@ var _ = Suite("change_user_code", func(t *testing.T, c *C) {
 			c.Errorf("the object is %s after the calls %q", c.Get("a").LogValue(), l.all())
 		}
 	})
+	for _, id := range []kopf.HandlerID{"handling-state", "first", "second", "third"} {
+		c.Run(t, "DF-10 a change amid a handling is not lost when a storage panics at the record of "+string(id), func(c *C) {
+			c.OnlyInBubble("the pauses are long")
+			var l calls
+			var down, broken atomic.Bool
+			down.Store(true)
+			r := &kopf.Registry{}
+			r.OnCreate(Examples, l.handler("first"), named("first"))
+			r.OnCreate(Examples, func(context.Context, *kopf.Change) error {
+				if down.Load() {
+					return kopf.Temporary(errors.New("it is down"), time.Minute)
+				}
+				return nil
+			}, named("second"))
+			r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+				l.add("update to %d", ch.Spec().Int("x"))
+				return nil
+			}, named("third"))
+			faulty := func(op *kopf.Operator) {
+				op.Settings.Persistence.ProgressStorage = &faultyProgress{store: func(*kopf.Body) {}, fetch: func(of kopf.HandlerID) {
+					if of == id && broken.Load() {
+						panic("a storage with a mistake")
+					}
+				}}
+			}
+			op := c.Operator(r, faulty)
+			c.Create("a", spec(map[string]any{"x": 1}))
+			c.Pass(10 * time.Second)
+			op.Stop()
+			c.Patch("a", spec(map[string]any{"x": 2}))
+			broken.Store(true)
+			c.Operator(r, faulty)
+			c.Pass(10 * time.Second)
+			broken.Store(false)
+			down.Store(false)
+			c.Pass(time.Hour)
+			c.handled("a")
+			c.expect(&l, "first create 0", "update to 2")
+		})
+	}
 	c.Run(t, "DF-10 a diff-base storage that panics at a change during an interruptible handler costs its object a pause", func(c *C) {
 		c.OnlyInBubble("the pauses are long")
 		var l calls
