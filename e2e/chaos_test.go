@@ -12,9 +12,9 @@ import (
 
 var chaosSeed = flag.Uint64("chaos.seed", 1, "what decides about the faults of the fault bench")
 
-// TestChaos is a short run of the fault bench, for one replica and without children. The long one, with all sorts of faults, is a command: go run ./chaos/cmd
+// TestChaos is a short run of the fault bench, for one replica. The long one, with all sorts of faults, is a command: go run ./chaos/cmd
 func TestChaos(t *testing.T) {
-	families := slices.DeleteFunc(chaos.Families(), func(name string) bool { return name == "children" || name == "replicas" })
+	families := slices.DeleteFunc(chaos.Families(), func(name string) bool { return name == "replicas" })
 	tryToBreak(t, chaos.Options{Seed: *chaosSeed, Duration: 40 * time.Second, Objects: 150, Families: families})
 }
 
