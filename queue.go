@@ -39,6 +39,7 @@ type queue struct {
 	leader       *leadership       // without whose term nothing is reconciled
 	barrier      *syncBarrier      // that the objects have to wait for; nil for none
 	joinsBarrier bool              // whether others wait for the objects that are listed
+	waits        bool              // whether the objects wait for the barrier themselves
 	routine      bool              // whether what is listed can wait for what has changed
 	limit        *workpool.Slots   // of active workers; nil for no limit
 	limiter      *workpool.Limiter // which all queues share
@@ -227,11 +228,11 @@ func (q *queue) add(ev RawEvent, from *source, all bool) {
 	q.addEventLocked(e, ev, from.pause)
 }
 
-// setServed notes whether others wait for the objects that are listed, and whether what is listed can wait for what has changed.
-func (q *queue) setServed(joinsBarrier, routine bool) {
+// setServed notes whether others wait for the objects that are listed, whether these wait for others, and whether what is listed can wait for what has changed.
+func (q *queue) setServed(joinsBarrier, waits, routine bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.joinsBarrier, q.routine = joinsBarrier, routine
+	q.joinsBarrier, q.waits, q.routine = joinsBarrier, waits, routine
 }
 
 // joinBarrierLocked has the others wait for an object that is listed.
@@ -524,12 +525,13 @@ func (q *queue) get(e *entry) (events []RawEvent, at epoch, ok bool) {
 
 // blocks reports whether an object has to wait until the barrier opens, or this replica works. What is not served any more does not.
 func (q *queue) blocks(e *entry) bool {
-	if !q.barrier.closed() && q.leader.leads() {
+	leads := q.leader.leads()
+	if leads && !q.barrier.closed() {
 		return false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return e.presence == present
+	return e.presence == present && (q.waits || !leads)
 }
 
 // block gives the events back that have to wait for the barrier or the next term, and reports whether there is more to do now.

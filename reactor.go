@@ -47,8 +47,8 @@ func (r *reactor) resource() Resource { return r.served.Load().resource }
 
 // serve has the reactor handle what there is of its resource from now on.
 func (r *reactor) serve(what *resolved) {
+	r.queue.setServed(len(what.indices)+len(what.follows) > 0, what.callsHandlers(), len(what.reconciles) > 0) // first, so that new handlers wait
 	r.served.Store(what)
-	r.queue.setServed(len(what.indices)+len(what.follows) > 0, len(what.reconciles) > 0)
 }
 
 func (r *reactor) trackedState(b *Body) *Essence { return r.served.Load().track(b) }

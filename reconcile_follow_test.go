@@ -148,3 +148,25 @@ func withoutOwners(t *testing.T, b *Body) *Body {
 	}
 	return changed
 }
+
+// TestChildrenDoNotWait has children listed while the indices are not full yet: nothing is kept of them that only those need that wait.
+func TestChildrenDoNotWait(t *testing.T) {
+	for name, waits := range map[string]bool{"RC-55 children leave no body behind while others wait": false, "what has handlers waits": true} {
+		t.Run(name, func(t *testing.T) {
+			_, r := newFollowing()
+			r.queue.barrier = &syncBarrier{}
+			r.queue.barrier.add()
+			r.queue.setServed(false, waits, false)
+			body := ownedMap(t, "0b1c8e3e-6f6e-4bd1-9c38-0f9b2c500001", "a", "4b1c8e3e-6f6e-4bd1-9c38-0f9b2c500001", 8)
+			r.queue.add(RawEvent{Type: Listed, Body: body}, &source{}, false)
+			r.queue.workers.Wait()
+			e := r.queue.entries[body.uid]
+			if e.child == nil {
+				t.Error("the child is not known")
+			}
+			if kept := e.state != nil; kept != waits {
+				t.Errorf("its state is kept: %t, want %t", kept, waits)
+			}
+		})
+	}
+}

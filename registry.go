@@ -344,6 +344,11 @@ type resolved struct {
 	unread          bool                 // whether the schema could not be read, so that the state of objects stays where it is
 }
 
+// callsHandlers reports whether there is more to do with the objects than to index them, and to remember whose children they are.
+func (r *resolved) callsHandlers() bool {
+	return len(r.events)+len(r.changes)+len(r.tasks)+len(r.reconciles) > 0 || slices.ContainsFunc(r.follows, func(f *follow) bool { return !f.spec.owns })
+}
+
 // snapshot returns the handlers as they are now.
 func (r *Registry) snapshot() []*handler {
 	r.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/pprof"
 	"strconv"
 
@@ -31,6 +32,7 @@ func init() {
 			return err
 		}
 		defer heap.Close()
+		runtime.GC() // or else it is of some time before
 		return pprof.WriteHeapProfile(heap)
 	}, &kopf.ActivityOptions{ID: "profiles"})
 }
