@@ -305,7 +305,7 @@ func (r *request) repeatable(err error) bool {
 	switch {
 	case errors.As(err, &login), errors.As(err, &certificate), errors.Is(err, ErrLeadershipLost), errors.Is(err, apirequest.ErrInterrupted), errors.Is(err, rawjson.ErrUnreadable):
 		return false
-	case errors.As(err, &api) && api.denied():
+	case errors.As(err, &api) && (api.denied() || apirequest.IsMistyped(api.Message)):
 		return false
 	case errors.As(err, &api):
 		if r.method == http.MethodPost && !r.named {

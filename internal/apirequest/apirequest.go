@@ -204,6 +204,12 @@ func LeadsTo(server string, target *url.URL) error {
 	return nil
 }
 
+// IsMistyped reports whether the message of an answer is that of an applied configuration with a field which the kind does not have, or which is of another type. The API server
+// answers with 500, as if it were to blame.
+func IsMistyped(message string) bool {
+	return strings.HasPrefix(message, "failed to create typed patch object (") || strings.HasPrefix(message, "failed to convert new object (")
+}
+
 // IsDenial reports whether the message of an answer is that of an admission webhook or a policy which has refused the request. The text around
 // theirs is that of the API server.
 func IsDenial(message string) bool {

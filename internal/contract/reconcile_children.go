@@ -96,7 +96,7 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 			"invalid desired kind Secret of v1": func(r *kopf.Reconcile) {
 				r.Desired(map[string]any{"apiVersion": "v1", "kind": "Secret"}, nil)
 			},
-			"is desired twice": func(r *kopf.Reconcile) {
+			"ConfigMap " + c.Namespace + "/x is desired twice": func(r *kopf.Reconcile) {
 				r.Desired(desiredMap("x", nil), nil)
 				r.Desired(desiredMap("x", nil), nil)
 			},
@@ -134,8 +134,32 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 		c.Create("a", nil)
 		c.WaitFor("the good one", func() bool { return c.configMaps().Exists("good") })
 		c.WaitFor("the line", func() bool { return len(op.Logs.Find("Handler 'reconcile' failed")) > 0 })
-		if line := op.Logs.Find("Handler 'reconcile' failed")[0]; !strings.Contains(fmt.Sprint(line), "Bad_Name") {
+		if line := op.Logs.Find("Handler 'reconcile' failed")[0]; !strings.Contains(fmt.Sprint(line), "ConfigMap "+c.Namespace+"/Bad_Name: ") {
 			c.Errorf("got the line %v", line)
+		}
+	})
+	c.Run(t, "RC-39 a field of another type, or that the kind does not have, fails the handler at once", func(c *C) {
+		for name, bad := range map[string]map[string]any{
+			"another type": desiredMap("bad", map[string]any{"a": 1}),
+			"no field":     {"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "bad"}, "dta": map[string]any{"a": "1"}},
+			"no quantity":  {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": map[string]any{"name": "bad"}, "spec": map[string]any{"hard": map[string]any{"cpu": "two"}}},
+		} {
+			op, _ := c.parenting(func(r *kopf.Reconcile) error {
+				r.Desired(bad, nil)
+				r.Desired(desiredMap("good", map[string]any{"of": name}), &kopf.DesiredOptions{Keep: true})
+				return nil
+			}, &kopf.ReconcileOptions{Owns: []kopf.Selector{"configmaps", "resourcequotas"}, Backoff: time.Hour})
+			c.Create("a", nil)
+			c.WaitFor("the line", func() bool { return len(op.Logs.Find("Handler 'reconcile' failed")) > 0 })
+			if line := fmt.Sprint(op.Logs.Find("Handler 'reconcile' failed")[0]); !strings.Contains(line, bad["kind"].(string)+" "+c.Namespace+"/bad: ") {
+				c.Errorf("got the line %s for %s", line, name)
+			}
+			if repeated := op.Logs.Find("Request attempt"); len(repeated) > 0 {
+				c.Errorf("the request was repeated for %s: %v", name, repeated)
+			}
+			c.same("the other child", name, c.configMaps().Get("good").View("data").String("of"))
+			op.Stop()
+			c.Delete("a")
 		}
 	})
 	c.Run(t, "RC-40 an object that is there without our reference is left alone, unless it is adopted", func(c *C) {
@@ -147,6 +171,9 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 		}, nil)
 		c.Create("a", nil)
 		c.WaitFor("the line", func() bool { return len(op.Logs.Find("Handler 'reconcile' failed")) > 0 })
+		if line := fmt.Sprint(op.Logs.Find("Handler 'reconcile' failed")[0]); !strings.Contains(line, "ConfigMap "+c.Namespace+"/x: an object of its name is there already") {
+			c.Errorf("got the line %s", line)
+		}
 		c.same("the data", map[string]any{"theirs": "1"}, c.configMaps().Get("x").Get("data"))
 		adopt.Store(true)
 		c.Patch("a", spec(map[string]any{"size": 3}))
@@ -190,6 +217,9 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 			if q.Method == http.MethodDelete && (!strings.Contains(q.Body, `"uid"`) || !strings.Contains(q.Body, "Background")) {
 				c.Errorf("got the deletion %s", q.Body)
 			}
+		}
+		for _, line := range op.Logs.Find("Deleted a child that is not desired any more") {
+			c.same("the kind in the log", "ConfigMap", line.Attrs["kind"])
 		}
 	})
 	c.Run(t, "RC-42 a child that is being deleted is not applied, and its going is a trigger", func(c *C) {
