@@ -106,12 +106,12 @@ type ForeignError struct {
 // Error says what is there.
 func (e *ForeignError) Error() string {
 	if e.Controller.Name != "" {
-		return fmt.Sprintf("%s is there already, and is controlled by the %s %q", e.Object, e.Controller.Kind, e.Controller.Name)
+		return fmt.Sprintf("an object of its name is there already, and is controlled by the %s %q", e.Controller.Kind, e.Controller.Name)
 	}
 	if e.ApplySet != "" {
-		return fmt.Sprintf("%s is there already, and is a member of the set %q", e.Object, e.ApplySet)
+		return fmt.Sprintf("an object of its name is there already, and is a member of the set %q", e.ApplySet)
 	}
-	return fmt.Sprintf("%s is there already, and has no controller: the option Adopt takes it over", e.Object)
+	return "an object of its name is there already, and has no controller: the option Adopt takes it over"
 }
 
 // desiredSet is what one call of a reconcile handler wants.
@@ -189,11 +189,11 @@ func (d *desiredSet) want(c *Child, object any) error {
 	if slices.ContainsFunc(d.wanted, func(o *Child) bool {
 		return o.ref.Name == name && o.ref.Namespace == namespace && o.resource.Name() == c.resource.Name()
 	}) {
-		return fmt.Errorf("%s is desired twice", c.ref)
+		return fmt.Errorf("%s %s is desired twice", kind, c.ref)
 	}
 	for _, after := range c.options.After {
 		if after == nil || !slices.Contains(d.wanted, after) {
-			return fmt.Errorf("invalid option After of %s: want children that were desired before it in this call", c.ref)
+			return fmt.Errorf("invalid option After of %s %s: want children that were desired before it in this call", kind, c.ref)
 		}
 	}
 	d.wanted = append(d.wanted, c)
@@ -333,7 +333,7 @@ func (d *desiredSet) apply(ctx context.Context) error {
 		}
 		if err != nil {
 			c.failed, c.state.ready, c.state.reason = true, false, "Failed"
-			failures = append(failures, fmt.Errorf("%s: %w", c.ref, err))
+			failures = append(failures, fmt.Errorf("%s %s: %w", c.ref.Kind, c.ref, err))
 		}
 	}
 	if len(failures) > 0 {
@@ -438,7 +438,7 @@ func (rc *reconciler) backOff(c *Child) time.Duration {
 		return pause
 	} else if more.conflict.Remaining() > 0 {
 		if more.conflict.Count(maxFightRounds, time.Minute) {
-			rc.log.Warn("Another client changes a child again and again; slowing down", "object", c.ref, handlerKey, rc.handlerOfLocked(k).id)
+			rc.log.Warn("Another client changes a child again and again; slowing down", "kind", c.ref.Kind, "object", c.ref, handlerKey, rc.handlerOfLocked(k).id)
 		}
 		return 0
 	}
@@ -524,7 +524,7 @@ func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) er
 	}
 	switch {
 	case err == nil:
-		d.log.Debug("Applied a child", "child", body.Reference(), "version", body.version)
+		d.log.Debug("Applied a child", "kind", c.ref.Kind, "child", body.Reference(), "version", body.version)
 		d.reconciler.noteApplied(d, c, body)
 		return nil
 	case field == "uid" && (StatusCode(err) == http.StatusConflict || isCause(err, "metadata.uid")):
@@ -554,7 +554,7 @@ func isImmutable(err error) bool {
 
 // recreate deletes a child whose change is refused. When it is gone, the handler is called again, and makes it anew.
 func (d *desiredSet) recreate(ctx context.Context, c *Child) error {
-	d.log.Info("Deleting a child to make it anew, because a field of it is immutable", "child", c.ref)
+	d.log.Info("Deleting a child to make it anew, because a field of it is immutable", "kind", c.ref.Kind, "child", c.ref)
 	c.state.ready, c.state.reason = false, "Terminating"
 	return d.delete(ctx, c.known, "Foreground")
 }
@@ -671,10 +671,10 @@ func (d *desiredSet) prune(ctx context.Context) error {
 		rc.setPruned(k, true)
 		if err := d.delete(ctx, k, "Background"); err != nil {
 			rc.setPruned(k, false)
-			failures = append(failures, fmt.Errorf("delete %s: %w", k.ref(), err))
+			failures = append(failures, fmt.Errorf("delete %s %s: %w", k.ref().Kind, k.ref(), err))
 			continue
 		}
-		d.log.Info("Deleted a child that is not desired any more", "child", k.ref())
+		d.log.Info("Deleted a child that is not desired any more", "kind", k.ref().Kind, "child", k.ref())
 	}
 	return errors.Join(failures...)
 }

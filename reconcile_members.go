@@ -351,7 +351,7 @@ func (rc *reconciler) deleteMembersIn(c *cycle, r Resource, namespace, set strin
 			if code := StatusCode(err); err != nil && code != http.StatusNotFound && code != http.StatusConflict { // it is gone, or another one is there
 				return left, err
 			}
-			c.log.Info("Deleted a child in another namespace, because its owner is being deleted", "child", body.Reference())
+			c.log.Info("Deleted a child in another namespace, because its owner is being deleted", "kind", body.Kind(), "child", body.Reference())
 			deleted = true
 		}
 		if !deleted {
