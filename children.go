@@ -19,8 +19,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file has the children of an object be as its reconcile handler wants them: it applies those that differ, and deletes those that are not wanted any more. It runs on the
-// goroutine of the object's worker.
+// This file has the children of an object be as its reconcile handler wants them: it applies those that differ, and deletes those that are not wanted any more. It runs on the goroutine of the object's worker.
 
 // DesiredOptions are the options of [Reconcile.Desired]. Zero values mean the defaults.
 type DesiredOptions struct {
@@ -69,9 +68,8 @@ func (c *Child) Reference() ObjectReference { return c.ref }
 // Exists reports whether the child was there when the call began.
 func (c *Child) Exists() bool { return c.state.exists }
 
-// Ready reports whether the child was ready when the call began: whether its status says that it has become what its spec asks for, by the rules of kstatus, which kubectl and other
-// tools go by, except that a Job is ready when it is complete, that failed Jobs and Pods are not, and that a condition Ready of an older generation does not count. A child of another kind is ready by its condition Ready, or, without
-// one, when it is there.
+// Ready reports whether the child was ready when the call began: whether its status says that it has become what its spec asks for, by the rules of kstatus, which kubectl and other tools
+// go by. Three rules differ: a Job is ready when it is complete, failed Jobs and Pods are not, and a condition Ready of an older generation does not count. Other kinds need the condition Ready, if they have one.
 func (c *Child) Ready() bool { return c.state.ready }
 
 // Reason returns in few words why the child was not ready, such as "Ready: 1/3", "" if it was.
@@ -127,10 +125,9 @@ type desiredSet struct {
 	applying    *applying
 }
 
-// Desired adds an object to those that are to be there: a map, or anything else that encoding/json turns into a Kubernetes object. It has to be of a kind of the option Owns. What it
-// lacks of name, namespace and labels, it gets from the object that is handled, which becomes its controller. Nothing is sent before the handler has returned nil: then those that
-// differ are applied, in this order, by server-side apply, and former children that are not wanted any more are deleted. The returned child tells what is there when the call
-// begins. What cannot be wanted fails the handler.
+// Desired adds an object to those that are to be there: a map, or anything else that encoding/json turns into a Kubernetes object of a kind of the option Owns. What it lacks of name, namespace
+// and labels, it gets from the object that is handled, which becomes its controller. When the handler has returned nil, those that differ are applied, in this order, by server-side apply, and
+// former children that are not wanted any more are deleted. The returned child tells what is there when the call begins. What cannot be wanted fails the handler.
 func (r *Reconcile) Desired(object any, opts *DesiredOptions) *Child {
 	c := &Child{set: r.desired}
 	if opts != nil {
@@ -266,11 +263,15 @@ func (d *desiredSet) keyOf(c *Child) string {
 func (rc *reconciler) find(d *desiredSet, c *Child) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	if f := rc.families[d.keyOf(c)]; f != nil {
-		if c.options.Keep {
-			f.owner = d.owner.UID()
+	families := []*family{rc.families[d.keyOf(c)]}
+	if c.options.Keep { // until now, it may have been a child that was not to be kept
+		if families[0] != nil {
+			families[0].owner = d.owner.UID()
 		}
-		for _, known := range f.children {
+		families = append(families, rc.families[d.owner.UID()], rc.families[d.set()])
+	}
+	for _, f := range families {
+		for _, known := range f.all() {
 			if rc.is(known, c.resource, c.ref.Namespace, c.ref.Name) {
 				c.known = known
 				known.kind = rc.kindOfLocked(d.reconciling.handler, c.resource)
@@ -654,12 +655,8 @@ func (d *desiredSet) prune(ctx context.Context) error {
 	var unwanted []*child
 	rc.mu.Lock()
 	for _, key := range []string{d.owner.UID(), d.set()} {
-		f := rc.families[key]
-		if f == nil {
-			continue
-		}
-		for _, k := range f.children {
-			if k.applied && !k.going && d.ownsLocked(k) && !slices.ContainsFunc(d.wanted, func(c *Child) bool { return c.known == k }) {
+		for _, k := range rc.families[key].all() {
+			if k.applied && !k.going && d.ownsLocked(k) && !slices.ContainsFunc(d.wanted, func(c *Child) bool { return c.known == k || c.ref.UID == k.uid() }) {
 				unwanted = append(unwanted, k)
 			}
 		}

@@ -485,14 +485,20 @@ func (f *family) addLocked(c *child) {
 
 // memberLocked returns the child of a family with a uid, nil if there is none.
 func (rc *reconciler) memberLocked(key, uid string) *child {
-	if f := rc.families[key]; f != nil {
-		for _, c := range f.children {
-			if c.uid() == uid {
-				return c
-			}
+	for _, c := range rc.families[key].all() {
+		if c.uid() == uid {
+			return c
 		}
 	}
 	return nil
+}
+
+// all returns the children of a family, none if there is no such family.
+func (f *family) all() []*child {
+	if f == nil {
+		return nil
+	}
+	return f.children
 }
 
 // familyLocked returns the family with a key, which is made at the first time.
@@ -514,10 +520,6 @@ func (rc *reconciler) removeLocked(c *child) {
 		delete(rc.unseen, c.uid())
 	}
 	f.children = slices.DeleteFunc(f.children, func(o *child) bool { return o == c })
-	rc.dropEmptyLocked(f)
-}
-
-func (rc *reconciler) dropEmptyLocked(f *family) {
 	if len(f.children) == 0 && rc.families[f.key] == f {
 		delete(rc.families, f.key)
 	}

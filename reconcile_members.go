@@ -95,11 +95,9 @@ func (rc *reconciler) noteParent(set, uid string) {
 func (rc *reconciler) scopeOf(set string) (s applyset.Scope) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	if f := rc.families[set]; f != nil {
-		for _, k := range f.children {
-			r := rc.kinds[k.kind].reactor.resource()
-			s = s.Add(applyset.GroupKind{Group: r.Group, Kind: r.Kind}, k.ref().Namespace)
-		}
+	for _, k := range rc.families[set].all() {
+		r := rc.kinds[k.kind].reactor.resource()
+		s = s.Add(applyset.GroupKind{Group: r.Group, Kind: r.Kind}, k.ref().Namespace)
 	}
 	return s
 }

@@ -290,6 +290,34 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 			c.Error("it is gone")
 		}
 	})
+	c.Run(t, "RC-43 a child that is to be kept from now on is not pruned, and loses its owner", func(c *C) {
+		for _, once := range []bool{false, true} {
+			op, _ := c.parenting(func(r *kopf.Reconcile) error {
+				r.Desired(desiredMap("x", map[string]any{"size": "1"}), &kopf.DesiredOptions{Keep: r.Spec().Bool("keep"), Once: once})
+				return nil
+			}, nil)
+			c.Create("a", nil)
+			c.WaitFor("the child", func() bool { return c.configMaps().Exists("x") })
+			first := c.configMaps().Get("x").UID()
+			c.Patch("a", spec(map[string]any{"keep": true}))
+			c.Pass(2 * time.Second)
+			c.same("the uid", first, c.configMaps().Get("x").UID())
+			want := []string{"PATCH x", "PATCH x"}
+			if once { // which touches it never again
+				want = want[:1]
+			} else if refs := c.configMaps().Get("x").Get("metadata.ownerReferences"); refs != nil {
+				c.Errorf("got the owners %v", refs)
+			}
+			c.same("the writes", want, withoutQueries(applies(op)))
+			c.Delete("a")
+			c.Pass(2 * time.Second)
+			if !once {
+				c.same("the uid", first, c.configMaps().Get("x").UID())
+				c.configMaps().Delete("x")
+			}
+			op.Stop()
+		}
+	})
 	c.Run(t, "RC-44 Recreate makes a child anew whose field is immutable", func(c *C) {
 		op, _ := c.parenting(func(r *kopf.Reconcile) error {
 			m := desiredMap("x", map[string]any{"text": r.Spec().String("text")})

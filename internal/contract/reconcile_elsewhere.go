@@ -298,6 +298,25 @@ var _ = Suite("reconcile_elsewhere", func(t *testing.T, c *C) {
 			c.Error("it is gone")
 		}
 	})
+	c.Run(t, "RC-43 a member that is to be kept from now on is not pruned, and leaves the set", func(c *C) {
+		other := c.namespace("other")
+		c.parenting(func(r *kopf.Reconcile) error {
+			m := desiredMap("kept", nil)
+			m["metadata"].(map[string]any)["namespace"] = other
+			r.Desired(m, &kopf.DesiredOptions{Keep: r.Spec().Bool("keep")})
+			return nil
+		}, nil, in(other))
+		c.Create("a", nil)
+		c.WaitFor("the child", func() bool { return c.configMaps().In(other).Exists("kept") })
+		first := c.configMaps().In(other).Get("kept").UID()
+		c.Patch("a", spec(map[string]any{"keep": true}))
+		c.WaitFor("the end of the set", func() bool { return parentOf(c.Get("a")) == "   false" })
+		c.same("the uid", first, c.configMaps().In(other).Get("kept").UID())
+		c.same("the labels", map[string]string{}, c.configMaps().In(other).Get("kept").Labels())
+		c.Delete("a")
+		c.Pass(2 * time.Second)
+		c.same("the uid", first, c.configMaps().In(other).Get("kept").UID())
+	})
 	c.Run(t, "RC-37 a namespace that the operator does not serve fails the handler, and so does the label of a set", func(c *C) {
 		for want, change := range map[string]func(metadata map[string]any){
 			"want one that the operator serves": func(m map[string]any) { m["namespace"] = "elsewhere" },
