@@ -253,6 +253,26 @@ var _ = Suite("reconcile_calls", func(t *testing.T, c *C) {
 		c.Pass(3 * time.Hour)
 		c.expect(&l, "0s", "10s", "1m10s")
 	})
+	c.Run(t, "RC-15 a time that has passed calls once a second, and not without a pause", func(c *C) {
+		c.OnlyInBubble("the times are exact")
+		for _, after := range []time.Duration{-time.Hour, 0, time.Millisecond} {
+			var l calls
+			began := time.Now()
+			r := &kopf.Registry{}
+			r.OnReconcile(Examples, func(_ context.Context, r *kopf.Reconcile) error {
+				if l.add("%s", time.Since(began)); len(l.all()) < 4 {
+					r.RequeueAfter(after)
+				}
+				return nil
+			}, nil)
+			op := c.Operator(r)
+			c.Create("a", nil)
+			c.Pass(time.Minute)
+			c.expect(&l, "0s", "1s", "2s", "3s")
+			c.Delete("a")
+			op.Stop()
+		}
+	})
 	c.Run(t, "RC-15 its time holds when the handler has changed the object in short succession", func(c *C) {
 		c.OnlyInBubble("the times are exact")
 		var l calls
