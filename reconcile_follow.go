@@ -197,7 +197,7 @@ type child struct {
 	version uint64        // the newest one known
 	digest  uint64        // of the digest of the configuration that it was applied with
 	kind    uint16        // among the kinds of the reconciler
-	applied bool          // whether the manager of the handler has applied it
+	applied bool          // whether the manager of the handler has applied it, because a handler has desired it
 	owned   bool          // whether it is as it was applied
 	ready   bool          // by its status
 	going   bool          // whether it is being deleted
@@ -291,7 +291,8 @@ func (rc *reconciler) show(c *child, b *Body) {
 	kind := rc.kinds[c.kind]
 	managed, _ := rawjson.Find(b.meta, "managedFields")
 	fields, apiVersion := ownership.FieldsOf(managed, kind.follow.manager)
-	c.applied, c.owned = fields != nil, false
+	_, wanted := b.Annotation(wantedAnnotation) // which the applies of clients, who may have the same manager, do not have
+	c.applied, c.owned = fields != nil && wanted, false
 	more := c.details()
 	if more.fields = ""; fields != nil {
 		more.fields = unique.Make(apiVersion + "\n" + string(fields)).Value() // many children have the same

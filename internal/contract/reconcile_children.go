@@ -222,6 +222,26 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 			c.same("the kind in the log", "ConfigMap", line.Attrs["kind"])
 		}
 	})
+	c.Run(t, "RC-41 children that handlers apply by the client, with the same manager, are left alone", func(c *C) {
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, h *kopf.Change) error {
+			child := desiredMap("by-client", nil)
+			if err := h.Adopt(child, nil); err != nil {
+				return err
+			}
+			return h.Client.Apply(ctx, child, nil)
+		}, &kopf.ChangeOptions{ID: "create"})
+		r.OnReconcile(Examples, func(_ context.Context, r *kopf.Reconcile) error { return bySize(r) }, &kopf.ReconcileOptions{Owns: []kopf.Selector{"configmaps"}})
+		c.Operator(r)
+		c.Create("a", spec(map[string]any{"size": 1}))
+		c.WaitFor("the children", func() bool { return c.configMaps().Exists("by-client") && c.configMaps().Exists("a-0") })
+		c.Patch("a", spec(map[string]any{"size": 0}))
+		c.WaitFor("the end of the one that was desired", func() bool { return !c.configMaps().Exists("a-0") })
+		c.Pass(time.Second)
+		if !c.configMaps().Exists("by-client") {
+			c.Error("the one of the client is gone")
+		}
+	})
 	c.Run(t, "RC-42 a child that is being deleted is not applied, and its going is a trigger", func(c *C) {
 		_, l := c.parenting(bySize, nil)
 		c.Create("a", spec(map[string]any{"size": 1}))
