@@ -30,8 +30,7 @@ import (
 // This file makes requests to the API server: with credentials, in a limited number at once, repeated
 // where that helps, and with errors that tell what the server has said. It starts no goroutines.
 
-// Client talks to the API server. Handlers get the operator's one; [NewClient] makes another.
-// A Client is safe for concurrent use.
+// Client talks to the API server. Handlers get the operator's one; [NewClient] makes another. A Client is safe for concurrent use.
 //
 // Requests are made again after network errors, 429 and 5xx, as [NetworkingSettings] say, and wait for their turn where they are too many. A refusal
 // is an [*APIError]; [StatusCode] reads its code. All methods end early with their contexts.

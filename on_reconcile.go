@@ -26,8 +26,7 @@ type ReconcileOptions struct {
 	When func(*Reconcile) bool
 	// Param is handed to the handler as it is. Defaults to nil.
 	Param any
-	// Fields are the paths of fields whose changes call the handler, in addition to those of the spec, the labels and the annotations: fields of the
-	// status or the metadata. Defaults to none.
+	// Fields are the paths of fields whose changes call the handler, in addition to those of the spec, the labels and the annotations: fields of the status or the metadata. Defaults to none.
 	Fields []FieldPath
 	// Owns are the kinds of the children: changes of these call the handler of their owner, and only these can be given to [Reconcile.Desired]. Defaults to none.
 	Owns []Selector
@@ -43,8 +42,7 @@ type ReconcileOptions struct {
 	Errors ErrorsMode
 	// Timeout is how long one call may take: then its context ends, and the call has failed. Zero means no limit.
 	Timeout time.Duration
-	// Backoff is the pause after the first error that is neither temporary nor permanent. It is doubled with each further one in a row, up to the MaxBackoff, and is
-	// up to a fifth shorter or longer. Defaults to 1 s.
+	// Backoff is the pause after the first error that is neither temporary nor permanent. It is doubled with each further one in a row, up to the MaxBackoff, and is up to a fifth shorter or longer. Defaults to 1 s.
 	Backoff time.Duration
 	// MaxBackoff is the longest pause after an error that is neither temporary nor permanent. Defaults to 1 min, or to the Backoff if that is longer.
 	MaxBackoff time.Duration

@@ -528,9 +528,10 @@ type handlerPatch struct {
 	patch  *Patch // with the result in its status
 	change bool   // whether the handler is one of changes, which fails if its patch is refused
 
-	succeeded bool  // whether the success of a handler of raw events is to be logged when this is stored
-	refusals  int   // in a row, of this alone
-	refusal   error // the last one; nil unless it is still to be stored
+	succeeded  bool            // whether the success of a handler of raw events is to be logged when this is stored
+	refusals   int             // in a row, of this alone
+	refusal    error           // the last one; nil unless it is still to be stored
+	reconciled *reconcileState // of the handler, if that is a reconcile handler
 }
 
 // isOpen reports whether there is something to be sent.

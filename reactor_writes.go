@@ -308,6 +308,7 @@ func (c *cycle) failRefused(p *handlerPatch, err error) {
 		u.succeeded = slices.DeleteFunc(u.succeeded, func(id HandlerID) bool { return id == p.id })
 	default:
 		c.log.Error("The API server refused the patch of a handler", handlerKey, p.id, "error", err)
+		p.reconciled.patchRefused()
 	}
 	p.succeeded = false
 }
@@ -593,7 +594,7 @@ func (c *cycle) deferPatches() result {
 	for _, p := range e.state.handling.pendingFlush.patches {
 		refusals = max(refusals, p.refusals)
 	}
-	c.log.Debug("Storing the patch of an event handler failed; it will be stored later", "error", c.writes.deferred[0].refusal)
+	c.log.Warn("Storing the patch of a handler failed; it will be stored later", handlerKey, c.writes.deferred[0].id, "error", c.writes.deferred[0].refusal)
 	return result{}.requeueWithin(backoffDelay(refusals-1), c.knownBody())
 }
 

@@ -304,7 +304,9 @@ func (s *reconcileState) due(settings *ExecutionSettings) time.Time {
 		at = earliest(s.latest.Add(spec.debounce), s.first.Add(10*spec.debounce))
 	}
 	if !s.retryAt.IsZero() && settings.QuickRetries > 0 && s.quick >= settings.QuickRetries {
-		at = latest(at, s.ended.Add(min(minRetryDelay<<min(s.quick-settings.QuickRetries, 10), time.Minute)))
+		if pause := s.ended.Add(min(minRetryDelay<<min(s.quick-settings.QuickRetries, 10), time.Minute)); at.Before(pause) {
+			at = pause
+		}
 	}
 	return earliest(due, at)
 }
@@ -317,13 +319,6 @@ func earliest(all ...time.Time) (first time.Time) {
 		}
 	}
 	return first
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }
 
 // thenReconcile calls the reconcile handlers when all else is done with an object.
@@ -527,6 +522,13 @@ func (s *reconcileState) end(out outcome, err error, early bool, arg *Reconcile,
 	}
 }
 
+// patchRefused has the handler called again, because the API server does not take what it has left, such as its conditions, which nothing else would bring up to date.
+func (s *reconcileState) patchRefused() {
+	if s != nil {
+		s.retryAt = time.Now().Add(s.handler.reconcile.maxBackoff)
+	}
+}
+
 // errCallTimeout is why the context of a call ends at its Timeout.
 var errCallTimeout = errors.New("the call has used up its Timeout")
 
@@ -577,7 +579,7 @@ func (rc *reconciler) send(c *cycle, rec *reconciling, arg *Reconcile, seen *Bod
 	for _, s := range known.states {
 		before[s.handler] = rc.digest(c, s.handler, seen)
 	}
-	patch := &handlerPatch{id: rec.handler.id, patch: arg.Patch, succeeded: err == nil}
+	patch := &handlerPatch{id: rec.handler.id, patch: arg.Patch, succeeded: err == nil, reconciled: known.stateOf(rec.handler)}
 	expected := sync.OnceValue(func() *Body { return arg.Patch.applied(seen) }) // which takes longer than to see that nothing has changed
 	c.writes.patches = append(c.writes.patches, patch)
 	if err := c.write(nil); err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -74,6 +76,27 @@ var _ = Suite("reconcile_conditions", func(t *testing.T, c *C) {
 		fail(nil)
 		c.Patch("a", spec(map[string]any{"size": 2}))
 		c.WaitFor("the condition", func() bool { s, _, _ := condition(c.Get("a"), "Ready"); return s == "True" })
+	})
+	c.Run(t, "RC-6 conditions that may not be written are told of, and written when they may", func(c *C) {
+		c.OnlyInBubble("it takes minutes")
+		op, _ := c.parenting(bySize, &kopf.ReconcileOptions{Conditions: true})
+		var allowed atomic.Bool
+		op.Wire.Fault(func(q *Request) (*http.Response, error) {
+			if q.Method == http.MethodPatch && strings.HasPrefix(q.Path, c.examplesPath()+"/a") && !allowed.Load() {
+				return Answer(http.StatusForbidden, "Forbidden", "you may not"), nil
+			}
+			return nil, nil
+		})
+		c.Create("a", spec(map[string]any{"size": 1}))
+		c.Pass(2 * time.Second)
+		if lines := op.Logs.Find("Storing the patch of a handler failed"); len(lines) == 0 || lines[0].Level != slog.LevelWarn || lines[0].Attrs["handler"] != "reconcile" || !strings.Contains(lines[0].Attrs["error"], "you may not") {
+			c.Errorf("got the lines %v, want a warning that names the handler and the refusal", lines)
+		}
+		c.Pass(time.Hour) // in which it is given up more than once
+		allowed.Store(true)
+		c.Pass(5 * time.Minute)
+		status, _, _ := condition(c.Get("a"), "Ready")
+		c.same("the condition", "True", status)
 	})
 	c.Run(t, "RC-60 at rest, the conditions make no requests", func(c *C) {
 		source := &kopf.Source{}
