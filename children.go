@@ -428,11 +428,11 @@ func (rc *reconciler) check(c *Child) (verdict ownership.Result, going bool) {
 func (rc *reconciler) backOff(c *Child) time.Duration {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	k := c.known
-	if k.digest != maphash.String(rc.seed, c.config.Digest()) {
+	k, wanted := c.known, maphash.String(rc.seed, c.config.Digest())
+	if k.digest != wanted && k.mine != uint8(wanted) {
 		return 0
 	}
-	more := k.details() // it was as it is wanted, and another client has changed that
+	more := k.details() // it was as it is wanted, and another client, such as another version of the operator, has changed that
 	if more.conflict == nil {
 		more.conflict = flapping.New()
 	} else if pause := more.conflict.Pause(); pause > 0 {
@@ -591,6 +591,7 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) {
 		}
 		c.known = k
 	}
+	k.mine = uint8(maphash.String(rc.seed, c.config.Digest()))
 	own, came := versionNumber(body.version), d.applying
 	early := slices.ContainsFunc(came.shown, func(s shownChild) bool { return s.child == k && s.version == own }) // its stream was quicker
 	unchanged := k.version == own && !early

@@ -125,8 +125,7 @@ func (c *Client) close() {
 	}
 }
 
-// ConnectionInfo returns how the API server is reached now, for other libraries. It logs in if that was not done yet.
-// What it points to is not to be changed.
+// ConnectionInfo returns how the API server is reached now, for other libraries. It logs in if that was not done yet. What it points to is not to be changed.
 func (c *Client) ConnectionInfo(ctx context.Context) (*ConnectionInfo, error) {
 	if err := c.check(); err != nil {
 		return nil, err

@@ -197,6 +197,7 @@ type child struct {
 	version uint64        // the newest one known
 	digest  uint64        // of the digest of the configuration that it was applied with
 	kind    uint16        // among the kinds of the reconciler
+	mine    uint8         // of the same digest, of our last apply: who else has applied it since is seen by that, but for one in 256
 	applied bool          // whether the manager of the handler has applied it, because a handler has desired it
 	owned   bool          // whether it is as it was applied
 	ready   bool          // by its status

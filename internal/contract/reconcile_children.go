@@ -770,6 +770,43 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 			c.Errorf("got %d lines about it, want 1", n)
 		}
 	})
+	c.Run(t, "RC-54 two versions of an operator, which have the same manager, are slowed down as well", func(c *C) {
+		c.OnlyInBubble("it takes an hour")
+		version := func(text string) *Running {
+			op, _ := c.parenting(func(r *kopf.Reconcile) error {
+				r.Desired(desiredMap("x", map[string]any{"text": text}), nil)
+				return nil
+			}, nil)
+			return op
+		}
+		ops := []*Running{version("one"), version("two")}
+		c.Create("a", nil)
+		c.Pass(time.Hour)
+		for _, op := range ops {
+			if n := len(applies(op)); n > 90 {
+				c.Errorf("got %d applies in an hour, want about one a minute", n)
+			}
+			if n := len(op.Logs.Find("Another client changes a child again and again")); n != 1 {
+				c.Errorf("got %d lines about it, want 1", n)
+			}
+		}
+		ops[1].Stop()
+		c.Pass(2 * time.Minute)
+		c.same("the text", "one", c.configMaps().Get("x").View("data").String("text"))
+	})
+	c.Run(t, "RC-54 changes of what is desired are not slowed down", func(c *C) {
+		op, _ := c.parenting(bySize, nil)
+		c.Create("a", spec(map[string]any{"size": 1}))
+		for i := range 30 {
+			c.Patch("a", spec(map[string]any{"text": fmt.Sprint(i % 2)}))
+			c.WaitFor("the text", func() bool {
+				return c.configMaps().Exists("a-0") && c.configMaps().Get("a-0").View("data").String("text") == fmt.Sprint(i%2)
+			})
+		}
+		if lines := op.Logs.Find("Another client changes a child"); len(lines) > 0 {
+			c.Errorf("got the lines %v", lines)
+		}
+	})
 	c.Run(t, "RC-12 without Objects, a watched object calls all", func(c *C) {
 		l := &calls{}
 		r := &kopf.Registry{}
