@@ -433,18 +433,15 @@ func (rc *reconciler) backOff(c *Child) time.Duration {
 		return 0
 	}
 	more := k.details() // it was as it is wanted, and another client, such as another version of the operator, has changed that
-	if more.conflict == nil {
+	if more.conflict.Remaining() <= 0 {
 		more.conflict = flapping.New()
-	} else if pause := more.conflict.Pause(); pause > 0 {
-		return pause
-	} else if more.conflict.Remaining() > 0 {
-		if more.conflict.Count(maxFightRounds, time.Minute) {
-			rc.log.Warn("Another client changes a child again and again; slowing down", "kind", c.ref.Kind, "object", c.ref, handlerKey, rc.handlerOfLocked(k).id)
-		}
 		return 0
 	}
-	more.conflict = flapping.New()
-	return 0
+	pause := max(more.conflict.Pause(), 0)
+	if pause == 0 && more.conflict.Count(maxFightRounds, time.Minute) {
+		rc.log.Warn("Another client changes a child again and again; slowing down", "kind", c.ref.Kind, "object", c.ref, handlerKey, rc.handlerOfLocked(k).id)
+	}
+	return pause
 }
 
 // maxFightRounds is how often in a row a child is put right at once after another client has changed it.
@@ -518,7 +515,9 @@ func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) er
 	}
 	body, err := d.client.body(ctx, r)
 	if checker := &d.reconciler.checker; err == nil && field == "uid" && checker.Lost(c.config, d.appliedFields(body), body.raw) {
-		d.reconciler.noteApplied(d, c, body)
+		if err = d.reconciler.noteApplied(d, c, body); err != nil {
+			return err
+		}
 		if body, err = d.client.body(ctx, r); err == nil {
 			checker.NoteLost(c.config, d.appliedFields(body), body.raw)
 		}
@@ -526,8 +525,7 @@ func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) er
 	switch {
 	case err == nil:
 		d.log.Debug("Applied a child", "kind", c.ref.Kind, "child", body.Reference(), "version", body.version)
-		d.reconciler.noteApplied(d, c, body)
-		return nil
+		return d.reconciler.noteApplied(d, c, body)
 	case field == "uid" && (StatusCode(err) == http.StatusConflict || isCause(err, "metadata.uid")):
 		return Temporary(fmt.Errorf("it is gone, or another one of its name is there: %w", err), time.Second)
 	case field == "uid" && c.options.Recreate && isImmutable(err):
@@ -545,10 +543,7 @@ func isCause(err error, field string) bool {
 // isImmutable reports whether an API server refuses to change a field at all.
 func isImmutable(err error) bool {
 	var e *APIError
-	if !errors.As(err, &e) || e.Code != http.StatusUnprocessableEntity {
-		return false
-	}
-	return slices.ContainsFunc(e.Causes, func(c ErrorCause) bool {
+	return errors.As(err, &e) && e.Code == http.StatusUnprocessableEntity && slices.ContainsFunc(e.Causes, func(c ErrorCause) bool {
 		return strings.Contains(c.Message, "immutable") || strings.Contains(c.Message, "may not change") || strings.Contains(c.Message, "updates to") && strings.Contains(c.Message, "forbidden")
 	})
 }
@@ -576,8 +571,8 @@ func (d *desiredSet) delete(ctx context.Context, known *child, propagation strin
 	return err
 }
 
-// noteApplied takes what an apply has made of a child.
-func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) {
+// noteApplied takes what an apply has made of a child. It fails if the child is gone by now.
+func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	managed, _ := rawjson.Find(body.meta, "managedFields")
 	fields, apiVersion := ownership.FieldsOf(managed, d.reconciling.manager)
 	rc.checker.Learn(c.config, fields)
@@ -586,7 +581,9 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) {
 	c.ref.UID = body.uid
 	k := c.known
 	if k == nil {
-		if k = rc.memberLocked(d.keyOf(c), body.uid); k == nil {
+		if k = rc.memberLocked(d.keyOf(c), body.uid); k == nil && slices.Contains(d.applying.gone, body.uid) {
+			return Temporary(errors.New("it was deleted while it was made"), time.Second)
+		} else if k == nil {
 			k = rc.addUnseenLocked(d, c, body)
 		}
 		c.known = k
@@ -612,6 +609,7 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) {
 		k.setOwned()
 	}
 	c.state = childState{exists: true, ready: k.ready, reason: k.reason()}
+	return nil
 }
 
 // addUnseenLocked remembers a child that was made.

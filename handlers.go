@@ -16,8 +16,7 @@ import (
 )
 
 // This file knows what handlers get, one type for each family of handlers, and how the reason of
-// a change is detected. The types are filled by the reactor, and read on the goroutine of
-// the object's worker.
+// a change is detected. The types are filled by the reactor, and read on the goroutine of the object's worker.
 
 // ChangeFunc handles a change of an object: its creation, update, deletion, resuming,
 // or the change of one field. It is called on the goroutine of the object's worker: never twice at

@@ -48,8 +48,7 @@ type ReconcileOptions struct {
 	MaxBackoff time.Duration
 	// Conditions keeps the conditions Ready, Reconciling and Stalled, and observedGeneration, in the status of the object. Defaults to false.
 	Conditions bool
-	// Manager is the field manager of the children. Defaults to "kopf-" with the plural and the group of the object, such as "kopf-kopfexamples.kopf.dev". Another one does
-	// not remove the fields and the children of the one before.
+	// Manager is the field manager of the children. Defaults to "kopf-" with the plural and the group of the object, such as "kopf-kopfexamples.kopf.dev". Another one does not remove the fields and the children of the one before.
 	Manager string
 }
 
@@ -213,8 +212,7 @@ type triggerer interface {
 	triggerAll(h *handler, reason Trigger, routine bool)
 }
 
-// Trigger has the handlers called for one object, which is named by its namespace and name. It does not wait. Several triggers before the next call are one. An object that is not
-// there, or that the handlers are not for, is none.
+// Trigger has the handlers called for one object, which is named by its namespace and name. It does not wait. Several triggers before the next call are one. An object that is not there, or that the handlers are not for, is none.
 func (s *Source) Trigger(ref ObjectReference) {
 	for _, t := range s.all() {
 		t.owners.trigger(t.handler, ref, Trigger{Reason: TriggerSource})

@@ -103,8 +103,7 @@ func overtaken(known *Body, merge map[string]any, missed Diff) bool {
 	})
 }
 
-// sendOnce makes the requests of one patch for a known state: that of the status first, where it is a subresource, because the other one says that
-// all is done.
+// sendOnce makes the requests of one patch for a known state: that of the status first, where it is a subresource, because the other one says that all is done.
 func (s *sender) sendOnce(known *Body, patch *Patch) (*Body, error) {
 	before, after, err := patch.sides(known)
 	if err != nil {

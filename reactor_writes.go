@@ -270,8 +270,7 @@ func changePatches(patches []*handlerPatch) []*handlerPatch {
 	return slices.DeleteFunc(slices.Clone(patches), func(p *handlerPatch) bool { return !p.change })
 }
 
-// deferEventPatches reports whether all else is to be sent without the patches of handlers of raw events, because an answer says that a patch with them cannot be
-// stored now, and notes that of them.
+// deferEventPatches reports whether all else is to be sent without the patches of handlers of raw events, because an answer says that a patch with them cannot be stored now, and notes that of them.
 func (c *cycle) deferEventPatches(err error, patches []*handlerPatch) bool {
 	var conflict *conflictError
 	if StatusCode(err) == 0 || errors.As(err, &conflict) || len(changePatches(patches)) == len(patches) {
@@ -568,8 +567,7 @@ func (c *cycle) combine(body *Body, patches []*handlerPatch, own *Patch) (total,
 }
 
 // cleanedLate returns the stanza that is to be cleaned up by a request of its own, "" for none: a status, which would be the first one to be sent, until the finalizer
-// is removed, or until the state is in annotations; and annotations, if it is not known before whether the status keeps the state. Until then, what is there says
-// which handlers have finished.
+// is removed, or until the state is in annotations; and annotations, if it is not known before whether the status keeps the state. Until then, what is there says which handlers have finished.
 func (c *cycle) cleanedLate(own *Patch) string {
 	apart := slices.Contains(c.served.resource.Subresources, "status")
 	status, inStatus := own.merge["status"]

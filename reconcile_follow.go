@@ -181,6 +181,7 @@ type family struct {
 type applying struct {
 	own   []uint64 // the versions that our writes have led to
 	shown []shownChild
+	gone  []string // the uids of objects that are gone since
 }
 
 // shownChild is a state of a child that its stream has shown.
@@ -338,6 +339,13 @@ func (rc *reconciler) follow(r *reactor, e *entry, ev RawEvent) {
 func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawEvent) (changed []*child, left string) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
+	if ev.Type == Deleted { // perhaps before the answer to our apply, with nothing shown before
+		for _, all := range rc.applying {
+			for _, a := range all {
+				a.gone = append(a.gone, e.key)
+			}
+		}
+	}
 	before := e.child
 	if before == nil { // its stream may show first what has become of it since
 		before = rc.unseen[e.key]

@@ -3,6 +3,7 @@ package contract
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,6 +26,18 @@ func desiredDeployment(name string) map[string]any {
 		"selector": map[string]any{"matchLabels": map[string]any{"app": "x"}}, "strategy": map[string]any{},
 		"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "x"}, "creationTimestamp": nil}, "spec": map[string]any{"containers": []any{container}}},
 	}}
+}
+
+// lateAnswers has the answers to some requests come late, after a function.
+type lateAnswers struct {
+	next     http.RoundTripper
+	answered func(*http.Request)
+}
+
+func (l lateAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := l.next.RoundTrip(r)
+	l.answered(r)
+	return resp, err
 }
 
 var _ = Suite("reconcile_traps", func(t *testing.T, c *C) {
@@ -221,5 +234,21 @@ var _ = Suite("reconcile_traps", func(t *testing.T, c *C) {
 				c.Errorf("got the calls %v, want one %s", l.all(), want)
 			}
 		}
+	})
+	c.Run(t, "RC-42 a child that is gone before the answer to its apply has come is made again", func(c *C) {
+		var made atomic.Int32
+		c.parenting(bySize, nil, func(op *kopf.Operator) {
+			op.Connection.HTTPClient.Transport = lateAnswers{op.Connection.HTTPClient.Transport, func(r *http.Request) {
+				if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/configmaps/a-0") && made.Add(1) <= 2 {
+					if made.Load() == 2 {
+						time.Sleep(100 * time.Millisecond) // in which the stream shows it
+					}
+					c.configMaps().Delete("a-0")
+					time.Sleep(time.Second)
+				}
+			}}
+		})
+		c.Create("a", spec(map[string]any{"size": 1}))
+		c.WaitFor("the child", func() bool { return made.Load() == 3 && c.configMaps().Exists("a-0") })
 	})
 })
