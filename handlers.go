@@ -469,10 +469,13 @@ type Reconcile struct {
 	desired      children      // nil in an argument that was made by hand
 }
 
-// RequeueAfter has the handler called again after some time, also if it fails. Of several times, the shortest counts. The next call, for whatever reason, forgets it. Less than
-// a second means a second, so that a time which has passed does not call the handler without a pause.
+// RequeueAfter has the handler called again after some time, also if it fails. Of several times, the shortest counts. The next call, for whatever reason, forgets it. A
+// duration that is not positive, as one until a time that has passed, means a second, so that the handler is not called without a pause.
 func (r *Reconcile) RequeueAfter(after time.Duration) {
-	if after = max(after, minRetryDelay); r.requeueAfter < 0 || after < r.requeueAfter {
+	if after <= 0 {
+		after = minRetryDelay
+	}
+	if r.requeueAfter < 0 || after < r.requeueAfter {
 		r.requeueAfter = after
 	}
 }
