@@ -362,8 +362,8 @@ func (o *observer) reconcileStreams(ctx context.Context, served *servedResource,
 	}
 	for namespace, s := range served.streams {
 		if !wanted[namespace] {
-			s.cancel()
 			served.reactor.queue.closeSource(&s.source)
+			s.cancel()
 			served.reactor.listing.Leave(o.log, r.Name(), &s.source)
 			delete(served.streams, namespace)
 			served.forget(namespace)
@@ -388,8 +388,8 @@ func (o *observer) reconcileStreams(ctx context.Context, served *servedResource,
 // endStreams ends the streams of the resource. What they still bring does not count.
 func (s *servedResource) endStreams() {
 	for _, stream := range s.streams {
-		stream.cancel()
 		s.reactor.queue.closeSource(&stream.source)
+		stream.cancel()
 	}
 	clear(s.streams)
 	s.reactor.listing.Forget()

@@ -82,6 +82,9 @@ func (h *objectsHandler) onListError(err error) {
 func (h *objectsHandler) onRestored() { h.reactor.queue.forgetVersions(h.from) }
 
 func (h *objectsHandler) onEnd() {
+	if !h.reactor.queue.isClosed(h.from) { // the operator stops, and nothing is to be done by a part of what there is
+		return
+	}
 	if r := h.reactor.reconciler; r != nil {
 		r.unfollow(h.from)
 	}
