@@ -603,9 +603,14 @@ func (rc *reconciler) listing(r *reactor, from *source, begun bool) {
 		}
 	}
 	if !begun {
-		for _, owners := range rc.allReactors() {
-			owners.queue.wakeReconciled()
-		}
+		rc.wakeAll()
+	}
+}
+
+// wakeAll has all objects looked at again whose handlers may have waited for a listing.
+func (rc *reconciler) wakeAll() {
+	for _, r := range rc.allReactors() {
+		r.queue.wakeReconciled()
 	}
 }
 
@@ -660,8 +665,12 @@ type followedStream struct {
 // unfollow implements [reconcileRunner].
 func (rc *reconciler) unfollow(from *source) {
 	rc.mu.Lock()
-	defer rc.mu.Unlock()
+	s := rc.streams[from]
 	delete(rc.streams, from)
+	rc.mu.Unlock()
+	if s != nil && s.listing {
+		rc.wakeAll()
+	}
 }
 
 // synced reports whether all that a handler follows was listed, and is not being listed anew: half of a list says nothing of what is missing in it.

@@ -173,6 +173,14 @@ func (c *C) Define(object map[string]any) {
 	}
 }
 
+// undefine deletes what [C.Define] has added, and waits until it is gone.
+func (c *C) undefine(kind, apiVersion, name string) {
+	c.Helper()
+	k := c.Of(apiVersion, kind)
+	k.Delete(name)
+	c.WaitFor("the end of "+name, func() bool { return !k.Exists(name) })
+}
+
 // serves tells whether the first served version of a definition has come to the discovery and can be listed.
 func (c *C) serves(definition *kopf.Body) bool {
 	resources, err := c.Client.Resources(c.Context())

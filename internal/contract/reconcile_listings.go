@@ -54,4 +54,22 @@ var _ = Suite("reconcile_listings", func(t *testing.T, c *C) {
 			}
 		})
 	}
+	c.Run(t, "RC-19 a call that waits for a listing is made when that is not wanted any more", func(c *C) {
+		c.OnlyInBubble("the listing fails for minutes")
+		other := c.namespace("other")
+		op, l := c.parenting(func(*kopf.Reconcile) error { return nil }, nil, in(other), through(func(q *http.Request, base http.RoundTripper) (*http.Response, error) {
+			if strings.Contains(q.URL.Path, "/"+other+"/configmaps") {
+				return Answer(http.StatusForbidden, "Forbidden", "not allowed"), nil
+			}
+			return base.RoundTrip(q)
+		}))
+		c.Create("a", nil)
+		c.WaitFor("the warning", func() bool { return len(op.Logs.Find("Listing an owned or watched resource fails repeatedly")) == 1 })
+		c.Pass(time.Minute)
+		if n := len(l.all()); n > 0 {
+			c.Errorf("got %d calls before all was listed", n)
+		}
+		c.undefine("Namespace", "v1", other)
+		c.WaitFor("the call", func() bool { return len(l.all()) == 1 })
+	})
 })
