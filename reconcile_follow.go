@@ -542,9 +542,14 @@ func (rc *reconciler) forgetChild(r *reactor, e *entry) {
 	if e.child != nil {
 		rc.removeLocked(e.child)
 		e.child = nil
+		delete(rc.listed, r) // the next listing calls for what has become of it
 	}
 	for _, f := range r.served.Load().follows {
-		delete(rc.watched, watchedKey{r, f.spec, e.key})
+		key := watchedKey{r, f.spec, e.key}
+		if _, watched := rc.watched[key]; watched {
+			delete(rc.watched, key)
+			delete(rc.listed, r)
+		}
 	}
 }
 

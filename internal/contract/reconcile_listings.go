@@ -2,8 +2,10 @@ package contract
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,5 +73,55 @@ var _ = Suite("reconcile_listings", func(t *testing.T, c *C) {
 		}
 		c.undefine("Namespace", "v1", other)
 		c.WaitFor("the call", func() bool { return len(l.all()) == 1 })
+	})
+	for _, watched := range []bool{false, true} {
+		c.Run(t, fmt.Sprintf("RC-10 RC-12 what goes while its kind is listed anew for another handler calls those before (watched: %t)", watched), func(c *C) {
+			c.OnlyInBubble("it has to go at the right moment")
+			l, r, opts := &calls{}, &kopf.Registry{}, &kopf.ReconcileOptions{ID: "one"}
+			if watched {
+				opts.Watches = []kopf.Watch{{Of: "configmaps", Objects: func(*kopf.Watched) []kopf.ObjectReference { return []kopf.ObjectReference{c.Ref("a")} }}}
+				c.configMaps().Create("x", nil)
+			} else {
+				opts.Owns = []kopf.Selector{"configmaps"}
+			}
+			r.OnReconcile(Examples, func(_ context.Context, r *kopf.Reconcile) error {
+				if l.add("%s", r.Name()); !watched {
+					r.Desired(desiredMap("x", nil), nil)
+				}
+				return nil
+			}, opts)
+			r.OnReconcile(kopf.Selector("gadgets."+c.Unique("leaf")+".dev"), func(context.Context, *kopf.Reconcile) error { return nil },
+				&kopf.ReconcileOptions{ID: "two", Watches: []kopf.Watch{{Of: "configmaps"}}})
+			op := c.Operator(r)
+			c.Create("a", nil)
+			c.WaitFor("the first call", func() bool { return len(l.all()) == 1 })
+			c.Pass(2 * time.Second)
+			var gone atomic.Bool
+			op.Wire.Fault(func(q *Request) (*http.Response, error) {
+				if strings.Contains(q.Path, "/configmaps?") && !strings.Contains(q.Path, "watch=true") && !gone.Swap(true) {
+					c.configMaps().Delete("x")
+				}
+				return nil, nil
+			})
+			c.Define(c.gadgets())
+			c.WaitFor("the listing", gone.Load)
+			c.WaitFor("another call", func() bool { return len(l.all()) > 1 })
+			c.WaitFor("the child", func() bool { return watched || c.configMaps().Exists("x") })
+		})
+	}
+	c.Run(t, "RC-10 a child that goes with its namespace, before its stream shows that, is made anew with the namespace", func(c *C) {
+		c.OnlyInBubble("streams have to be late")
+		late, other := &lateStream{plural: "configmaps"}, c.namespace("other")
+		c.parenting(byTargets, nil, in(other), late.of)
+		c.Create("a", targets(other))
+		c.WaitFor("the child", func() bool { return c.configMaps().In(other).Exists("a") })
+		c.Pass(time.Second)
+		late.held.Store(true)
+		c.undefine("Namespace", "v1", other)
+		c.Pass(10 * time.Second)
+		late.held.Store(false)
+		c.Pass(10 * time.Second)
+		c.namespace("other")
+		c.WaitFor("the child", func() bool { return c.configMaps().In(other).Exists("a") })
 	})
 })
