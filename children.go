@@ -681,7 +681,7 @@ func (d *desiredSet) ownsLocked(k *child) bool {
 		return d.reconciler.handlerOfLocked(k) == d.reconciling.handler
 	}
 	r := d.reconciler.kinds[k.kind].reactor.resource()
-	return slices.ContainsFunc(d.reconciling.owns, func(o Resource) bool { return o.Group == r.Group && o.Plural == r.Plural })
+	return slices.ContainsFunc(d.reconciling.owns, r.isVersionOf)
 }
 
 // withoutNamespacesInUse returns the children without the namespaces that wanted ones are in: these would go with them.

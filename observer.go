@@ -324,7 +324,7 @@ func (o *observer) switchVersions() {
 		for _, before := range rawjson.SortedKeys(o.resources) {
 			served := o.resources[before]
 			r := served.reactor.served.Load().resource
-			if o.wanted[before] != nil || r.Group != what.resource.Group || r.Plural != what.resource.Plural {
+			if o.wanted[before] != nil || !r.isVersionOf(what.resource) {
 				continue
 			}
 			o.log.Info("Serving the resource in another version", "resource", name, "before", before)

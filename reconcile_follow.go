@@ -268,7 +268,7 @@ func (c *child) uid() string {
 
 // is reports whether the child is the object of a name.
 func (rc *reconciler) is(c *child, r Resource, namespace, name string) bool {
-	if have := rc.kinds[c.kind].reactor.resource(); have.Group != r.Group || have.Plural != r.Plural {
+	if !rc.kinds[c.kind].reactor.resource().isVersionOf(r) {
 		return false
 	}
 	if c.entry == nil {
@@ -580,7 +580,7 @@ func (rc *reconciler) triggerOwner(c *child, ref ObjectReference) {
 // kindOfLocked returns where it is noted what the children of a handler have in common that are of a resource, which it owns.
 func (rc *reconciler) kindOfLocked(h *handler, r Resource) uint16 {
 	for owner := range rc.reactors {
-		if have := owner.resource(); have.Group != r.Group || have.Plural != r.Plural {
+		if !owner.resource().isVersionOf(r) {
 			continue
 		}
 		for _, f := range owner.served.Load().follows {
@@ -631,7 +631,7 @@ func (rc *reconciler) noteListing(r *reactor, from *source, begun bool) (gone []
 	rc.listed[r] = rc.listed[r] || late
 	for _, f := range rc.families {
 		for _, c := range slices.Clone(f.children) {
-			if c.entry != nil || rc.kinds[c.kind].reactor != r || from.namespace != "" && c.ref().Namespace != from.namespace {
+			if c.entry != nil || !rc.kinds[c.kind].reactor.resource().isVersionOf(r.resource()) || from.namespace != "" && c.ref().Namespace != from.namespace {
 				continue
 			}
 			if begun {

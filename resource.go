@@ -35,6 +35,9 @@ func (r Resource) APIVersion() string {
 	return r.Group + "/" + r.Version
 }
 
+// isVersionOf reports whether both are of the same objects, perhaps in different versions.
+func (r Resource) isVersionOf(o Resource) bool { return r.Group == o.Group && r.Plural == o.Plural }
+
 // Name returns "plural.version.group", which tells the resource apart from all others.
 func (r Resource) Name() string {
 	return strings.TrimSuffix(r.Plural+"."+r.Version+"."+r.Group, ".")

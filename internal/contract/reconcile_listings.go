@@ -14,6 +14,15 @@ import (
 
 // This suite proves that reconcile handlers neither go by a part of what there is, nor miss what has become of it while nothing was watched.
 
+// toGadgets wants the gadget "x".
+func (c *C) toGadgets() (func(r *kopf.Reconcile) error, *kopf.ReconcileOptions) {
+	group := c.Unique("leaf") + ".dev"
+	return func(r *kopf.Reconcile) error {
+		r.Desired(map[string]any{"apiVersion": group + "/v1", "kind": "Gadget", "metadata": map[string]any{"name": "x"}}, nil)
+		return nil
+	}, &kopf.ReconcileOptions{Owns: []kopf.Selector{kopf.Selector("gadgets." + group)}}
+}
+
 // through has the requests of an operator go through a function, from the first one on.
 func through(trip func(q *http.Request, base http.RoundTripper) (*http.Response, error)) func(*kopf.Operator) {
 	return func(op *kopf.Operator) {
@@ -123,5 +132,22 @@ var _ = Suite("reconcile_listings", func(t *testing.T, c *C) {
 		c.Pass(10 * time.Second)
 		c.namespace("other")
 		c.WaitFor("the child", func() bool { return c.configMaps().In(other).Exists("a") })
+	})
+	c.Run(t, "RC-18 a child that no stream has shown goes with its definition, and is made anew with it", func(c *C) {
+		c.OnlyInBubble("streams have to be late")
+		late, definition := &lateStream{plural: "gadgets"}, c.gadgets()
+		c.Define(definition)
+		desired, opts := c.toGadgets()
+		c.parenting(desired, opts, late.of)
+		c.Pass(time.Second)
+		late.held.Store(true)
+		c.Create("a", nil)
+		c.WaitFor("the child", func() bool { return c.gadget().Exists("x") })
+		c.undefine("CustomResourceDefinition", "apiextensions.k8s.io/v1", "gadgets."+c.Unique("leaf")+".dev")
+		c.Pass(time.Minute)
+		late.held.Store(false)
+		c.Pass(time.Minute)
+		c.Define(definition)
+		c.WaitFor("the new child", func() bool { return c.gadget().Exists("x") })
 	})
 })
