@@ -470,7 +470,7 @@ func (d *desiredSet) create(ctx context.Context, c *Child) error {
 	default:
 		return &ForeignError{Object: body.Reference(), Controller: controller, ApplySet: set}
 	}
-	if c.options.Once {
+	if c.ref.UID = body.UID(); c.options.Once {
 		return nil
 	}
 	return d.send(ctx, c, "uid", body.UID())

@@ -1,0 +1,100 @@
+package contract
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves that children stay whose they are: when their options change, when answers are lost or late, and when several handlers or versions are about one kind.
+
+// inTwoVersions gives a definition a second version.
+func inTwoVersions(spec, version map[string]any) {
+	second := maps.Clone(version)
+	second["name"], second["storage"] = "v1beta1", false
+	spec["versions"] = []any{version, second}
+}
+
+// stays expects an object to be the same one for a while.
+func (c *C) stays(k *Kind, name, uid string) {
+	c.Helper()
+	c.Pass(2 * time.Second)
+	if !k.Exists(name) {
+		c.Fatalf("%s is gone", name)
+	}
+	if got := k.Get(name).UID(); got != uid {
+		c.Errorf("%s was made anew", name)
+	}
+}
+
+var _ = Suite("reconcile_ownership", func(t *testing.T, c *C) {
+	c.Run(t, "RC-43 a child that is to be kept from now on is not pruned, and loses its owner", func(c *C) {
+		c.parenting(func(r *kopf.Reconcile) error {
+			r.Desired(desiredMap("x", nil), &kopf.DesiredOptions{Keep: r.Spec().Bool("keep")})
+			return nil
+		}, nil)
+		c.Create("a", nil)
+		c.WaitFor("the child", func() bool { return c.configMaps().Exists("x") })
+		uid := c.configMaps().Get("x").UID()
+		c.Pass(time.Second)
+		c.Patch("a", spec(map[string]any{"keep": true}))
+		c.stays(c.configMaps(), "x", uid)
+		if refs := c.configMaps().Get("x").Get("metadata.ownerReferences"); refs != nil {
+			c.Errorf("got the owners %v", refs)
+		}
+	})
+	c.Run(t, "RC-43 a child with Once whose answer was lost is not pruned when its stream shows it", func(c *C) {
+		c.OnlyInBubble("the stream has to be late")
+		late := &lateStream{plural: "configmaps"}
+		op, _ := c.parenting(func(r *kopf.Reconcile) error {
+			r.Desired(desiredMap("x", map[string]any{"password": fmt.Sprint(time.Now().UnixNano())}), &kopf.DesiredOptions{Once: true})
+			return nil
+		}, nil, late.of)
+		c.Pass(time.Second)
+		late.held.Store(true)
+		var lost, read atomic.Bool
+		op.Wire.Lose(func(q *Request) bool {
+			if !strings.Contains(q.Path, "/configmaps/x") {
+				return false
+			}
+			if q.Method == http.MethodGet && !read.Swap(true) {
+				late.held.Store(false)
+				time.Sleep(time.Second)
+			}
+			return q.Method == http.MethodPatch && !lost.Swap(true)
+		})
+		c.Create("a", nil)
+		c.WaitFor("the child", func() bool { return c.configMaps().Exists("x") })
+		uid := c.configMaps().Get("x").UID()
+		c.WaitFor("another attempt", read.Load)
+		c.stays(c.configMaps(), "x", uid)
+	})
+	c.Run(t, "RC-41 a child of a kind that is owned in two versions is not pruned", func(c *C) {
+		c.Define(c.gadgets(inTwoVersions))
+		desired, opts := c.toGadgets()
+		opts.Owns = append(opts.Owns, kopf.Selector("gadgets.v1beta1."+c.Unique("leaf")+".dev"))
+		var deleted atomic.Int64
+		op, _ := c.parenting(desired, opts)
+		op.Wire.Fault(func(q *Request) (*http.Response, error) {
+			if q.Method == http.MethodDelete && deleted.Add(1) > 5 {
+				time.Sleep(time.Second) // or it would go on without end
+			}
+			return nil, nil
+		})
+		c.Create("a", nil)
+		c.WaitFor("the child", func() bool { return c.gadget().Exists("x") })
+		c.Pass(time.Second)
+		if n := deleted.Load(); n > 0 {
+			c.Errorf("got %d deletions", n)
+		}
+		uid := c.gadget().Get("x").UID()
+		c.Patch("a", spec(map[string]any{"n": 1}))
+		c.stays(c.gadget(), "x", uid)
+	})
+})
