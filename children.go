@@ -605,7 +605,7 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 		rc.checker.Accept(c.config, fields)
 		verdict = ownership.Owned
 	}
-	if verdict == ownership.Owned {
+	if verdict == ownership.Owned && k.version == own { // or another client has changed it since
 		k.setOwned()
 	}
 	c.state = childState{exists: true, ready: k.ready, reason: k.reason()}

@@ -97,4 +97,22 @@ var _ = Suite("reconcile_ownership", func(t *testing.T, c *C) {
 		c.Patch("a", spec(map[string]any{"n": 1}))
 		c.stays(c.gadget(), "x", uid)
 	})
+	c.Run(t, "RC-53 a foreign change that the stream shows before the answer to our own apply is put right", func(c *C) {
+		c.OnlyInBubble("the answer has to be late")
+		op, _ := c.parenting(bySize, nil)
+		c.Create("a", spec(map[string]any{"size": 1, "text": "one"}))
+		c.WaitFor("the child", func() bool { return c.configMaps().Exists("a-0") })
+		c.Pass(time.Second)
+		var changed atomic.Bool
+		op.Wire.Lose(func(q *Request) bool {
+			if q.Method == http.MethodPatch && strings.Contains(q.Path, "/configmaps/a-0") && !changed.Swap(true) {
+				c.configMaps().Patch("a-0", map[string]any{"data": map[string]any{"text": "theirs"}})
+				time.Sleep(time.Second)
+			}
+			return false
+		})
+		c.Patch("a", spec(map[string]any{"text": "two"}))
+		c.WaitFor("the foreign change", changed.Load)
+		c.WaitFor("the mend", func() bool { return c.configMaps().Get("a-0").View("data").String("text") == "two" })
+	})
 })
