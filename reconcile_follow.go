@@ -560,21 +560,22 @@ func (rc *reconciler) isChild(e *entry) bool {
 	return e.child != nil
 }
 
-// triggerOwner has the handler called for the owner of a child.
+// triggerOwner has the handlers called that own the kind of a child, for the owner of that. The parent of a set is looked at anyway, for it may wait for the end of the child.
 func (rc *reconciler) triggerOwner(c *child, ref ObjectReference) {
 	rc.mu.Lock()
-	h, owner, set := rc.handlerOfLocked(c), c.family.owner, c.family.key
+	key, uid, follows := c.family.key, c.family.owner, rc.kinds[c.kind].reactor.served.Load().follows
+	if applyset.IsID(key) {
+		uid = rc.parents[key]
+	}
 	rc.mu.Unlock()
-	if applyset.IsID(set) {
-		rc.triggerParent(c, set, ref)
-		return
-	}
-	if owner == "" {
-		return
-	}
 	for _, r := range rc.allReactors() {
-		r.queue.trigger(owner, h, Trigger{TriggerChild, ref})
+		for _, f := range follows {
+			if f.spec.owns && f.owner.isVersionOf(r.resource()) {
+				r.queue.trigger(uid, f.handler, Trigger{TriggerChild, ref})
+			}
+		}
 	}
+	rc.wakeParent(key)
 }
 
 // kindOfLocked returns where it is noted what the children of a handler have in common that are of a resource, which it owns.

@@ -176,24 +176,6 @@ func (rc *reconciler) follows(served *resolved, stored applyset.Scope) bool {
 	return true
 }
 
-// triggerParent has the handlers called that own the kind of a member, and its parent looked at, which may wait for the end of the member.
-func (rc *reconciler) triggerParent(c *child, set string, ref ObjectReference) {
-	rc.mu.Lock()
-	uid, follows := rc.parents[set], rc.kinds[c.kind].reactor.served.Load().follows
-	rc.mu.Unlock()
-	if uid == "" {
-		return
-	}
-	for _, r := range rc.allReactors() {
-		for _, f := range follows {
-			if f.spec.owns && f.owner.Group == r.resource().Group && f.owner.Kind == r.resource().Kind {
-				r.queue.trigger(uid, f.handler, Trigger{TriggerChild, ref})
-			}
-		}
-	}
-	rc.wakeParent(set)
-}
-
 // wakeParent has the parent of a set looked at.
 func (rc *reconciler) wakeParent(set string) {
 	rc.mu.Lock()

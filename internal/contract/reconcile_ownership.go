@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -114,5 +115,20 @@ var _ = Suite("reconcile_ownership", func(t *testing.T, c *C) {
 		c.Patch("a", spec(map[string]any{"text": "two"}))
 		c.WaitFor("the foreign change", changed.Load)
 		c.WaitFor("the mend", func() bool { return c.configMaps().Get("a-0").View("data").String("text") == "two" })
+	})
+	c.Run(t, "RC-10 a change of a kept child calls its owner, also where handlers of other kinds have the same manager", func(c *C) {
+		r := &kopf.Registry{}
+		r.OnReconcile("kopfclusterexamples", func(context.Context, *kopf.Reconcile) error { return nil },
+			&kopf.ReconcileOptions{ID: "one", Manager: "example", Owns: []kopf.Selector{"configmaps"}})
+		r.OnReconcile(Examples, func(_ context.Context, r *kopf.Reconcile) error {
+			r.Desired(desiredMap("x", map[string]any{"text": "ours"}), &kopf.DesiredOptions{Keep: true})
+			return nil
+		}, &kopf.ReconcileOptions{ID: "two", Manager: "example", Owns: []kopf.Selector{"configmaps"}})
+		c.Operator(r)
+		c.Create("a", nil)
+		c.WaitFor("the child", func() bool { return c.configMaps().Exists("x") })
+		c.Pass(time.Second)
+		c.configMaps().Patch("x", map[string]any{"data": map[string]any{"text": "theirs"}})
+		c.WaitFor("the mend", func() bool { return c.configMaps().Get("x").View("data").String("text") == "ours" })
 	})
 })
