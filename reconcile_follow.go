@@ -57,6 +57,8 @@ func (engine) resolve(served map[string]*resolved, found []Resource, failed map[
 					warnings = append(warnings, fmt.Sprintf("Ambiguous resources will not be followed by %q (try specifying API groups): %s is any of %s.", rec.handler.id, spec.text, names(fit)))
 				case !slices.Contains(fit[0].Verbs, "list") || !slices.Contains(fit[0].Verbs, "watch"):
 					warnings = append(warnings, fmt.Sprintf("Non-watchable resources will not be followed by %q: %s.", rec.handler.id, fit[0].Name()))
+				case spec.owns && isOwned(served, owner, rec.handler, fit[0]):
+					warnings = append(warnings, fmt.Sprintf("The handler %q does not own %s, because another one of the same objects does: they would delete each other's children.", rec.handler.id, fit[0].Name()))
 				default:
 					followResource(served, owner, rec, spec, fit[0])
 				}
@@ -64,6 +66,18 @@ func (engine) resolve(served map[string]*resolved, found []Resource, failed map[
 		}
 	}
 	return warnings
+}
+
+// isOwned reports whether another handler of the same objects owns a resource, in whatever versions.
+func isOwned(served map[string]*resolved, owner *resolved, h *handler, r Resource) bool {
+	for _, what := range served {
+		if what.resource.isVersionOf(r) && slices.ContainsFunc(what.follows, func(f *follow) bool {
+			return f.spec.owns && f.owner.isVersionOf(owner.resource) && !h.isIn([]*handler{f.handler})
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 func followResource(served map[string]*resolved, owner *resolved, rec *reconciling, spec *followSpec, r Resource) {

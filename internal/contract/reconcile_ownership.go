@@ -131,4 +131,25 @@ var _ = Suite("reconcile_ownership", func(t *testing.T, c *C) {
 		c.configMaps().Patch("x", map[string]any{"data": map[string]any{"text": "theirs"}})
 		c.WaitFor("the mend", func() bool { return c.configMaps().Get("x").View("data").String("text") == "ours" })
 	})
+	c.Run(t, "RC-41 of two handlers that name a kind in different ways, only one owns it", func(c *C) {
+		r := &kopf.Registry{}
+		for id, kind := range map[kopf.HandlerID]kopf.Selector{"one": "configmaps", "two": "configmaps.v1"} {
+			r.OnReconcile(Examples, func(_ context.Context, r *kopf.Reconcile) error {
+				r.Desired(desiredMap(string(id), nil), nil)
+				return nil
+			}, &kopf.ReconcileOptions{ID: id, Owns: []kopf.Selector{kind}})
+		}
+		op := c.Operator(r)
+		if n := len(op.Logs.Find("they would delete each other's children")); n != 1 {
+			c.Errorf("got %d warnings, want 1", n)
+		}
+		c.Create("a", nil)
+		c.WaitFor("the failure", func() bool { return len(op.Logs.Find("failed with an exception")) > 0 })
+		children := c.configMaps().List()
+		if len(children) != 1 {
+			c.Fatalf("got %d children, want 1", len(children))
+		}
+		c.Patch("a", spec(map[string]any{"n": 1}))
+		c.stays(c.configMaps(), children[0].Name(), children[0].UID())
+	})
 })
