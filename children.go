@@ -184,7 +184,7 @@ func (d *desiredSet) want(c *Child, object any) error {
 	namespace, _ := metadata["namespace"].(string)
 	c.ref = ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}
 	if slices.ContainsFunc(d.wanted, func(o *Child) bool {
-		return o.ref.Name == name && o.ref.Namespace == namespace && o.resource.Name() == c.resource.Name()
+		return o.ref.Name == name && o.ref.Namespace == namespace && o.resource.isVersionOf(c.resource)
 	}) {
 		return fmt.Errorf("%s %s is desired twice", kind, c.ref)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -151,5 +152,22 @@ var _ = Suite("reconcile_ownership", func(t *testing.T, c *C) {
 		}
 		c.Patch("a", spec(map[string]any{"n": 1}))
 		c.stays(c.configMaps(), children[0].Name(), children[0].UID())
+	})
+	c.Run(t, "RC-37 one object in two versions is desired twice", func(c *C) {
+		c.Define(c.gadgets(inTwoVersions))
+		group := c.Unique("leaf") + ".dev"
+		op, _ := c.parenting(func(r *kopf.Reconcile) error {
+			for _, version := range []string{"v1", "v1beta1"} {
+				r.Desired(map[string]any{"apiVersion": group + "/" + version, "kind": "Gadget", "metadata": map[string]any{"name": "x"}}, nil)
+			}
+			return nil
+		}, &kopf.ReconcileOptions{Owns: []kopf.Selector{kopf.Selector("gadgets." + group)}})
+		c.Create("a", nil)
+		c.WaitFor("the error", func() bool {
+			return slices.ContainsFunc(op.Logs.Find("Handler 'reconcile' failed"), func(l Line) bool { return strings.Contains(fmt.Sprint(l), "is desired twice") })
+		})
+		if c.gadget().Exists("x") {
+			c.Error("it was applied")
+		}
 	})
 })
