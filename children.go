@@ -562,7 +562,7 @@ func (d *desiredSet) delete(ctx context.Context, known *child, propagation strin
 	ref, uid := known.ref(), known.uid()
 	rc.mu.Unlock()
 	err := d.client.Delete(ctx, ref, &DeleteOptions{Propagation: propagation, UID: uid})
-	if err == nil || StatusCode(err) == http.StatusNotFound || StatusCode(err) == http.StatusConflict { // it is gone, or another one is there
+	if code := StatusCode(err); err == nil || (code == http.StatusNotFound || code == http.StatusConflict) && !isDenied(err) { // it is gone, or another one is there
 		rc.mu.Lock()
 		known.going = true
 		rc.mu.Unlock()

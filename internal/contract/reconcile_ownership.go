@@ -170,4 +170,22 @@ var _ = Suite("reconcile_ownership", func(t *testing.T, c *C) {
 			c.Error("it was applied")
 		}
 	})
+	c.Run(t, "RC-41 a child whose deletion a webhook has denied as a conflict is deleted later", func(c *C) {
+		op, _ := c.parenting(bySize, nil)
+		c.Create("a", spec(map[string]any{"size": 1}))
+		c.WaitFor("the child", func() bool { return c.configMaps().Exists("a-0") })
+		c.Pass(time.Second)
+		var denied atomic.Bool
+		op.Wire.Fault(func(q *Request) (*http.Response, error) {
+			if q.Method == http.MethodDelete && !denied.Swap(true) {
+				return Answer(http.StatusConflict, "Conflict", `admission webhook "x.example.com" denied the request: not now`), nil
+			}
+			return nil, nil
+		})
+		c.Patch("a", spec(map[string]any{"size": 0}))
+		c.WaitFor("the end of the child", func() bool { return !c.configMaps().Exists("a-0") })
+		if !denied.Load() {
+			c.Error("it was not denied")
+		}
+	})
 })
