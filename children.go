@@ -586,7 +586,7 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 		} else if k == nil {
 			k = rc.addUnseenLocked(d, c, body)
 		}
-		c.known = k
+		c.known, k.family.owner = k, d.owner.UID()
 	}
 	k.mine = uint8(maphash.String(rc.seed, c.config.Digest()))
 	own, came := versionNumber(body.version), d.applying
@@ -615,7 +615,7 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 // addUnseenLocked remembers a child that was made.
 func (rc *reconciler) addUnseenLocked(d *desiredSet, c *Child, body *Body) *child {
 	k := &child{family: rc.familyLocked(d.keyOf(c)), kind: rc.kindOfLocked(d.reconciling.handler, c.resource)}
-	k.details().unseen, k.family.owner = &unseen{ref: body.Reference()}, d.owner.UID()
+	k.details().unseen = &unseen{ref: body.Reference()}
 	k.family.addLocked(k)
 	rc.unseen[body.uid] = k
 	return k

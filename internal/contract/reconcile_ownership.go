@@ -188,4 +188,21 @@ var _ = Suite("reconcile_ownership", func(t *testing.T, c *C) {
 			c.Error("it was not denied")
 		}
 	})
+	c.Run(t, "RC-10 a change of a kept child calls its owner, also if its stream was quicker than the answer that has made it", func(c *C) {
+		c.OnlyInBubble("the answer has to be late")
+		op, _ := c.parenting(func(r *kopf.Reconcile) error {
+			r.Desired(desiredMap("x", map[string]any{"text": "ours"}), &kopf.DesiredOptions{Keep: true})
+			return nil
+		}, nil)
+		op.Wire.Lose(func(q *Request) bool {
+			if q.Method == http.MethodPatch && strings.Contains(q.Path, "/configmaps/x") {
+				time.Sleep(time.Second)
+			}
+			return false
+		})
+		c.Create("a", nil)
+		c.Pass(2 * time.Second)
+		c.configMaps().Patch("x", map[string]any{"data": map[string]any{"text": "theirs"}})
+		c.WaitFor("the mend", func() bool { return c.configMaps().Get("x").View("data").String("text") == "ours" })
+	})
 })
