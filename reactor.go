@@ -188,6 +188,7 @@ type cycle struct {
 	states   cycleStates
 	conflict cycleConflict
 	decided  action
+	ran      bool   // whether its reconcile handlers were looked at
 	cause    Change // of the handlers, with the old and new state of the whole object, copied for each; without a reason before they are collected
 
 	mu       sync.Mutex // guards following, which the timer shares that stores what has finished

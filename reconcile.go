@@ -331,7 +331,7 @@ func (c *cycle) thenReconcile(wait time.Duration, err error) (time.Duration, err
 
 // run implements [reconcileRunner].
 func (rc *reconciler) run(c *cycle) error {
-	if c.latest().deleting {
+	if c.ran = true; c.latest().deleting {
 		return nil
 	}
 	rc.observe(c)
@@ -444,8 +444,12 @@ func (rc *reconciler) requeue(c *cycle, r result) result {
 	if r.body == nil {
 		r.body = c.knownBody()
 	}
-	if r.body.deleting || c.superseded() {
+	if r.body.deleting || c.superseded() || !c.ran && r.requeue && !r.forgetConflict { // the object waits for something else first
 		return r
+	}
+	soonest := minRetryDelay // for what has kept the handlers from being called goes on
+	if c.ran {
+		soonest = 0
 	}
 	for _, s := range known.states {
 		at := s.due(&rc.settings.Execution)
@@ -453,7 +457,7 @@ func (rc *reconciler) requeue(c *cycle, r result) result {
 			continue
 		}
 		r.forgetConflict = false // or its time would be over without a look at the handlers, whose time would be forgotten
-		if wait := max(time.Until(at), 0); !r.requeue || wait < r.requeueAfter {
+		if wait := max(time.Until(at), soonest); !r.requeue || wait < r.requeueAfter {
 			r.routine = s.isRoutine(at)
 			r = r.requeueWithin(wait, r.body)
 		}
