@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/applyset"
+	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -134,11 +135,11 @@ func (rc *reconciler) writeScope(c *cycle, change func(stored applyset.Scope) ap
 	return err
 }
 
-// settleMembers has an object store no more than where its members are, when all its handlers have succeeded, and the members that are not wanted any more are gone.
+// settleMembers has an object store where its members are, and no more than that, when all its handlers have succeeded, and the members that are not wanted any more are gone.
 func (rc *reconciler) settleMembers(c *cycle) error {
 	latest := c.latest()
 	set := setID(latest.Reference(), c.served.resource)
-	if latest.deleting || !isParentOf(latest, set) || c.superseded() || c.handlers.Err() != nil {
+	if _, foreign := isForeignSet(latest); foreign || latest.deleting || c.superseded() || c.handlers.Err() != nil {
 		return nil
 	}
 	scope := rc.scopeOf(set)
@@ -148,12 +149,26 @@ func (rc *reconciler) settleMembers(c *cycle) error {
 		}
 		scope = scope.Union(*s.scope)
 	}
+	if !scope.IsEmpty() && !isParentOf(latest, set) {
+		rc.noteRemoved(c)
+	}
 	return rc.writeScope(c, func(stored applyset.Scope) applyset.Scope {
 		if rc.follows(c.served, stored) {
 			return scope
 		}
 		return scope.Union(stored)
 	})
+}
+
+// noteRemoved notes that another client has removed from an object where its members are. One that does so again and again slows the handling down.
+func (rc *reconciler) noteRemoved(c *cycle) {
+	e, settings := c.entry.state, &rc.settings.Queueing
+	if e.conflict == nil {
+		e.conflict = flapping.New()
+	}
+	if settings.FightRounds > 0 && e.conflict.Count(settings.FightRounds, settings.FightPause) {
+		c.log.Warn("Another client removes again and again where the children in other namespaces are; slowing down the handling of the object")
+	}
 }
 
 // follows reports whether all members would be seen that can be where an object has stored: an operator before this one may have owned more kinds, or served more namespaces.

@@ -468,6 +468,38 @@ var _ = Suite("reconcile_elsewhere", func(t *testing.T, c *C) {
 		c.Patch("a", spec(map[string]any{"content": false}))
 		c.WaitFor("the deletion", func() bool { return !namespaces.Exists(name) || namespaces.Get(name).Deleting() })
 	})
+	c.Run(t, "RC-48 what another client removes from the owner of a set is stored again", func(c *C) {
+		other := c.namespace("other")
+		c.parenting(byTargets, nil, in(other))
+		c.Create("a", targets(other))
+		c.WaitFor("the child", func() bool { return c.configMaps().In(other).Exists("a") })
+		before := parentOf(c.Get("a"))
+		c.Patch("a", map[string]any{"metadata": map[string]any{"labels": nil, "annotations": nil, "finalizers": nil}})
+		c.WaitFor("the set", func() bool { return parentOf(c.Get("a")) == before })
+		c.Delete("a")
+		c.WaitFor("the end", func() bool { return !c.Exists("a") })
+		if c.configMaps().In(other).Exists("a") {
+			c.Error("the child is left")
+		}
+	})
+	c.Run(t, "RC-54 a client that removes it again and again slows the operator down", func(c *C) {
+		c.OnlyInBubble("it takes an hour")
+		other := c.namespace("other")
+		op, _ := c.parenting(byTargets, nil, in(other))
+		c.Create("a", targets(other))
+		c.WaitFor("the child", func() bool { return c.configMaps().In(other).Exists("a") })
+		for began := time.Now(); time.Since(began) < time.Hour; c.Pass(500 * time.Millisecond) {
+			if _, is := c.Get("a").Label(applyset.IDLabel); is {
+				c.Patch("a", map[string]any{"metadata": map[string]any{"labels": nil, "annotations": nil}})
+			}
+		}
+		if n := len(op.Wire.Writes()); n > 300 {
+			c.Errorf("got %d writes in an hour", n)
+		}
+		if n := len(op.Logs.Find("again and again")); n != 1 {
+			c.Errorf("got %d warnings, want 1", n)
+		}
+	})
 })
 
 // killedElsewhere has an operator be killed at a write while it makes, moves and deletes children in other namespaces, and another one go on. It reports whether there was such a write.
