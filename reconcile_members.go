@@ -308,7 +308,10 @@ func (rc *reconciler) tryDeleteMembers(c *cycle) (left int, err error) {
 		if err != nil {
 			failures = append(failures, err)
 		}
-		if !found { // with the kind, its objects have gone
+		if !found { // with the kind, its objects have gone, unless it is only missing for a moment, as when an API server starts
+			if c.entry.state.end.rounds < rediscoverReads {
+				left++
+			}
 			continue
 		}
 		namespaces := scope.Namespaces

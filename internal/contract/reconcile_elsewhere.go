@@ -1,9 +1,12 @@
 package contract
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -500,6 +503,37 @@ var _ = Suite("reconcile_elsewhere", func(t *testing.T, c *C) {
 			c.Errorf("got %d warnings, want 1", n)
 		}
 	})
+	c.Run(t, "RC-48 members of a kind that is missing for a moment, as when an API server starts, are not left", func(c *C) {
+		c.OnlyInBubble("the discovery has to be incomplete")
+		var missing atomic.Bool
+		other := c.namespace("other")
+		c.Define(c.gadgets())
+		start := func() *Running {
+			desired, opts := c.toGadgets()
+			op, _ := c.parenting(desired, opts, in(other), through(func(q *http.Request, base http.RoundTripper) (*http.Response, error) {
+				resp, err := base.RoundTrip(q)
+				if err == nil && missing.Load() && q.URL.Path == "/apis" {
+					err = withoutGroup(resp, c.Unique("leaf")+".dev")
+				}
+				return resp, err
+			}))
+			return op
+		}
+		op := start()
+		c.Create("a", spec(map[string]any{"namespace": other}))
+		c.WaitFor("the child", func() bool { return c.gadget().In(other).Exists("x") })
+		c.Pass(time.Second)
+		op.Stop()
+		c.Delete("a")
+		missing.Store(true)
+		start()
+		c.Pass(2 * time.Second)
+		missing.Store(false)
+		c.WaitFor("the end", func() bool { return !c.Exists("a") })
+		if c.gadget().In(other).Exists("x") {
+			c.Error("the child is left")
+		}
+	})
 })
 
 // killedElsewhere has an operator be killed at a write while it makes, moves and deletes children in other namespaces, and another one go on. It reports whether there was such a write.
@@ -540,4 +574,22 @@ func (c *C) killedElsewhere(at int, after bool) (killed bool) {
 	}
 	op.Stop()
 	return killed
+}
+
+// withoutGroup takes a group out of an answer about all groups.
+func withoutGroup(resp *http.Response, group string) error {
+	var answer map[string]any
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return err
+	}
+	for _, key := range []string{"items", "groups"} { // of the two forms of such answers
+		if all, ok := answer[key].([]any); ok {
+			answer[key] = slices.DeleteFunc(all, func(one any) bool { return strings.Contains(fmt.Sprint(one), group) })
+		}
+	}
+	data, err := json.Marshal(answer)
+	_ = resp.Body.Close() // it has been read
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
+	resp.Header.Del("Content-Length")
+	return err
 }

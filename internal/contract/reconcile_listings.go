@@ -14,11 +14,15 @@ import (
 
 // This suite proves that reconcile handlers neither go by a part of what there is, nor miss what has become of it while nothing was watched.
 
-// toGadgets wants the gadget "x".
+// toGadgets wants the gadget "x", in the namespace that the spec names, if it names one.
 func (c *C) toGadgets() (func(r *kopf.Reconcile) error, *kopf.ReconcileOptions) {
 	group := c.Unique("leaf") + ".dev"
 	return func(r *kopf.Reconcile) error {
-		r.Desired(map[string]any{"apiVersion": group + "/v1", "kind": "Gadget", "metadata": map[string]any{"name": "x"}}, nil)
+		metadata := map[string]any{"name": "x"}
+		if namespace := r.Spec().String("namespace"); namespace != "" {
+			metadata["namespace"] = namespace
+		}
+		r.Desired(map[string]any{"apiVersion": group + "/v1", "kind": "Gadget", "metadata": metadata}, nil)
 		return nil
 	}, &kopf.ReconcileOptions{Owns: []kopf.Selector{kopf.Selector("gadgets." + group)}}
 }
