@@ -665,12 +665,13 @@ func (d *desiredSet) prune(ctx context.Context) error {
 	var failures []error
 	for _, k := range unwanted {
 		rc.setPruned(k, true)
-		if err := d.delete(ctx, k, "Background"); err != nil {
+		err, ref := d.delete(ctx, k, "Background"), rc.refOf(k)
+		if err != nil {
 			rc.setPruned(k, false)
-			failures = append(failures, fmt.Errorf("delete %s %s: %w", k.ref().Kind, k.ref(), err))
+			failures = append(failures, fmt.Errorf("delete %s %s: %w", ref.Kind, ref, err))
 			continue
 		}
-		d.log.Info("Deleted a child that is not desired any more", "kind", k.ref().Kind, "child", k.ref())
+		d.log.Info("Deleted a child that is not desired any more", "kind", ref.Kind, "child", ref)
 	}
 	return errors.Join(failures...)
 }
@@ -687,13 +688,20 @@ func (d *desiredSet) ownsLocked(k *child) bool {
 // withoutNamespacesInUse returns the children without the namespaces that wanted ones are in: these would go with them.
 func (d *desiredSet) withoutNamespacesInUse(children []*child) []*child {
 	return slices.DeleteFunc(children, func(k *child) bool {
-		ref := k.ref()
+		ref := d.reconciler.refOf(k)
 		inUse := ref.APIVersion == "v1" && ref.Kind == "Namespace" && slices.ContainsFunc(d.wanted, func(c *Child) bool { return c.ref.Namespace == ref.Name })
 		if inUse {
 			d.log.Warn("Leaving a namespace that is not desired any more, because desired objects are in it", "child", ref)
 		}
 		return inUse
 	})
+}
+
+// refOf returns the reference to a child that its stream may be about to show.
+func (rc *reconciler) refOf(k *child) ObjectReference {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	return k.ref()
 }
 
 // setPruned notes whether a child is deleted because it is not wanted any more.

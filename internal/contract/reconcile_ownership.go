@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -204,5 +205,32 @@ var _ = Suite("reconcile_ownership", func(t *testing.T, c *C) {
 		c.Pass(2 * time.Second)
 		c.configMaps().Patch("x", map[string]any{"data": map[string]any{"text": "theirs"}})
 		c.WaitFor("the mend", func() bool { return c.configMaps().Get("x").View("data").String("text") == "ours" })
+	})
+	c.Run(t, "RC-41 children that others change all the time are pruned", func(c *C) {
+		c.OnlyInBubble("a thousand changes")
+		const children = 40
+		c.parenting(bySize, nil)
+		name := func(i int) string { return fmt.Sprintf("a-%d", i%children) }
+		for range 3 {
+			c.Apply("a", spec(map[string]any{"size": children}))
+			c.WaitFor("the children", func() bool { return len(c.configMaps().List()) == children })
+			for i := range children { // so that they can be changed until the end
+				c.configMaps().Patch(name(i), map[string]any{"metadata": map[string]any{"finalizers": []any{"example.com/held"}}})
+			}
+			var others sync.WaitGroup
+			for other := range 4 {
+				others.Go(func() {
+					for i := range 100 {
+						c.configMaps().Patch(name(7*i+other), map[string]any{"data": map[string]any{"theirs": fmt.Sprint(i)}})
+					}
+				})
+			}
+			c.Patch("a", spec(map[string]any{"size": 0}))
+			others.Wait()
+			for i := range children {
+				c.WaitFor("the deletion", func() bool { return c.configMaps().Get(name(i)).Deleting() })
+				c.configMaps().Patch(name(i), map[string]any{"metadata": map[string]any{"finalizers": nil}})
+			}
+		}
 	})
 })
