@@ -506,7 +506,7 @@ func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) er
 	o := rawjson.ParseObject(c.config.JSON())
 	o.Set(rawjson.AppendString(nil, value), "metadata", field)
 	query := url.Values{"fieldManager": {d.reconciling.manager}, "force": {"true"}}
-	r := &request{method: http.MethodPatch, path: c.resource.URL(c.ref.Namespace, c.ref.Name, ""), query: query, contentType: string(ApplyPatch), body: o.AppendTo(nil)}
+	r := &request{method: http.MethodPatch, path: c.resource.URL(url.PathEscape(c.ref.Namespace), url.PathEscape(c.ref.Name), ""), query: query, contentType: string(ApplyPatch), body: o.AppendTo(nil)}
 	if c.member { // an unread answer could leave a child which the clean-up has not seen
 		if err := ctx.Err(); err != nil {
 			return err

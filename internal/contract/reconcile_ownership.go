@@ -233,4 +233,17 @@ var _ = Suite("reconcile_ownership", func(t *testing.T, c *C) {
 			}
 		}
 	})
+	c.Run(t, "RC-38 the name of a child does not lead to another path", func(c *C) {
+		op, _ := c.parenting(func(r *kopf.Reconcile) error {
+			r.Desired(desiredMap("x/status", nil), nil)
+			return nil
+		}, nil)
+		c.Create("a", nil)
+		c.WaitFor("the error", func() bool { return len(op.Logs.Find("Handler 'reconcile' failed")) > 0 })
+		for _, q := range op.Wire.Writes() {
+			if !strings.Contains(q.Path, "/configmaps/x%2Fstatus?") {
+				c.Errorf("got the request %s %s", q.Method, q.Path)
+			}
+		}
+	})
 })
