@@ -5,23 +5,20 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/admissionreview"
 	"github.com/kopf-go/kopf/internal/await"
-	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/safecall"
-	"github.com/kopf-go/kopf/internal/webhookname"
+	"github.com/kopf-go/kopf/internal/webhookconfig"
 )
 
 // This file answers the reviews of the API server: it finds the handlers for them, calls these, and makes one answer of what they
@@ -39,14 +36,16 @@ type newReviewRunner func(*Registry, *observer) (reviewRunner, error)
 // reviewServer is the engine of one operator.
 type reviewServer struct {
 	*environment
-	operator     admissionOperator
-	requests     context.Context // of the requests that take the configurations back
-	all          []*handler      // in order of registration
-	tasks        sync.WaitGroup
-	changed      chan struct{} // holds one token when the resources have changed
-	serving      reviewServing
-	writing      sync.Mutex // held while the configurations are written; before mu
-	written      map[handlerKind][]byte
+	operator admissionOperator
+	requests context.Context // of the requests that take the configurations back
+	all      []*handler      // in order of registration
+	tasks    sync.WaitGroup
+	changed  chan struct{} // holds one token when the resources have changed
+	serving  reviewServing
+
+	writing        sync.Mutex              // held while the configurations are written; before mu
+	configurations []*webhookconfig.Keeper // that the operator manages; guarded by writing
+
 	mu           sync.Mutex              // guards following
 	resources    map[*handler][]Resource // those that each handler is for
 	clientConfig *WebhookClientConfig    // nil before the server listens
@@ -86,13 +85,21 @@ const maxReviewMemories = 10_000
 func newReviewServer(r *Registry, o *observer) (reviewRunner, error) {
 	s := &reviewServer{
 		environment: &o.environment, operator: o, requests: o.requests, serving: reviewServing{settings: o.settings.Admission},
-		changed: make(chan struct{}, 1), written: make(map[handlerKind][]byte), memories: reviewMemories{all: make(map[string]*reviewMemory)},
+		changed: make(chan struct{}, 1), memories: reviewMemories{all: make(map[string]*reviewMemory)},
 	}
 	s.all = slices.DeleteFunc(r.snapshot(), func(h *handler) bool { return h.admission == nil })
 	if s.serving.settings.Server == nil {
 		return nil, errors.New("admission handlers exist, but no admission server is configured: set Settings.Admission.Server, such as to a WebhookServer, in a start-up handler")
 	}
-	return s, s.checkNames()
+	name := s.serving.settings.Managed
+	if name == "" {
+		return s, nil
+	}
+	for _, kind := range []webhookconfig.Kind{webhookconfig.Validating, webhookconfig.Mutating} {
+		resource := Resource{Group: webhookconfig.Group, Version: webhookconfig.Version, Plural: kind.Plural, Kind: kind.Name}
+		s.configurations = append(s.configurations, &webhookconfig.Keeper{Kind: kind, Name: name, Requests: &configurationRequests{s.client, resource, name}, Log: s.log})
+	}
+	return s, webhookconfig.CheckNames(name, s.hooks(webhookconfig.Validating, nil), s.hooks(webhookconfig.Mutating, nil))
 }
 
 // setResources takes the resources, and starts the server when they come first.
@@ -202,46 +209,12 @@ func (s *reviewServer) stop() error {
 	return s.failure
 }
 
-// reviewRequest is what matters of an AdmissionReview.
-type reviewRequest struct {
-	APIVersion, Kind string
-	Request          *struct {
-		UID                                     string
-		Name, Namespace, Operation, SubResource string
-		Resource                                *struct{ Group, Version, Resource string }
-		DryRun                                  bool
-		UserInfo, Object, OldObject             json.RawMessage
-	}
-}
-
-// readReview reads an AdmissionReview, and returns what is wrong with it.
-func readReview(data []byte) (*reviewRequest, error) {
-	bad := func(code int, message string) error { return &ReviewError{Code: code, Message: message} }
-	r := &reviewRequest{}
-	if err := json.Unmarshal(data, r); err != nil {
-		return nil, bad(http.StatusBadRequest, "the review cannot be read: "+err.Error())
-	}
-	if r.Request == nil {
-		return nil, bad(http.StatusInternalServerError, "the review has no request")
-	}
-	if r.Request.Resource == nil {
-		return nil, bad(http.StatusInternalServerError, "the request has no resource")
-	}
-	if rawjson.IsNull(r.Request.UserInfo) {
-		return nil, bad(http.StatusBadRequest, "the request has no userInfo")
-	}
-	if rawjson.IsNull(r.Request.Object) && rawjson.IsNull(r.Request.OldObject) {
-		return nil, bad(http.StatusBadRequest, "the request has neither an object nor an oldObject")
-	}
-	return r, nil
-}
-
 // review answers one review. See [ReviewFunc].
 func (s *reviewServer) review(ctx context.Context, r *ReviewRequest) ([]byte, error) {
 	started := time.Now()
-	question, err := readReview(r.Body)
-	if err != nil {
-		return nil, err
+	question, bad := admissionreview.Read(r.Body)
+	if bad != nil {
+		return nil, (*ReviewError)(bad)
 	}
 	resource, handlers, err := s.handlersFor(question, r.Handler)
 	if err != nil {
@@ -265,14 +238,13 @@ func (s *reviewServer) review(ctx context.Context, r *ReviewRequest) ([]byte, er
 }
 
 // handlersFor finds the resource of a review, and the handlers that it is for.
-func (s *reviewServer) handlersFor(q *reviewRequest, path string) (resource Resource, handlers []*handler, err error) {
-	kind, id := handlerPath(path)
+func (s *reviewServer) handlersFor(q *admissionreview.Review, path string) (resource Resource, handlers []*handler, err error) {
 	want := q.Request.Resource
 	known := false
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.all {
-		named := path == "" || h.id == id && (kind == 0 || h.kind == kind) || path == webhookname.ServicePath(s.pathOf(h))
+		named := path == "" || h.webhookKind().IsPath(path, string(h.id), s.shared(h))
 		known = known || named
 		i := slices.IndexFunc(s.resources[h], func(r Resource) bool {
 			return r.Group == want.Group && r.Version == want.Version && r.Plural == want.Resource
@@ -294,7 +266,7 @@ func (s *reviewServer) handlersFor(q *reviewRequest, path string) (resource Reso
 }
 
 // argument makes what the handlers get.
-func (s *reviewServer) argument(q *reviewRequest, r *ReviewRequest, resource Resource) (*Admission, error) {
+func (s *reviewServer) argument(q *admissionreview.Review, r *ReviewRequest, resource Resource) (*Admission, error) {
 	request := q.Request
 	raw := request.Object
 	if rawjson.IsNull(raw) {
@@ -441,58 +413,26 @@ func rankOf(err error) int {
 }
 
 // answer makes the AdmissionReview with the response.
-func (a *admissionReview) answer(q *reviewRequest) ([]byte, error) {
-	response := map[string]any{"uid": q.Request.UID, "allowed": a.worst == nil}
-	if len(a.warnings) > 0 {
-		response["warnings"] = a.warnings
-	}
+func (a *admissionReview) answer(q *admissionreview.Review) ([]byte, error) {
+	response := admissionreview.Response{Warnings: a.warnings}
 	if a.worst != nil {
-		response["status"] = denialOf(a.worst)
+		response.Denial = denialOf(a.worst)
 	}
 	if p := a.argument.Patch; a.mutating && !p.Empty() {
-		if operations := p.operations(a.argument.Body); len(operations) > 0 {
-			data, err := rawjson.Encode(jsonpatch.Values(operations))
-			if err != nil {
-				return nil, err
-			}
-			response["patchType"], response["patch"] = "JSONPatch", base64.StdEncoding.EncodeToString(data)
+		response.Patch = p.operations(a.argument.Body)
+	}
+	return q.Answer(response)
+}
+
+// denialOf returns what to deny with.
+func denialOf(err error) *admissionreview.Denial {
+	denial := &admissionreview.Denial{Message: cmp.Or(err.Error(), fmt.Sprintf("%T", err))}
+	if denied := (*AdmissionError)(nil); errors.As(err, &denied) {
+		if denial.Code = denied.Code; len(denied.Causes) > 0 {
+			denial.Causes = denied.Causes
 		}
 	}
-	return rawjson.Encode(map[string]any{"apiVersion": cmp.Or(q.APIVersion, "admission.k8s.io/v1"), "kind": cmp.Or(q.Kind, "AdmissionReview"), "response": response})
-}
-
-// denialOf returns the status to deny with.
-func denialOf(err error) map[string]any {
-	status := map[string]any{"message": cmp.Or(err.Error(), fmt.Sprintf("%T", err)), "code": http.StatusInternalServerError}
-	denied := (*AdmissionError)(nil)
-	if errors.As(err, &denied) && denied.Code >= 400 && denied.Code < 600 {
-		status["code"] = denied.Code
-	}
-	if denied != nil && len(denied.Causes) > 0 {
-		status["details"] = map[string]any{"causes": denied.Causes}
-	}
-	return status
-}
-
-// handlerPath reads what comes after the root path of a server: an id, or one with the kind of the handler.
-func handlerPath(path string) (handlerKind, HandlerID) {
-	if id, ok := strings.CutPrefix(path, "validating:"); ok {
-		return kindValidate, HandlerID(id)
-	}
-	if id, ok := strings.CutPrefix(path, "mutating:"); ok {
-		return kindMutate, HandlerID(id)
-	}
-	return 0, HandlerID(path)
-}
-
-// configured are the kinds of handlers with the resources of their configurations, and the words for them.
-var configured = []struct {
-	kind     handlerKind
-	word     string
-	resource Resource
-}{
-	{kindValidate, "validating", Resource{Group: "admissionregistration.k8s.io", Version: "v1", Plural: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration"}},
-	{kindMutate, "mutating", Resource{Group: "admissionregistration.k8s.io", Version: "v1", Plural: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration"}},
+	return denial
 }
 
 // followResources writes the configurations anew when the resources have changed.
@@ -517,28 +457,20 @@ func (s *reviewServer) configure() {
 	if idle {
 		return
 	}
-	for _, c := range configured {
-		data, err := rawjson.Encode(s.entries(c.kind, resources, client, false))
-		if err == nil && bytes.Equal(data, s.written[c.kind]) {
+	for _, keeper := range s.configurations {
+		hooks := s.hooks(keeper.Kind, resources)
+		if len(hooks) == 0 {
+			keeper.Clear(s.requests)
 			continue
 		}
-		if !s.has(c.kind) {
-			s.clearWebhooks(c.resource)
-			s.written[c.kind] = data
-			continue
-		}
-		s.log.Info("Reconfiguring the " + c.word + " webhook " + s.serving.settings.Managed + ".")
-		if err == nil {
-			err = s.write(c.resource, data)
-		}
+		err := keeper.Write(unlimited(s.requests), hooks, client.announced()) // requests that are under way may be those that wait for these webhooks
 		if errors.Is(err, ErrLeadershipLost) {
 			return // and the next holder writes
 		}
 		if err != nil {
-			s.fail(fmt.Errorf("write the %s %q: %w", c.resource.Kind, s.serving.settings.Managed, err))
+			s.fail(err)
 			return
 		}
-		s.written[c.kind] = data
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -548,7 +480,9 @@ func (s *reviewServer) configure() {
 // lead has the configurations written, as another replica may have changed them.
 func (s *reviewServer) lead() {
 	s.writing.Lock()
-	clear(s.written)
+	for _, keeper := range s.configurations {
+		keeper.Forget()
+	}
 	s.mu.Lock()
 	s.serving.written = nil
 	s.mu.Unlock()
@@ -557,40 +491,6 @@ func (s *reviewServer) lead() {
 	case s.changed <- struct{}{}:
 	default:
 	}
-}
-
-// has reports whether there are handlers of a kind.
-func (s *reviewServer) has(kind handlerKind) bool {
-	return slices.ContainsFunc(s.all, func(h *handler) bool { return h.kind == kind })
-}
-
-// clearWebhooks removes the webhooks that an earlier version of the operator, which had handlers for them, may have left. A configuration that does not exist is
-// not made, and what may not be changed is left alone.
-func (s *reviewServer) clearWebhooks(r Resource) {
-	_, err := s.client.patchObject(s.requests, r, "", s.serving.settings.Managed, "", string(MergePatch), []byte(`{"webhooks":[]}`))
-	if err != nil && StatusCode(err) != http.StatusNotFound {
-		s.log.Debug("Emptying a webhook configuration without handlers failed", "kind", r.Kind, "name", s.serving.settings.Managed, "error", err)
-	}
-}
-
-// write replaces the webhooks of a configuration, and makes it if it is not there.
-func (s *reviewServer) write(r Resource, webhooks []byte) error {
-	ctx := unlimited(s.requests) // requests that are under way may be those that wait for these webhooks
-	patch := slices.Concat([]byte(`{"webhooks":`), webhooks, []byte(`}`))
-	_, err := s.client.patchObject(ctx, r, "", s.serving.settings.Managed, "", string(MergePatch), patch)
-	verb := "patch"
-	if StatusCode(err) == http.StatusNotFound {
-		verb = "create"
-		object := slices.Concat([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"`+r.Kind+`","metadata":{"name":`), rawjson.AppendString(nil, s.serving.settings.Managed), []byte(`},"webhooks":`), webhooks, []byte(`}`))
-		_, err = s.client.body(ctx, &request{method: http.MethodPost, path: r.URL("", "", ""), contentType: "application/json", body: object})
-		if StatusCode(err) == http.StatusConflict { // another replica was faster
-			_, err = s.client.patchObject(ctx, r, "", s.serving.settings.Managed, "", string(MergePatch), patch)
-		}
-	}
-	if StatusCode(err) == http.StatusForbidden {
-		s.log.Error("Not enough RBAC permissions to " + verb + " a " + r.Kind + ".")
-	}
-	return err
 }
 
 // cleaningTimeout is how long the API server is tried to be reached at the end. The server of webhooks lives as long.
@@ -602,166 +502,89 @@ func (s *reviewServer) cleanConfigurations() {
 	defer cancel()
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	for _, c := range configured {
-		if s.written[c.kind] == nil || !s.has(c.kind) {
-			continue
-		}
-		s.mu.Lock()
-		entries := s.entries(c.kind, s.resources, s.clientConfig, true)
-		s.mu.Unlock()
-		s.log.Info("Cleaning up the " + c.word + " webhook " + s.serving.settings.Managed + ".")
-		data, err := rawjson.Encode(map[string]any{"webhooks": entries})
-		if err == nil {
-			_, err = s.client.patchObject(ctx, c.resource, "", s.serving.settings.Managed, "", string(MergePatch), data)
-		}
-		if err != nil && StatusCode(err) != http.StatusNotFound {
-			s.log.Warn("Cleaning up the webhook configuration failed; requests may be rejected until the operator is back", "kind", c.resource.Kind, "name", s.serving.settings.Managed, "error", err)
+	s.mu.Lock()
+	client, resources := s.clientConfig, s.resources
+	s.mu.Unlock()
+	if client == nil {
+		return // nothing was written
+	}
+	for _, keeper := range s.configurations {
+		if hooks := s.hooks(keeper.Kind, resources); len(hooks) > 0 {
+			keeper.CleanUp(ctx, hooks, client.announced())
 		}
 	}
 }
 
-// entries are the webhooks of one configuration: one for each id, and for each set of options that one webhook can't have together.
-func (s *reviewServer) entries(kind handlerKind, resources map[*handler][]Resource, client *WebhookClientConfig, persistent bool) []any {
-	list := []any{}
-	bases := make(map[HandlerID][]map[string]any)
-	taken := make(map[string]bool)
+// configurationRequests makes the requests for one of the configurations.
+type configurationRequests struct {
+	client   *Client
+	resource Resource
+	name     string
+}
+
+// Patch implements [webhookconfig.Requests].
+func (c *configurationRequests) Patch(ctx context.Context, patch []byte) (code int, err error) {
+	_, err = c.client.patchObject(ctx, c.resource, "", c.name, "", string(MergePatch), patch)
+	return StatusCode(err), err
+}
+
+// Create implements [webhookconfig.Requests].
+func (c *configurationRequests) Create(ctx context.Context, configuration []byte) (code int, err error) {
+	_, err = c.client.body(ctx, &request{method: http.MethodPost, path: c.resource.URL("", "", ""), contentType: "application/json", body: configuration})
+	return StatusCode(err), err
+}
+
+// hooks returns what the handlers of a kind are to be asked for.
+func (s *reviewServer) hooks(kind webhookconfig.Kind, resources map[*handler][]Resource) (hooks []webhookconfig.Hook) {
+	exact := namespaces.ExactNames(s.namespaces)
 	for _, h := range s.all {
-		if h.kind != kind || persistent && !h.admission.persistent {
+		if h.webhookKind() != kind {
 			continue
 		}
-		entry := s.entry(h, resources[h], client)
-		rules := entry["rules"].([]any)
-		same := slices.IndexFunc(bases[h.id], func(other map[string]any) bool { return webhookname.SameExceptRules(entry, other) })
-		if same >= 0 {
-			other := bases[h.id][same]
-			for _, rule := range rules {
-				if old := other["rules"].([]any); !slices.ContainsFunc(old, func(o any) bool { return rawjson.EqualNormalized(o, rule) }) {
-					other["rules"] = append(old, rule)
-				}
-			}
-			continue
-		}
-		bases[h.id] = append(bases[h.id], entry)
-		entry["name"] = s.hookName(h.id, taken)
-		list = append(list, entry)
+		hook := h.hook(resources[h])
+		hook.Path, hook.Namespaces = kind.Path(string(h.id), s.shared(h)), exact
+		hooks = append(hooks, hook)
 	}
-	return list
+	return hooks
 }
 
-// entry is one webhook.
-func (s *reviewServer) entry(h *handler, resources []Resource, client *WebhookClientConfig) map[string]any {
-	o := h.admission
-	effects, failure := "None", "Fail"
-	if o.sideEffects {
-		effects = "NoneOnDryRun"
-	}
-	if o.ignoreFailures {
-		failure = "Ignore"
-	}
-	entry := map[string]any{
-		"sideEffects": effects, "failurePolicy": failure, "matchPolicy": "Equivalent", "rules": h.hookRules(resources), "objectSelector": h.objectSelector(),
-		"clientConfig": client.forHandler(s.pathOf(h)), "timeoutSeconds": int(h.reviewTime().Seconds()), "admissionReviewVersions": []any{"v1", "v1beta1"},
-	}
-	if exact := namespaces.ExactNames(s.namespaces); exact != nil && !slices.ContainsFunc(resources, func(r Resource) bool { return r.Group == "" && r.Plural == "namespaces" }) {
-		entry["namespaceSelector"] = map[string]any{"matchExpressions": []any{map[string]any{"key": "kubernetes.io/metadata.name", "operator": "In", "values": exact}}}
-	}
-	return entry
+// shared reports whether there is a handler of the other kind with the same id.
+func (s *reviewServer) shared(h *handler) bool {
+	return slices.ContainsFunc(s.all, func(o *handler) bool { return o.id == h.id && o.kind != h.kind })
 }
 
-// hookRules returns which operations on which resources the webhook is for.
-func (h *handler) hookRules(resources []Resource) []any {
-	operations := []any{}
-	for _, op := range h.admission.operations {
-		operations = append(operations, string(op))
+// webhookKind returns the kind of the webhooks of a handler of admission.
+func (h *handler) webhookKind() webhookconfig.Kind {
+	if h.kind == kindMutate {
+		return webhookconfig.Mutating
 	}
-	if len(operations) == 0 {
-		operations = []any{"*"}
+	return webhookconfig.Validating
+}
+
+// hook returns what a handler says about its webhook. Predicates are not for selectors, and looked at with each review.
+func (h *handler) hook(resources []Resource) webhookconfig.Hook {
+	a := h.admission
+	hook := webhookconfig.Hook{
+		ID: string(h.id), Subresource: a.subresource, Timeout: h.reviewTime(), SideEffects: a.sideEffects, IgnoreFailures: a.ignoreFailures, Persistent: a.persistent,
 	}
-	rules := []any{}
+	for _, op := range a.operations {
+		hook.Operations = append(hook.Operations, string(op))
+	}
 	for _, r := range resources {
-		names := []any{r.Plural}
-		switch sub := h.admission.subresource; sub {
-		case "":
-		case "*": // which does not include the object itself for Kubernetes
-			names = append(names, r.Plural+"/*")
-		default:
-			names = []any{r.Plural + "/" + sub}
-		}
-		rules = append(rules, map[string]any{"apiGroups": []any{r.Group}, "apiVersions": []any{r.Version}, "resources": names, "operations": operations, "scope": "*"})
+		hook.Resources = append(hook.Resources, webhookconfig.Resource{Group: r.Group, Version: r.Version, Plural: r.Plural})
 	}
-	return rules
-}
-
-// objectSelector returns the criteria for labels that a selector can express, or nil.
-func (h *handler) objectSelector() any {
-	var expressions []any
-	keys := make([]string, 0, len(h.filters.labels))
-	for key := range h.filters.labels {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		switch c := h.filters.labels[key]; {
+	for key, c := range h.filters.labels {
+		switch {
 		case c.predicate != nil:
 		case c.marker == Present:
-			expressions = append(expressions, map[string]any{"key": key, "operator": "Exists"})
+			hook.Labels = append(hook.Labels, webhookconfig.Requirement{Key: key, Operator: "Exists"})
 		case c.marker == Absent:
-			expressions = append(expressions, map[string]any{"key": key, "operator": "DoesNotExist"})
+			hook.Labels = append(hook.Labels, webhookconfig.Requirement{Key: key, Operator: "DoesNotExist"})
 		default:
-			expressions = append(expressions, map[string]any{"key": key, "operator": "In", "values": []any{c.literal}})
+			hook.Labels = append(hook.Labels, webhookconfig.Requirement{Key: key, Operator: "In", Values: []any{c.literal}})
 		}
 	}
-	if expressions == nil {
-		return nil
-	}
-	return map[string]any{"matchExpressions": expressions}
-}
-
-// pathOf returns the path of a handler: its id, with its kind if there is a handler of the other kind with the same id.
-func (s *reviewServer) pathOf(h *handler) string {
-	if !slices.ContainsFunc(s.all, func(o *handler) bool { return o.id == h.id && o.kind != h.kind }) {
-		return string(h.id)
-	}
-	if h.kind == kindMutate {
-		return "mutating:" + string(h.id)
-	}
-	return "validating:" + string(h.id)
-}
-
-// hookName makes a name of an id, which the API server takes and no other webhook of the configuration has.
-func (s *reviewServer) hookName(id HandlerID, taken map[string]bool) string {
-	base := webhookname.Labels(string(id))
-	name := base
-	for n := 2; taken[name]; n++ {
-		name = fmt.Sprintf("%s-%d", base, n)
-	}
-	taken[name] = true
-	return name + "." + s.serving.settings.Managed
-}
-
-// checkNames returns which names the API server would not take.
-func (s *reviewServer) checkNames() error {
-	if s.serving.settings.Managed == "" {
-		return nil
-	}
-	if !webhookname.IsDomain(s.serving.settings.Managed) {
-		return fmt.Errorf("invalid Settings.Admission.Managed %q: want a domain of parts of at most 63 lower-case letters, digits and '-', as in \"auto.kopf.dev\"", s.serving.settings.Managed)
-	}
-	var errs []error
-	for _, kind := range []handlerKind{kindValidate, kindMutate} {
-		taken := make(map[string]bool)
-		for _, h := range s.all {
-			if h.kind != kind {
-				continue
-			}
-			if name := s.hookName(h.id, taken); strings.Count(name, ".") < 2 {
-				errs = append(errs, fmt.Errorf("invalid name %q of the webhook of the handler %q: want at least three parts: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", name, h.id, s.serving.settings.Managed))
-			} else if !webhookname.IsDomain(name) {
-				errs = append(errs, fmt.Errorf("invalid name %q of the webhook of the handler %q: want at most 253 characters, and 63 in each part: give the handler a shorter ID", name, h.id))
-			}
-		}
-	}
-	return errors.Join(errs...)
+	return hook
 }
 
 // AdmissionServer receives the reviews of the API server, or of whatever stands between, and has them answered.

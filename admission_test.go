@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"log/slog"
 	"testing"
+
+	"github.com/kopf-go/kopf/internal/admissionreview"
 )
 
 func FuzzReview(f *testing.F) {
@@ -12,10 +14,10 @@ func FuzzReview(f *testing.F) {
 	f.Add([]byte(`{"request":{"resource":null}}`))
 	f.Add([]byte(`[`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		q, err := readReview(data)
-		if err != nil {
-			if code := err.(*ReviewError).Code; code != 400 && code != 500 {
-				t.Errorf("the code is %d", code)
+		q, bad := admissionreview.Read(data)
+		if bad != nil {
+			if bad.Code != 400 && bad.Code != 500 {
+				t.Errorf("the code is %d", bad.Code)
 			}
 			return
 		}

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/admissionreview"
 	"github.com/kopf-go/kopf/internal/credtransport"
 	"github.com/kopf-go/kopf/internal/kubeconfig"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -113,9 +114,14 @@ func TestHostileDepth(t *testing.T) {
 			"decodeJSON":      func() error { _, err := rawjson.Decode(data); return err },
 			"ParseManifests":  func() error { _, err := yaml.ParseManifests(data); return err },
 			"parseKubeconfig": func() error { _, err := kubeconfig.Parse(data); return err },
-			"readReview":      func() error { _, err := readReview(data); return err },
-			"record":          func() error { _, err := parseRecord(text); return err },
-			"essence":         func() error { return new(Essence).UnmarshalJSON(data) },
+			"a review": func() error {
+				if _, bad := admissionreview.Read(data); bad != nil {
+					return (*ReviewError)(bad)
+				}
+				return nil
+			},
+			"record":  func() error { _, err := parseRecord(text); return err },
+			"essence": func() error { return new(Essence).UnmarshalJSON(data) },
 			"a body and a view": func() error {
 				b, err := ParseBody(data)
 				_ = View{raw: data}.Get("a.a")

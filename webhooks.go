@@ -4,19 +4,17 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/certs"
 	"github.com/kopf-go/kopf/internal/ngrok"
-	"github.com/kopf-go/kopf/internal/webhookname"
+	"github.com/kopf-go/kopf/internal/webhookconfig"
 	"github.com/kopf-go/kopf/internal/webhookserver"
 )
 
@@ -384,23 +382,9 @@ func servedLogger(ctx context.Context) *slog.Logger {
 	return slog.Default()
 }
 
-// forHandler returns the way to the handler with the path, as JSON.
-func (c *WebhookClientConfig) forHandler(path string) map[string]any {
-	config := map[string]any{}
-	if c.URL != "" {
-		config["url"] = strings.TrimRight(c.URL, "/") + "/" + webhookname.EscapePath(path)
-	}
-	if s := c.Service; s != nil {
-		service := map[string]any{"namespace": s.Namespace, "name": s.Name, "path": strings.TrimRight(s.Path, "/") + "/" + webhookname.ServicePath(path)}
-		if s.Port != 0 {
-			service["port"] = s.Port
-		}
-		config["service"] = service
-	}
-	if len(c.CABundle) > 0 {
-		config["caBundle"] = base64.StdEncoding.EncodeToString(c.CABundle)
-	}
-	return config
+// announced returns the same for the configurations.
+func (c *WebhookClientConfig) announced() webhookconfig.Client {
+	return webhookconfig.Client{URL: c.URL, Service: (*webhookconfig.Service)(c.Service), CABundle: c.CABundle}
 }
 
 // WebhookClientConfig tells the API server how to reach an [AdmissionServer]: either by its URL or by a service in the cluster.

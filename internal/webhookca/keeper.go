@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kopf-go/kopf/internal/webhookname"
+	"github.com/kopf-go/kopf/internal/webhookconfig"
 )
 
 // Secret is the state of the Secret.
@@ -505,7 +505,7 @@ func Split(secret string) (namespace, name string, err error) {
 	if !qualified {
 		namespace, name = "", secret
 	}
-	if !webhookname.IsDomain(name) || qualified && (!webhookname.IsDomain(namespace) || strings.Contains(namespace, ".")) {
+	if !webhookconfig.IsDomain(name) || qualified && (!webhookconfig.IsDomain(namespace) || strings.Contains(namespace, ".")) {
 		err = fmt.Errorf("the Secret %q is neither a name nor a namespace and a name, as in \"default/my-operator-webhooks\"", secret)
 	}
 	return namespace, name, err
