@@ -463,7 +463,7 @@ func (s *reviewServer) configure() {
 			keeper.Clear(s.requests)
 			continue
 		}
-		err := keeper.Write(unlimited(s.requests), hooks, client.announced()) // requests that are under way may be those that wait for these webhooks
+		err := keeper.Write(unlimited(s.requests), hooks, client.asClient()) // requests that are under way may be those that wait for these webhooks
 		if errors.Is(err, ErrLeadershipLost) {
 			return // and the next holder writes
 		}
@@ -510,7 +510,7 @@ func (s *reviewServer) cleanConfigurations() {
 	}
 	for _, keeper := range s.configurations {
 		if hooks := s.hooks(keeper.Kind, resources); len(hooks) > 0 {
-			keeper.CleanUp(ctx, hooks, client.announced())
+			keeper.CleanUp(ctx, hooks, client.asClient())
 		}
 	}
 }

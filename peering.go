@@ -9,21 +9,20 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/peerrecord"
+	"github.com/kopf-go/kopf/internal/peers"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file lets operators give way to each other. Each one keeps a record of itself in a peering object that all of them watch;
 // an operator that sees the living record of another one with a higher or the same priority pauses. A session is for one
-// such object: it has a goroutine that keeps the own record alive, and one for its stream.
+// such object: it has a goroutine that keeps the own record alive, and one for its stream. What follows from the records is decided by internal/peers.
 
 // peeringGroups are the API groups of peering objects: today's and the legacy one.
 var peeringGroups = []string{"kopf.dev", "zalando.org"}
@@ -138,8 +137,9 @@ func (p *peering) recheckNamespace(namespace string) {
 	for _, s := range p.sessions {
 		if s.namespace == namespace {
 			s.mu.Lock()
-			s.recheckLocked()
+			s.state.Recheck()
 			s.mu.Unlock()
+			s.wake()
 		}
 	}
 }
@@ -163,24 +163,29 @@ func (p *peering) waitObserved(ctx context.Context) {
 // startSessionLocked starts a session if there is none yet, and returns its name. Without a resource, it is one
 // that waits for a resource.
 func (p *peering) startSessionLocked(r Resource, namespace string) string {
-	s := &peerSession{peering: p, resource: r, namespace: namespace, wakeup: make(chan struct{}, 1), peers: make(map[string]peerrecord.Peer)}
-	s.name = fmt.Sprintf("peering %q of %s", p.settings.Peering.Name, r.Name())
+	settings := &p.settings.Peering
+	name, log := fmt.Sprintf("peering %q of %s", settings.Name, r.Name()), p.log.With("peering", settings.Name, "resource", r.Name())
 	if r.Plural == "" {
-		s.name = "no resource of peering objects"
+		name = "no resource of peering objects"
 	} else if namespace != "" {
-		s.name += " in " + namespace
+		name += " in " + namespace
+		log = log.With("namespace", namespace)
 	}
-	if p.sessions[s.name] != nil {
-		return s.name
+	if p.sessions[name] != nil {
+		return name
 	}
+	s := &peerSession{peering: p, resource: r, namespace: namespace, name: name, wakeup: make(chan struct{}, 1), state: peers.Session{
+		Identity: p.identity, Priority: settings.Priority, Lifetime: settings.Lifetime, Mandatory: settings.Mandatory,
+		Name: settings.Name, Namespace: namespace, Logger: p.log, Log: log,
+	}}
 	if r.Plural == "" || p.pauser.Paused() { // perhaps because of a session that is about to stop, and this one has not been evaluated
-		p.pauser.Block(s.name, true)
+		p.pauser.Block(name, true)
 	}
-	p.sessions[s.name] = s
+	p.sessions[name] = s
 	s.sessionCtx, s.cancel = context.WithCancel(p.ctx)
 	s.observed, s.setObserved = context.WithCancel(s.sessionCtx)
 	p.tasks.Go(func() { s.run(s.sessionCtx) })
-	return s.name
+	return name
 }
 
 // peerSession is an operator's membership in one peering object.
@@ -193,31 +198,16 @@ type peerSession struct {
 	cancel      context.CancelFunc
 	observed    context.Context // ends when a whole listing was evaluated, or the session stops
 	setObserved context.CancelFunc
-	wakeup      chan struct{} // holds a token when there is something to do before the time
+	wakeup      chan struct{} // holds a token when there may be something to do before the time
 
 	mayHaveRecord bool // whether there may be a record of us, which is to be removed at the end; the goroutine's own
 
-	mu              sync.Mutex  // guards following
-	body            *Body       // the newest state of the object, nil if it is missing
-	missingSeen     int         // how often it was found missing, or its namespace to change
-	missingChecked  int         // for which of those times it is known whether the namespace is being deleted
-	namespaceEnding bool        // whether it is, or is gone
-	inListing       bool        // whether the object was in the listing
-	listed          bool        // whether a whole listing was, or will never be
-	hasOwnRecord    bool        // whether our record is in the newest state
-	renewedAt       time.Time   // when our record was last written with success; zero if never
-	writeErr        error       // why the last attempt to write it has failed, nil if it has not, or there is no object
-	lapsed          bool        // whether we pause because our record counts as dead, or may
-	expiryTimer     *time.Timer // checks that when our record is about to expire
-	peers           map[string]peerrecord.Peer
-	alive           int64             // others, as they were last counted
-	blockers        string            // for whom we pause
-	warnedVersion   string            // the last state of the object that has the same priority in it, and was warned of
-	broken          map[string]string // records that we have warned of
-	expired         []string          // whose records are to be removed from the newest state
-	attemptedAt     time.Time         // when our record was last tried to be written
-	nextWrite       time.Time         // when it is to be written again
-	looked          chan struct{}     // closed when an attempt has ended that begins from now on; nil if nothing waits for that
+	mu          sync.Mutex // guards following
+	state       peers.Session
+	inListing   bool          // whether the object was in the listing
+	expiryTimer *time.Timer   // checks whether we are to pause when our record is about to expire
+	alive       int64         // others, as they are counted
+	looked      chan struct{} // closed when an attempt has ended that begins from now on; nil if nothing waits for that
 }
 
 // run keeps the own record alive until the context ends, and then removes it.
@@ -251,40 +241,24 @@ func (s *peerSession) run(ctx context.Context) {
 		_, err = s.write(context.WithoutCancel(ctx), "", nothing)
 	}
 	if err != nil && StatusCode(err) != http.StatusNotFound {
-		s.log.Error("Removing our record from the peering object failed; the record will expire", s.attrs("error", err)...)
+		s.state.Log.Error("Removing our record from the peering object failed; the record will expire", "error", err)
 	}
-}
-
-// standbyInterval is how often a replica that stands by looks whether anything is due, without being woken.
-const standbyInterval = time.Minute
-
-// attrs returns the attributes of a log line about the peering object: where that is, and more.
-func (s *peerSession) attrs(more ...any) []any {
-	attrs := []any{"peering", s.settings.Peering.Name, "resource", s.resource.Name()}
-	if s.namespace != "" {
-		attrs = append(attrs, "namespace", s.namespace)
-	}
-	return append(attrs, more...)
 }
 
 // step does what is due, or waits until something is.
 func (s *peerSession) step(ctx context.Context) {
 	s.mu.Lock()
-	seen, doubtful := s.missingSeen, s.missingSeen != s.missingChecked
-	wait, expired := time.Until(s.nextWrite), len(s.expired) > 0
+	next := s.state.Next(time.Now(), s.leader.holds())
 	s.mu.Unlock()
-	if !s.leader.holds() { // the other replica writes
-		wait, expired = standbyInterval, false
-	}
-	switch {
-	case doubtful:
-		s.checkNamespace(ctx, seen)
-	case wait <= 0:
+	switch next.Action {
+	case peers.CheckNamespace:
+		s.checkNamespace(ctx, next.Question)
+	case peers.Write:
 		s.keepAlive(ctx)
-	case expired:
+	case peers.RemoveExpired:
 		s.removeExpired(ctx)
-	default:
-		timer := time.NewTimer(wait)
+	case peers.Idle:
+		timer := time.NewTimer(next.Wait)
 		select {
 		case <-s.wakeup:
 		case <-timer.C:
@@ -325,9 +299,9 @@ const writeGrace = 2 * time.Second
 func (s *peerSession) keepAlive(ctx context.Context) {
 	settings := &s.settings.Peering
 	s.mu.Lock()
-	sent, seen, looked := time.Now(), s.body, s.looked
+	looked := s.looked
 	s.looked = nil
-	s.attemptedAt, s.nextWrite = sent, sent.Add(peerrecord.Interval(settings.Lifetime)) // which an event can bring forward before the answer is there
+	s.state.Begin(time.Now())
 	s.mu.Unlock()
 	if looked != nil {
 		defer close(looked)
@@ -343,49 +317,33 @@ func (s *peerSession) keepAlive(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	missing := StatusCode(err) == http.StatusNotFound
-	s.logWrite(err, missing)
 	s.mu.Lock()
-	if s.writeErr = err; missing {
-		s.writeErr = nil
-	}
-	if err == nil {
-		s.renewLocked(sent)
-		if s.body == seen {
-			s.forgetVersionLocked() // the answer is newer, because nothing else has been seen since it was asked for
-		}
-	} else if transient(err) {
-		s.rescheduleLocked(sent.Add(max(2*time.Second, retryAfterOf(err))))
-	}
-	s.mu.Unlock()
+	defer s.mu.Unlock()
 	switch {
 	case err == nil:
-		s.evaluate(body)
-	case missing:
-		s.setMissing("", true)
+		if !settings.Stealth {
+			s.log.Debug("Keep-alive in "+s.name+".", "result", "ok")
+		}
+		s.state.Written(time.Now(), peeringState(body))
+		s.awaitExpiryLocked()
+	case StatusCode(err) == http.StatusNotFound:
+		s.log.Debug("Keep-alive in "+s.name+".", "result", "not found")
+		s.state.NotFound()
 	case transient(err):
-		s.checkExpiry()
+		s.state.Failed(err, max(2*time.Second, retryAfterOf(err)))
 	default:
-		s.evaluate(nil) // there will be no event that tells of a record that has expired
+		s.state.Failed(err, 0)
+		if !s.state.Look(time.Now()) { // there will be no event that tells of a record that has expired
+			return
+		}
 	}
+	s.applyLocked()
 }
 
-// logWrite logs how it went to write the own record, and a trouble only once.
-func (s *peerSession) logWrite(err error, missing bool) {
-	s.mu.Lock()
-	first := s.writeErr == nil
-	s.mu.Unlock()
-	switch failing := err != nil && !missing; {
-	case failing && first:
-		s.log.Warn("Writing our record to the peering object failed; retrying", s.attrs("error", err)...)
-	case failing, err == nil && s.settings.Peering.Stealth:
-	default:
-		result := "ok"
-		if err != nil {
-			result = "not found"
-		}
-		s.log.Debug("Keep-alive in "+s.name+".", "result", result)
-	}
+// peeringState returns what matters of a peering object.
+func peeringState(b *Body) peers.State {
+	status, _ := rawjson.Find(b.raw, "status")
+	return peers.State{Version: b.version, Status: status}
 }
 
 // uncertain reports whether a request that has failed may have been carried out.
@@ -398,37 +356,15 @@ func transient(err error) bool {
 	return uncertain(err) || StatusCode(err) == http.StatusTooManyRequests && !isDenied(err)
 }
 
-// renewLocked notes that the own record was written, and has its death noticed in time.
-func (s *peerSession) renewLocked(sent time.Time) {
-	s.renewedAt = sent
-	wait := time.Until(s.lapseTimeLocked())
+// awaitExpiryLocked has it noticed in time when the own record dies.
+func (s *peerSession) awaitExpiryLocked() {
 	if s.settings.Peering.Lifetime <= 0 || s.sessionCtx.Err() != nil {
 		return
 	}
-	if s.expiryTimer == nil {
+	if wait := time.Until(s.state.LapseTime()); s.expiryTimer == nil {
 		s.expiryTimer = time.AfterFunc(wait, s.checkExpiry)
 	} else {
 		s.expiryTimer.Reset(wait)
-	}
-}
-
-// lapseTimeLocked returns when the operator ceases to work unless its record is renewed before.
-func (s *peerSession) lapseTimeLocked() time.Time {
-	return s.renewedAt.Add(peerrecord.SafeLifetime(s.settings.Peering.Lifetime))
-}
-
-// lapsedLocked reports whether our record counts as dead for the others, or will at any moment, although there is an object for it. An
-// operator that was never allowed to write one works without, as those without the permission to watch the peers do.
-func (s *peerSession) lapsedLocked() bool {
-	switch known := !s.renewedAt.IsZero(); {
-	case s.body == nil || s.settings.Peering.Lifetime <= 0 || !s.leader.holds():
-		return false
-	case known && !time.Now().Before(s.lapseTimeLocked()):
-		return true
-	case known && s.hasOwnRecord:
-		return false
-	default:
-		return s.writeErr != nil && (known || transient(s.writeErr))
 	}
 }
 
@@ -439,49 +375,42 @@ func (s *peerSession) checkExpiry() {
 	s.applyLocked()
 }
 
-// removeExpired removes the expired records, unless one of them has shown a sign of life meanwhile: then the object has another version.
+// removeExpired removes the expired records, unless one of them has shown a sign of life meanwhile.
 func (s *peerSession) removeExpired(ctx context.Context) {
-	version, records := "", make(map[string]any)
+	records := make(map[string]any)
 	s.mu.Lock()
-	for _, id := range s.expired {
+	version, expired := s.state.TakeExpired()
+	s.mu.Unlock()
+	for _, id := range expired {
 		records[id] = nil
 	}
-	if s.expired = nil; s.body != nil {
-		version = s.body.version
-	}
-	s.mu.Unlock()
 	body, err := s.write(ctx, version, records)
 	code := StatusCode(err)
 	if err == nil {
-		s.evaluate(body)
+		s.mu.Lock()
+		s.state.See(time.Now(), peeringState(body))
+		s.applyLocked()
+		s.mu.Unlock()
 	} else if ctx.Err() == nil && code != http.StatusNotFound && code != http.StatusConflict {
-		s.log.Warn("Removing the records of dead operators failed", s.attrs("error", err)...)
+		s.state.Log.Warn("Removing the records of dead operators failed", "error", err)
 	}
 }
 
 // checkNamespace asks whether the namespace of a missing object is being deleted, or gone: nothing can be missed there.
-func (s *peerSession) checkNamespace(ctx context.Context, seen int) {
+func (s *peerSession) checkNamespace(ctx context.Context, question int) {
 	ending, err := false, error(nil)
 	if s.namespace != "" && s.settings.Peering.Mandatory {
 		ending, err = s.namespaceDeleted(ctx)
 	}
+	var after time.Duration
+	if err != nil && transient(err) {
+		after = 2 * time.Second
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.missingChecked, s.namespaceEnding = seen, ending
-	switch {
-	case s.missingChecked != s.missingSeen, ctx.Err() != nil:
-		return // it is asked again
-	case s.body != nil: // it is not missing any more, and what it says has waited for this answer
+	if ctx.Err() == nil && s.state.Checked(time.Now(), question, ending, after) {
 		s.applyLocked()
-		return
 	}
-	if err != nil && transient(err) {
-		s.rescheduleLocked(time.Now().Add(2 * time.Second))
-	}
-	if s.settings.Peering.Mandatory && !ending {
-		s.log.Warn("Pausing, because the mandatory peering object does not exist or cannot be read", s.attrs()...)
-	}
-	s.applyLocked()
 }
 
 // namespaceDeleted asks the server whether the session's namespace is being deleted, or gone. It needs the right to list namespaces, which operators of
@@ -533,44 +462,36 @@ func (h *peersHandler) onEvent(ev RawEvent) {
 	if ev.Body.name != h.s.settings.Peering.Name {
 		return
 	}
-	if ev.Type == Deleted {
-		h.s.setMissing(ev.Body.version, true)
-		return
-	}
 	h.s.mu.Lock()
-	h.s.inListing = true
-	h.s.mu.Unlock()
-	h.s.evaluate(ev.Body)
+	defer h.s.mu.Unlock()
+	if ev.Type == Deleted {
+		h.s.state.Lost(ev.Body.version, true)
+	} else {
+		h.s.inListing = true
+		h.s.state.See(time.Now(), peeringState(ev.Body))
+	}
+	h.s.applyLocked()
 }
 
 func (h *peersHandler) onListed() {
 	h.s.mu.Lock()
-	shown := h.s.inListing
-	h.s.listed = true
-	h.s.mu.Unlock()
-	if !shown {
-		h.s.setMissing("", true)
-	} else {
-		h.s.evaluate(nil)
+	defer h.s.mu.Unlock()
+	h.s.state.Listed()
+	if !h.s.inListing {
+		h.s.state.Lost("", true)
+	} else if !h.s.state.Look(time.Now()) {
+		return
 	}
+	h.s.applyLocked()
 }
 
 func (h *peersHandler) onRestored() {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
-	h.s.forgetVersionLocked()
+	h.s.state.ForgetVersion()
 }
 
 func (h *peersHandler) onStatus(err error) { h.s.watchFailed(err) }
-
-// forgetVersionLocked has the next state that is seen taken for the newest one, whatever its version: the API server may have an older history now.
-func (s *peerSession) forgetVersionLocked() {
-	if s.body != nil {
-		body := *s.body
-		body.version = ""
-		s.body = &body
-	}
-}
 
 // watchFailed decides what becomes of a session whose object cannot be watched. Operators whose peering is not mandatory go on without it.
 func (s *peerSession) watchFailed(err error) {
@@ -579,137 +500,19 @@ func (s *peerSession) watchFailed(err error) {
 	}
 	if code := StatusCode(err); code == http.StatusForbidden || code == http.StatusNotFound {
 		s.mu.Lock()
-		first := !s.listed
-		s.listed = true
-		s.mu.Unlock()
-		if first {
-			s.log.Warn("Watching the peering objects failed; working as without peers", s.attrs("error", err)...)
-			s.setMissing("", false)
+		defer s.mu.Unlock()
+		if !s.state.Listed() {
+			s.state.Log.Warn("Watching the peering objects failed; working as without peers", "error", err)
+			s.state.Lost("", false)
+			s.applyLocked()
 		}
 	}
-}
-
-// setMissing notes that there is no peering object. Without it, no operator has peers; if it is mandatory, there is nothing to do but to wait, unless
-// the namespace is being deleted. The version is that of the deletion, if it is known; gone means that it is not merely unseen.
-func (s *peerSession) setMissing(version string, gone bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.body != nil && s.body.version != version && apirequest.NewerVersion(s.body.version, version) {
-		return // an answer was quicker than the stream, and has shown the next object of the name
-	}
-	if s.body != nil && gone && !s.settings.Peering.Mandatory {
-		s.log.Warn("The peering object has been deleted; working as without peers until it exists again", s.attrs()...)
-	}
-	clear(s.peers)
-	s.body, s.expired, s.hasOwnRecord, s.renewedAt = nil, nil, false, time.Time{}
-	s.countLocked(0)
-	if s.settings.Peering.Mandatory {
-		s.blockers = ""
-		s.recheckLocked()
-		return
-	}
-	if s.blockers != "" {
-		s.log.Info("Resuming operations after the pause.")
-	}
-	s.blockers = ""
-	s.applyLocked()
-}
-
-// recheckLocked has the goroutine of the session find out whether the namespace of the missing object is being deleted. Until that is known, all is as it was.
-func (s *peerSession) recheckLocked() {
-	if s.body == nil && s.settings.Peering.Mandatory {
-		s.missingSeen++
-		s.wake()
-	}
-}
-
-// evaluate looks at a newer state of the peering object, or, if that is nil, again at the one known.
-func (s *peerSession) evaluate(body *Body) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	first := s.body == nil
-	if body == nil {
-		body = s.body
-	} else if s.body != nil && apirequest.NewerVersion(s.body.version, body.version) { // an answer was quicker than the stream, or the other way around
-		s.applyLocked()
-		return
-	}
-	if s.body = body; body == nil {
-		return
-	}
-	now, own := time.Now(), false
-	var higher, same []string
-	var expiry time.Time // of the last of their records
-	s.expired = nil
-	known, broken := s.peers, s.broken
-	s.peers, s.broken = make(map[string]peerrecord.Peer), make(map[string]string)
-	status, _ := rawjson.Find(body.raw, "status")
-	_ = rawjson.EachMember(status, func(quoted, raw []byte) bool { // what is no object has no records
-		id := rawjson.Unquote(quoted)
-		p, err := peerrecord.Read(raw)
-		if err != nil {
-			if s.broken[id] = p.Raw; broken[id] != p.Raw {
-				s.log.Warn("Ignoring a broken record in the peering object", s.attrs("identity", id, "record", p.Raw, "error", err)...)
-			}
-			return true
-		}
-		p.Deadline = p.DeadlineAt(now, known[id], s.listed)
-		s.peers[id] = p
-		if id == s.identity {
-			own = true
-			return true
-		}
-		shown, priority := id+" "+p.Raw, float64(s.settings.Peering.Priority)
-		switch {
-		case !now.Before(p.Deadline):
-			s.expired = append(s.expired, id)
-			s.wake()
-			return true
-		case p.Priority > priority:
-			higher = append(higher, shown)
-		case p.Priority == priority:
-			same = append(same, shown)
-		default:
-			return true
-		}
-		if p.Deadline.After(expiry) {
-			expiry = p.Deadline
-		}
-		s.rescheduleLocked(p.Deadline)
-		return true
-	})
-	if !own && (s.hasOwnRecord || first) && s.settings.Peering.Lifetime > 0 { // it was removed, or there was no object for it: others must not believe that we are gone
-		s.rescheduleLocked(now)
-	}
-	s.hasOwnRecord = own
-	alive := int64(0)
-	for id, p := range s.peers {
-		if id != s.identity && now.Before(p.Deadline) {
-			alive++
-		}
-	}
-	s.countLocked(alive)
-	s.setBlockersLocked(higher, same, expiry)
 }
 
 // countLocked counts the others that live.
 func (s *peerSession) countLocked(alive int64) {
-	if s.sessionCtx.Err() != nil {
-		alive = 0
-	}
 	s.meter.Add(metrics.Peers, alive-s.alive)
 	s.alive = alive
-}
-
-// rescheduleLocked has the own record written at a time, if not before, but no more often than each second.
-func (s *peerSession) rescheduleLocked(due time.Time) {
-	if soonest := s.attemptedAt.Add(time.Second); due.Before(soonest) {
-		due = soonest
-	}
-	if due.Before(s.nextWrite) {
-		s.nextWrite = due
-		s.wake()
-	}
 }
 
 // wake has the goroutine of the session check what is due.
@@ -720,57 +523,20 @@ func (s *peerSession) wake() {
 	}
 }
 
-// hintOfPause says what ends a pause.
-func (s *peerSession) hintOfPause() string {
-	where := s.settings.Peering.Name
-	if s.namespace != "" {
-		where += " --namespace " + s.namespace
-	}
-	return "the pause ends when these records are removed or expire: stop the other operators, or run this one with a higher --priority, or with --standalone; " +
-		"a record that an operator has left when it was killed, or that a person has left, is removed by: resume --peering " + where + " --id KEY"
-}
-
-// setBlockersLocked pauses in favor of the operators with a higher priority or the same one, or goes on without any.
-func (s *peerSession) setBlockersLocked(higher, same []string, expiry time.Time) {
-	blockers := strings.Join(append(higher, same...), ", ")
-	attrs := s.attrs("priority", s.settings.Peering.Priority, "expiry", expiry, "hint", s.hintOfPause())
-	switch {
-	case len(higher) > 0:
-		if s.blockers == "" {
-			s.log.Info("Pausing operations in favour of "+blockers+".", attrs...)
-		}
-	case len(same) > 0 && s.warnedVersion != "" && s.warnedVersion == s.body.version && s.blockers == blockers:
-		// That state of the object was warned of, as the answer to a request of ours or as what the stream has shown.
-	case len(same) > 0:
-		s.warnedVersion = s.body.version
-		s.log.Warn("Possibly conflicting operators with the same priority: "+blockers+".", attrs...)
-		if s.blockers == "" {
-			s.log.Warn("Pausing all operators, including self: " + s.identity + ".")
-		}
-	case s.blockers != "":
-		s.log.Info("Resuming operations after the pause. Gone are: " + s.blockers + ".")
-	}
-	s.blockers = blockers
-	s.applyLocked()
-}
-
-// applyLocked lets the operator pause, or go on: it pauses for rivals, without its mandatory object, and without a living record.
+// applyLocked does what follows from what is known now: the operator pauses or goes on, and the goroutine of the session checks what is due.
 func (s *peerSession) applyLocked() {
 	if s.sessionCtx.Err() != nil {
+		s.countLocked(0)
 		return
 	}
-	if s.missingChecked != s.missingSeen {
+	s.countLocked(s.state.Alive())
+	s.wake()
+	decision, decided := s.state.Decide(time.Now(), s.leader.holds())
+	if !decided {
 		return // it depends on an answer that is not there yet
 	}
-	lapsed := s.lapsedLocked()
-	if lapsed && !s.lapsed {
-		s.log.Warn("Pausing, because our record could not be renewed in time and others may take over", s.attrs("error", s.writeErr)...)
-	} else if !lapsed && s.lapsed && s.body != nil {
-		s.log.Info("Renewed our record in the peering object", s.attrs()...)
-	}
-	s.lapsed = lapsed
-	s.pauser.Block(s.name, s.blockers != "" || lapsed || s.body == nil && s.settings.Peering.Mandatory && !s.namespaceEnding)
-	if s.listed {
+	s.pauser.Block(s.name, decision.Pause)
+	if decision.Observed {
 		s.setObserved()
 	}
 }

@@ -45,10 +45,9 @@ func (p *peering) renew() (looked []chan struct{}) {
 			s.looked = make(chan struct{})
 		}
 		looked = append(looked, s.looked)
-		s.renewedAt, s.writeErr = time.Time{}, nil // which were those of an earlier term
-		s.rescheduleLocked(time.Now())
+		s.state.Renew(time.Now()) // what is known is of an earlier term
 		s.mu.Unlock()
-		s.wake() // also if it was due before
+		s.wake()
 	}
 	return looked
 }

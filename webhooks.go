@@ -382,8 +382,8 @@ func servedLogger(ctx context.Context) *slog.Logger {
 	return slog.Default()
 }
 
-// announced returns the same for the configurations.
-func (c *WebhookClientConfig) announced() webhookconfig.Client {
+// asClient returns the same as plain data.
+func (c *WebhookClientConfig) asClient() webhookconfig.Client {
 	return webhookconfig.Client{URL: c.URL, Service: (*webhookconfig.Service)(c.Service), CABundle: c.CABundle}
 }
 
