@@ -460,13 +460,13 @@ func (d *desiredSet) create(ctx context.Context, c *Child) error {
 	if err != nil {
 		return err
 	}
-	controller, uid := controllerOf(body)
+	controller := controllerOf(body)
 	set, _ := body.Label(applyset.PartOfLabel)
 	switch {
 	case body.Deleting():
 		return Temporary(errors.New("an object of its name is being deleted"), 5*time.Second)
-	case uid == d.owner.UID() && !c.member, uid == "" && c.member && set == d.set(), c.options.Keep && d.manages(body): // which its stream is going to show
-	case uid == "" && set == "" && c.options.Adopt:
+	case controller.UID == d.owner.UID() && !c.member, controller.UID == "" && c.member && set == d.set(), c.options.Keep && d.manages(body): // which its stream is going to show
+	case controller.UID == "" && set == "" && c.options.Adopt:
 	default:
 		return &ForeignError{Object: body.Reference(), Controller: controller, ApplySet: set}
 	}
@@ -488,17 +488,14 @@ func (d *desiredSet) appliedFields(body *Body) []byte {
 	return fields
 }
 
-// controllerOf returns the controller of an object.
-func controllerOf(body *Body) (ref ObjectReference, uid string) {
-	raw, _ := rawjson.Find(body.meta, "ownerReferences")
-	rawjson.EachItem(raw, func(owner []byte) bool { // what is no list has none
-		if rawjson.ScalarAt(owner, "controller") == "true" {
-			uid = rawjson.StringAt(owner, "uid")
-			ref = ObjectReference{APIVersion: rawjson.StringAt(owner, "apiVersion"), Kind: rawjson.StringAt(owner, "kind"), Name: rawjson.StringAt(owner, "name"), Namespace: body.Namespace(), UID: uid}
-		}
-		return uid == ""
-	})
-	return ref, uid
+// controllerOf returns the controller of an object, empty if it has none.
+func controllerOf(body *Body) ObjectReference {
+	references, _ := rawjson.Find(body.meta, "ownerReferences")
+	ref := ownership.ControllerOf(references)
+	if ref == nil {
+		return ObjectReference{}
+	}
+	return ObjectReference{APIVersion: rawjson.StringAt(ref, "apiVersion"), Kind: rawjson.StringAt(ref, "kind"), Name: rawjson.StringAt(ref, "name"), Namespace: body.Namespace(), UID: rawjson.StringAt(ref, "uid")}
 }
 
 // send applies a child, with a precondition.

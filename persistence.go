@@ -714,23 +714,9 @@ func prefixesOf(storage any) []string {
 // annotationKeys returns the keys of annotations for an id on an object, in the order in which
 // they are read: those of both versions, or one where they are the same.
 func annotationKeys(prefix, id string, body *Body, v2only bool) []string {
-	return markers.AnnotationKeys(cmp.Or(prefix, markers.DefaultPrefix)+"/", markedID(id, body), v2only)
-}
-
-// markedID marks an id on the objects to which Kubernetes copies the annotations of
-// others: replica sets of deployments.
-func markedID(id string, body *Body) string {
-	if body == nil || body.kind != "ReplicaSet" {
-		return id
+	if body != nil && body.kind == "ReplicaSet" {
+		owners, _ := rawjson.Find(body.meta, "ownerReferences")
+		id = markers.ReplicaSetID(id, owners)
 	}
-	owners, _ := rawjson.Find(body.meta, "ownerReferences")
-	owned := false
-	_ = rawjson.EachItem(owners, func(owner []byte) bool { // what is malformed is not there
-		owned = rawjson.StringAt(owner, "kind") == "Deployment"
-		return !owned
-	})
-	if owned {
-		return id + "-ofDRS"
-	}
-	return id
+	return markers.AnnotationKeys(cmp.Or(prefix, markers.DefaultPrefix)+"/", id, v2only)
 }

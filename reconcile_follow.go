@@ -168,20 +168,15 @@ func (f *follow) hasPredicate() bool {
 
 // controller returns the uid of the owner among references, if that is the controller and of the kind that the handler is for; "" if there is none.
 func (f *follow) controller(references []byte) (uid string) {
-	rawjson.EachItem(references, func(ref []byte) bool { // what is no list has none
-		if rawjson.ScalarAt(ref, "controller") != "true" {
-			return true
-		}
-		group, _, grouped := strings.Cut(rawjson.StringAt(ref, "apiVersion"), "/")
-		if !grouped {
-			group = ""
-		}
-		if group == f.owner.Group && rawjson.StringAt(ref, "kind") == f.owner.Kind {
-			uid = rawjson.StringAt(ref, "uid")
-		}
-		return false
-	})
-	return uid
+	ref := ownership.ControllerOf(references)
+	group, _, grouped := strings.Cut(rawjson.StringAt(ref, "apiVersion"), "/")
+	if !grouped {
+		group = ""
+	}
+	if group != f.owner.Group || rawjson.StringAt(ref, "kind") != f.owner.Kind {
+		return ""
+	}
+	return rawjson.StringAt(ref, "uid")
 }
 
 // family is the children of one owner, those of them that can have no owner reference, or a child that has none, because it is to be kept.

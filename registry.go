@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -271,26 +270,20 @@ func checkID(id HandlerID) error {
 	return nil
 }
 
-// functionID returns the name of a function without its package and receiver's punctuation, as "create" or "Controller.create".
+// functionID returns the name of the handler's function.
 func (h *handler) functionID() (HandlerID, error) {
-	pc := h.registered.fn.Code
-	f := runtime.FuncForPC(pc)
-	if f == nil {
+	name, symbol := h.registered.fn.Name()
+	switch {
+	case name != "":
+		return HandlerID(name), nil
+	case symbol == "":
 		return "", errors.New("the function has no name: give the handler an ID")
 	}
-	name := f.Name()
-	name = name[strings.LastIndexByte(name, '/')+1:]
-	_, name, _ = strings.Cut(name, ".")
-	name = strings.NewReplacer("(*", "", "(", "", ")", "").Replace(strings.TrimSuffix(name, "-fm"))
-	name = strings.ReplaceAll(name, "[...]", "") // type parameters
-	if funcid.IsAnonymous(name) || name == "" {
-		use := "ids are stored on the objects"
-		if h.admission != nil {
-			use = "ids are in the paths that webhooks are served at"
-		}
-		return "", fmt.Errorf("the name %q of the function was made by the compiler, and %s: give the handler an ID", f.Name(), use)
+	use := "ids are stored on the objects"
+	if h.admission != nil {
+		use = "ids are in the paths that webhooks are served at"
 	}
-	return HandlerID(name), nil
+	return "", fmt.Errorf("the name %q of the function was made by the compiler, and %s: give the handler an ID", symbol, use)
 }
 
 // newSubhandler makes a handler that is registered by another one while it runs for a reason.

@@ -37,8 +37,25 @@ func isPointerMethod(name string) bool {
 		method != "" && !strings.ContainsAny(method, ".()")
 }
 
-// IsAnonymous reports whether a name was made by the compiler for a function literal, as in "main.func1" and "create.func2.1".
-func IsAnonymous(name string) bool {
+// Name returns the name of the function without its package and receiver's punctuation, as "create" or "Controller.create"; "" if the compiler has made it. The symbol is
+// the whole name; "" if that is not known.
+func (id ID) Name() (name, symbol string) {
+	f := runtime.FuncForPC(id.Code)
+	if f == nil {
+		return "", ""
+	}
+	symbol = f.Name()
+	_, name, _ = strings.Cut(symbol[strings.LastIndexByte(symbol, '/')+1:], ".")
+	name = strings.NewReplacer("(*", "", "(", "", ")", "").Replace(strings.TrimSuffix(name, "-fm"))
+	name = strings.ReplaceAll(name, "[...]", "") // type parameters
+	if isAnonymous(name) {
+		name = ""
+	}
+	return name, symbol
+}
+
+// isAnonymous reports whether a name was made by the compiler for a function literal, as in "main.func1" and "create.func2.1".
+func isAnonymous(name string) bool {
 	for _, part := range strings.Split(name, ".") {
 		if number, ok := strings.CutPrefix(part, "func"); ok && rawjson.IsDigits(number) {
 			return true

@@ -4,6 +4,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kopf-go/kopf/internal/cut"
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // AnnotationKeys returns the keys of annotations for an id under a prefix that ends with a slash, in the order in which
@@ -30,4 +31,18 @@ func AnnotationKeys(prefix, id string, v2only bool) []string {
 		return []string{prefix + v2}
 	}
 	return []string{prefix + v2, prefix + v1}
+}
+
+// ReplicaSetID returns the id that is used instead of another one on a replica set with owners: those of deployments get a mark, because Kubernetes copies the
+// annotations of the deployments to them.
+func ReplicaSetID(id string, ownerReferences []byte) string {
+	owned := false
+	_ = rawjson.EachItem(ownerReferences, func(owner []byte) bool { // what is malformed is not there
+		owned = rawjson.StringAt(owner, "kind") == "Deployment"
+		return !owned
+	})
+	if owned {
+		return id + "-ofDRS"
+	}
+	return id
 }

@@ -46,3 +46,18 @@ func TestDrop(t *testing.T) {
 		}
 	}
 }
+
+func TestReplicaSetID(t *testing.T) {
+	for owners, want := range map[string]string{
+		`[{"kind": "Other"}, {"kind": "Deployment"}]`: "fn-ofDRS",
+		`[{"kind": "Other"}]`:                         "fn",
+		`[1, null]`:                                   "fn",
+		`[]`:                                          "fn",
+		``:                                            "fn",
+		`[{"kind": "Deployment"`:                      "fn", // what is malformed is not there
+	} {
+		if got := ReplicaSetID("fn", []byte(owners)); got != want {
+			t.Errorf("%s: got %q, want %q", owners, got, want)
+		}
+	}
+}
