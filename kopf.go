@@ -292,7 +292,8 @@ func (r *run) run(ctx context.Context) error {
 	r.leader.stop()
 	r.client.close()
 	if r.begun || err == nil { // otherwise the error is all that there is to say
-		r.logStop(began)
+		r.Logger.Info("Operator stopped", "uptime", time.Since(began).Round(time.Millisecond),
+			"succeeded", r.meter.Total(metrics.Success), "retried", r.meter.Total(metrics.Retry), "failed", r.meter.Total(metrics.Failure))
 	}
 	return err
 }
@@ -424,12 +425,6 @@ func (r *run) logStart(ctx context.Context, o *observer) {
 	resources, peers := o.servedNames()
 	attrs = append(attrs, "namespaces", scope, "resources", strings.Join(resources, ","), "handlers", len(r.Registry.snapshot()), "peering", peers)
 	r.Logger.Info("Operator started", attrs...)
-}
-
-// logStop logs what the operator has done.
-func (r *run) logStop(began time.Time) {
-	r.Logger.Info("Operator stopped", "uptime", time.Since(began).Round(time.Millisecond),
-		"succeeded", r.meter.Total(metrics.Success), "retried", r.meter.Total(metrics.Retry), "failed", r.meter.Total(metrics.Failure))
 }
 
 // connect makes what needs the settings as the start-up handlers have left them.

@@ -302,7 +302,7 @@ func (rc *reconciler) show(c *child, b *Body) {
 	kind := rc.kinds[c.kind]
 	managed, _ := rawjson.Find(b.meta, "managedFields")
 	fields, apiVersion := ownership.FieldsOf(managed, kind.follow.manager)
-	_, wanted := b.Annotation(wantedAnnotation) // which the applies of clients, who may have the same manager, do not have
+	digest, wanted := b.Annotation(wantedAnnotation) // which the applies of clients, who may have the same manager, do not have
 	c.applied, c.owned = fields != nil && wanted, false
 	more := c.details()
 	if more.fields = ""; fields != nil {
@@ -310,7 +310,7 @@ func (rc *reconciler) show(c *child, b *Body) {
 	}
 	r := kind.reactor.resource()
 	c.ready, more.reason = kstatus.Ready(r.Group, r.Kind, b.raw)
-	c.version, c.digest, c.going = versionNumber(b.version), rc.digestOf(b), b.deleting
+	c.version, c.digest, c.going = versionNumber(b.version), maphash.String(rc.seed, digest), b.deleting
 	c.trim()
 }
 
@@ -468,12 +468,6 @@ func (rc *reconciler) showLocked(r *reactor, e *entry, by *follow, key string, b
 	c.details().own = 0
 	rc.show(c, b)
 	return true
-}
-
-// digestOf returns a digest of what the annotation of a child says.
-func (rc *reconciler) digestOf(b *Body) uint64 {
-	digest, _ := b.Annotation(wantedAnnotation)
-	return maphash.String(rc.seed, digest)
 }
 
 // kindLocked returns where it is noted what the children of a reactor have in common.
