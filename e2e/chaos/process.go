@@ -219,7 +219,7 @@ func (s *supervisor) wait(cmd *exec.Cmd, ended chan struct{}, log *os.File) {
 	// Who cannot log in ends, and is started again by whoever runs it.
 	plugin := strings.Contains(words, "the exec plugin")
 	if s.replica { // or cannot reach the API server at its start, as it is cut off
-		plugin = plugin || strings.Contains(words, "Operator has failed") && strings.Contains(words, "/apis")
+		plugin = plugin || strings.Contains(words, "Operator has failed") && strings.Contains(words, "/api")
 	}
 	if !plugin && (!s.wanted || s.over && !cmd.ProcessState.Success()) {
 		s.strange = append(s.strange, cmd.ProcessState.String()+" after "+words)
