@@ -350,6 +350,33 @@ func opening(t *testing.T, c *C) {
 			c.Errorf("got the lines %v, want one that names the index and the reason", lines)
 		}
 	})
+	c.Run(t, "BG-86 no handler is called when the operator stops before what is indexed was listed", func(c *C) {
+		c.OnlyInBubble("the listing does not end")
+		var l calls
+		r := &kopf.Registry{}
+		kopf.OnIndexIn(r, "configmaps", func(_ context.Context, i *kopf.Indexing) (map[string]bool, error) {
+			return map[string]bool{i.Name(): true}, nil
+		}, &kopf.IndexOptions{ID: "names"})
+		r.OnCreate(Examples, l.handler("create"), named("create"))
+		r.OnEvent(Examples, func(context.Context, *kopf.WatchEvent) error {
+			l.add("event")
+			return nil
+		}, watchedAs("event"))
+		r.OnDaemon(Examples, l.daemon("d"), &kopf.DaemonOptions{ID: "d"})
+		c.Create("a", nil)
+		op := c.Operator(r, through(func(q *http.Request, base http.RoundTripper) (*http.Response, error) {
+			if strings.HasSuffix(q.URL.Path, "/configmaps") {
+				<-q.Context().Done()
+				return nil, q.Context().Err()
+			}
+			return base.RoundTrip(q)
+		}))
+		c.Pass(time.Second)
+		op.Stop()
+		if got := l.all(); len(got) > 0 {
+			c.Errorf("got the calls %q", got)
+		}
+	})
 	c.Run(t, "BG-T7 what a new listing does not show has no values and no daemons", func(c *C) {
 		c.OnlyInBubble("the watch is to be lost")
 		var l, reads calls
