@@ -39,7 +39,7 @@ type queue struct {
 	leader       *leadership       // without whose term nothing is reconciled
 	barrier      *syncBarrier      // that the objects have to wait for; nil for none
 	joinsBarrier bool              // whether others wait for the objects that are listed
-	waits        bool              // whether the objects wait for the barrier themselves
+	passes       bool              // whether the objects do not wait for the barrier themselves
 	routine      bool              // whether what is listed can wait for what has changed
 	limit        *workpool.Slots   // of active workers; nil for no limit
 	limiter      *workpool.Limiter // which all queues share
@@ -228,11 +228,11 @@ func (q *queue) add(ev RawEvent, from *source, all bool) {
 	q.addEventLocked(e, ev, from.pause)
 }
 
-// setServed notes whether others wait for the objects that are listed, whether these wait for others, and whether what is listed can wait for what has changed.
-func (q *queue) setServed(joinsBarrier, waits, routine bool) {
+// setServed notes whether others wait for the objects that are listed, whether these do not wait themselves, and whether what is listed can wait for what has changed.
+func (q *queue) setServed(joinsBarrier, passes, routine bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.joinsBarrier, q.waits, q.routine = joinsBarrier, waits, routine
+	q.joinsBarrier, q.passes, q.routine = joinsBarrier, passes, routine
 }
 
 // joinBarrierLocked has the others wait for an object that is listed.
@@ -531,7 +531,7 @@ func (q *queue) blocks(e *entry) bool {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return e.presence == present && (q.waits || !leads)
+	return e.presence == present && !(q.passes && leads)
 }
 
 // block gives the events back that have to wait for the barrier or the next term, and reports whether there is more to do now.

@@ -133,7 +133,6 @@ func TestDeletionAtBarrier(t *testing.T) {
 					return result{gone: true}
 				}))
 				q.pauser, q.barrier = &pauser.Pauser{}, &syncBarrier{}
-				q.setServed(true, true, false)
 				q.barrier.serve(q, true)
 				q.barrier.add()
 				from := &source{}

@@ -47,7 +47,7 @@ func (r *reactor) resource() Resource { return r.served.Load().resource }
 
 // serve has the reactor handle what there is of its resource from now on.
 func (r *reactor) serve(what *resolved) {
-	r.queue.setServed(len(what.indices)+len(what.follows) > 0, what.callsHandlers(), len(what.reconciles) > 0) // first, so that new handlers wait
+	r.queue.setServed(len(what.indices)+len(what.follows) > 0, !what.callsHandlers(), len(what.reconciles) > 0) // first, so that new handlers wait
 	r.served.Store(what)
 }
 

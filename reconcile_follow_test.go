@@ -156,7 +156,7 @@ func TestChildrenDoNotWait(t *testing.T) {
 			_, r := newFollowing()
 			r.queue.barrier = &syncBarrier{}
 			r.queue.barrier.add()
-			r.queue.setServed(false, waits, false)
+			r.queue.setServed(false, !waits, false)
 			body := ownedMap(t, "0b1c8e3e-6f6e-4bd1-9c38-0f9b2c500001", "a", "4b1c8e3e-6f6e-4bd1-9c38-0f9b2c500001", 8)
 			r.queue.add(RawEvent{Type: Listed, Body: body}, &source{}, false)
 			r.queue.workers.Wait()
