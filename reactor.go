@@ -106,8 +106,8 @@ func (r *reactor) index(e *entry, events []RawEvent, at epoch) result {
 		return result{}
 	}
 	defer r.queue.synced(e)
-	if len(served.follows) > 0 && len(events) > 0 {
-		r.reconciler.follow(r, e, newest)
+	if len(served.follows) > 0 && len(events) > 0 { // after the indices, which the handlers of others may read that are called for it
+		defer r.reconciler.follow(r, e, newest)
 	}
 	if len(served.indices) == 0 {
 		return result{}

@@ -36,6 +36,27 @@ func through(trip func(q *http.Request, base http.RoundTripper) (*http.Response,
 }
 
 var _ = Suite("reconcile_listings", func(t *testing.T, c *C) {
+	c.Run(t, "RC-10 a call for a child finds that in the indices as it has become", func(c *C) {
+		c.OnlyInBubble("the indexing takes its time")
+		r, l := &kopf.Registry{}, &calls{}
+		notes := kopf.OnIndexIn(r, "configmaps", func(_ context.Context, i *kopf.Indexing) (map[string]string, error) {
+			time.Sleep(time.Second)
+			return map[string]string{"note": i.Body.View("data").String("note")}, nil
+		}, &kopf.IndexOptions{ID: "notes"})
+		r.OnReconcile(Examples, func(_ context.Context, r *kopf.Reconcile) error {
+			r.Desired(desiredMap("x", map[string]any{"text": "one"}), nil)
+			l.add("%v", notes.Get(r, "note"))
+			return nil
+		}, &kopf.ReconcileOptions{Owns: []kopf.Selector{"configmaps"}})
+		c.Operator(r)
+		c.Create("a", nil)
+		c.Pass(time.Minute)
+		c.configMaps().Patch("x", map[string]any{"data": map[string]any{"note": "new"}})
+		c.Pass(time.Minute)
+		if got := l.all(); got[len(got)-1] != "[new]" {
+			c.Errorf("got the calls %q", got)
+		}
+	})
 	for _, what := range []string{"owned", "watched", "indexed"} {
 		c.Run(t, "RC-19 no call is made when the operator stops before what is "+what+" was listed", func(c *C) {
 			c.OnlyInBubble("the listing does not end")
