@@ -39,7 +39,7 @@ type queue struct {
 	leader       *leadership       // without whose term nothing is reconciled
 	barrier      *syncBarrier      // that the objects have to wait for; nil for none
 	joinsBarrier bool              // whether others wait for the objects that are listed
-	passes       bool              // whether the objects do not wait for the barrier themselves
+	exempt       bool              // whether the objects do not wait for the barrier themselves
 	routine      bool              // whether what is listed can wait for what has changed
 	limit        *workpool.Slots   // of active workers; nil for no limit
 	limiter      *workpool.Limiter // which all queues share
@@ -229,10 +229,10 @@ func (q *queue) add(ev RawEvent, from *source, all bool) {
 }
 
 // setServed notes whether others wait for the objects that are listed, whether these do not wait themselves, and whether what is listed can wait for what has changed.
-func (q *queue) setServed(joinsBarrier, passes, routine bool) {
+func (q *queue) setServed(joinsBarrier, exempt, routine bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.joinsBarrier, q.passes, q.routine = joinsBarrier, passes, routine
+	q.joinsBarrier, q.exempt, q.routine = joinsBarrier, exempt, routine
 }
 
 // joinBarrierLocked has the others wait for an object that is listed.
@@ -531,7 +531,7 @@ func (q *queue) blocks(e *entry) bool {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return e.presence == present && !(q.passes && leads)
+	return e.presence == present && !(q.exempt && leads)
 }
 
 // block gives the events back that have to wait for the barrier or the next term, and reports whether there is more to do now.
