@@ -35,6 +35,17 @@ func through(trip func(q *http.Request, base http.RoundTripper) (*http.Response,
 	}
 }
 
+// withoutAnswers has the requests of an operator for a path wait until they are called off.
+func withoutAnswers(path string) func(*kopf.Operator) {
+	return through(func(q *http.Request, base http.RoundTripper) (*http.Response, error) {
+		if strings.HasSuffix(q.URL.Path, path) {
+			<-q.Context().Done()
+			return nil, q.Context().Err()
+		}
+		return base.RoundTrip(q)
+	})
+}
+
 var _ = Suite("reconcile_listings", func(t *testing.T, c *C) {
 	c.Run(t, "RC-10 a call for a child finds that in the indices as it has become", func(c *C) {
 		c.OnlyInBubble("the indexing takes its time")
@@ -76,13 +87,7 @@ var _ = Suite("reconcile_listings", func(t *testing.T, c *C) {
 				return nil
 			}, opts)
 			c.Create("a", nil)
-			op := c.Operator(r, through(func(q *http.Request, base http.RoundTripper) (*http.Response, error) {
-				if strings.HasSuffix(q.URL.Path, "/configmaps") {
-					<-q.Context().Done()
-					return nil, q.Context().Err()
-				}
-				return base.RoundTrip(q)
-			}))
+			op := c.Operator(r, withoutAnswers("/configmaps"))
 			c.Pass(time.Second)
 			op.Stop()
 			if got := l.all(); len(got) > 0 {
