@@ -234,9 +234,21 @@ func (l *library) testDefinitions(t *testing.T) {
 	for plural := range made {
 		eventually(t, plural+" are established", established(plural+"."+gears.Group))
 	}
-	now := get(definitions.Get(ctx, "cogs."+gears.Group, meta.GetOptions{}))
-	now.Spec.Names.ShortNames = []string{"cg"}
-	now = get(definitions.Update(ctx, now, meta.UpdateOptions{}))
+	var now *apiextensions.CustomResourceDefinition
+	change := func(do func() error) { // the server's own controllers write to it, too
+		t.Helper()
+		if err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			now = get(definitions.Get(ctx, "cogs."+gears.Group, meta.GetOptions{}))
+			return do()
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(func() (err error) {
+		now.Spec.Names.ShortNames = []string{"cg"}
+		now, err = definitions.Update(ctx, now, meta.UpdateOptions{})
+		return err
+	})
 	if now.Generation != 2 {
 		t.Errorf("generation %d after a change", now.Generation)
 	}
@@ -244,14 +256,12 @@ func (l *library) testDefinitions(t *testing.T) {
 		now = get(definitions.Get(ctx, now.Name, meta.GetOptions{}))
 		return slices.Equal(now.Status.AcceptedNames.ShortNames, []string{"cg"})
 	})
-	now.Status.Conditions = append(now.Status.Conditions, apiextensions.CustomResourceDefinitionCondition{Type: "Extra", Status: "True", Reason: "R"})
-	now.Spec.Names.ShortNames = nil
-	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	change(func() error {
+		now.Status.Conditions = append(now.Status.Conditions, apiextensions.CustomResourceDefinitionCondition{Type: "Extra", Status: "True", Reason: "R"})
+		now.Spec.Names.ShortNames = nil
 		_, err := definitions.UpdateStatus(ctx, now, meta.UpdateOptions{})
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 	now = get(definitions.Get(ctx, now.Name, meta.GetOptions{}))
 	if len(now.Spec.Names.ShortNames) != 1 || !slices.ContainsFunc(now.Status.Conditions, func(c apiextensions.CustomResourceDefinitionCondition) bool { return c.Type == "Extra" }) {
 		t.Errorf("short names %v, conditions %v", now.Spec.Names.ShortNames, now.Status.Conditions)
@@ -347,6 +357,11 @@ func (l *library) mapper(t *testing.T) (*restmapper.DeferredDiscoveryRESTMapper,
 
 func (l *library) testScale(t *testing.T) {
 	mapper, cached := l.mapper(t)
+	eventually(t, "gears are discovered", func() bool { // which is a while after they are served
+		mapper.Reset()
+		_, err := mapper.ResourceFor(gears.GroupResource().WithVersion(""))
+		return err == nil
+	})
 	client, err := scale.NewForConfig(l.config, mapper, dynamic.LegacyAPIPathResolverFunc, scale.NewDiscoveryScaleKindResolver(cached))
 	if err != nil {
 		t.Fatal(err)
@@ -404,7 +419,8 @@ func (l *library) candidate(t *testing.T, name string, release bool) (leads <-ch
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{LeaseMeta: meta.ObjectMeta{Namespace: "default", Name: "election"}, Client: l.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: name}},
-		LeaseDuration: 2 * time.Second, RenewDeadline: 1500 * time.Millisecond, RetryPeriod: 100 * time.Millisecond, ReleaseOnCancel: release,
+		// Long enough for a server that is slow because other tests keep it busy: a leader must not lose its term in between.
+		LeaseDuration: 10 * time.Second, RenewDeadline: 8 * time.Second, RetryPeriod: 100 * time.Millisecond, ReleaseOnCancel: release,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { leading <- name }, OnStoppedLeading: func() {}},
 	})
 	if err != nil {
