@@ -101,9 +101,9 @@ func (a *call) invoke(ctx context.Context, fn func(Attempt) error) (o outcome, e
 		o = outcome{cancelled: true}
 	} else {
 		a.log.DebugContext(ctx, a.noun+" '"+string(h.id)+"' is invoked.", handlerAttr(h.id))
-		regain := a.limiter.Yield()
+		a.limiter.Release()
 		err = safecall.Do(func() error { return fn(attempt) })
-		regain()
+		a.limiter.Acquire()
 		o = h.outcome(err, a.retries, time.Since(a.started), a.settings)
 	}
 	a.meter.Ended(o.result(err), int64(time.Since(began)))

@@ -342,7 +342,7 @@ func (s *peerSession) keepAlive(ctx context.Context) {
 
 // peeringState returns what matters of a peering object.
 func peeringState(b *Body) peers.State {
-	status := b.of(b.status)
+	status, _ := rawjson.Find(b.raw, "status")
 	return peers.State{Version: b.version, Status: status}
 }
 

@@ -381,7 +381,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 	if w == nil {
 		w = &pendingWrite{patch: o.Patch}
 	}
-	w.patch.of = o.Patch.of
+	w.patch.generation = o.Patch.generation
 	o.Patch, t.pending = w.patch, nil
 	log := o.Logger
 	o.Logger = handlerLogger(log, h.id)

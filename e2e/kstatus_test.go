@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/kstatus"
-	"github.com/kopf-go/kopf/internal/rawjson"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kstatuslib "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 )
@@ -116,11 +115,7 @@ func (c *statusComparison) judge(t *testing.T) {
 		t.Fatal(err)
 	}
 	gk := object.GroupVersionKind().GroupKind()
-	var h rawjson.Header
-	if err := h.Scan(raw); err != nil {
-		t.Fatal(err)
-	}
-	ready, reason := kstatus.Ready(gk.Group, gk.Kind, kstatus.Parts{Deleting: !rawjson.IsNull(h.DeletionTimestamp.Of(raw)), Metadata: h.Metadata.Of(raw), Spec: h.Spec.Of(raw), Status: h.Status.Of(raw)})
+	ready, reason := kstatus.Ready(gk.Group, gk.Kind, raw)
 	want, err := kstatuslib.Compute(&object)
 	isCurrent := err == nil && want.Status == kstatuslib.CurrentStatus
 	begins, differs := "", false
