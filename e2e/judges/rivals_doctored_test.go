@@ -37,8 +37,8 @@ var doctoredElections = []doctored{
 		rules: []string{ruleReleased}, fault: "stop", times: shortTimes, unwinds: 300 * time.Millisecond,
 		kinds: [][2]string{{"ours", rivalry.Ours}, {"ours too", rivalry.Ours}, {"elector", rivalry.ClientGo}}},
 	{what: "believes the times in the record", file: "internal/leaderelection/leaderelection.go",
-		from:  "	if e.seenFor = e.reserved(l); e.seenFor > time.Since(e.seenAt) {\n",
-		to:    "	renewed, _ := time.Parse(microTime, fmt.Sprint(l.object[\"spec\"].(map[string]any)[\"renewTime\"]))\n	if e.seenFor = e.reserved(l); e.seenFor > time.Since(renewed) {\n",
+		from:  "	if e.seenFor = max(e.reserved(l), e.seenLeast); e.seenFor > time.Since(e.seenAt) {\n",
+		to:    "	renewed, _ := time.Parse(microTime, fmt.Sprint(l.object[\"spec\"].(map[string]any)[\"renewTime\"]))\n	if e.seenFor = max(e.reserved(l), e.seenLeast); e.seenFor > time.Since(renewed) {\n",
 		rules: []string{ruleEarly}, fault: "stop", times: shortTimes, skew: -5 * time.Minute,
 		kinds: [][2]string{{"ours", rivalry.Ours}, {"elector", rivalry.ClientGo}, {"manager", rivalry.Manager}}},
 }
