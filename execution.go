@@ -395,7 +395,7 @@ func (c *cycle) acquire(ctx context.Context, p *progress, begun bool) bool {
 		begun = begun || waited // the object can be another one by now
 		c.excludeWait(p, time.Since(began))
 	}
-	if ctx.Err() != nil || c.flushFailure() != nil || p.parent == nil && (c.superseded() || begun && c.interrupted()) {
+	if ctx.Err() != nil || c.flushFailure() != nil || p.parent == nil && (c.superseded() || begun && c.reactor.queue.hasNewer(c.entry, c.knownBody().version)) {
 		c.release(p)
 		return false
 	}

@@ -459,9 +459,6 @@ func (c *cycle) renewSubs(now time.Time) {
 // callAgain has handlers called again, for the present state, which have finished before this cycle for another one. That one is too large to be
 // stored as handled, so they cannot be called for the difference afterwards. It fails if there are none.
 func (c *cycle) callAgain() bool {
-	if c.states.seen == nil || c.states.seen.essence.Equal(c.states.essence) {
-		return false
-	}
 	subs, found := c.renew(time.Now())
 	if !found {
 		return false

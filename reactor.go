@@ -494,11 +494,8 @@ func (c *cycle) handle() (time.Duration, error) {
 	cause, e := &c.cause, c.entry
 	c.prepareHandling()
 	superseded := c.collectHandlers()
-	if c.decided.reason == reasonNoop {
-		superseded = nil
-	}
 	for _, reason := range []Reason{ReasonCreate, ReasonUpdate, ReasonResume, ReasonDelete} {
-		if t := superseded[reason]; t != nil {
+		if t := superseded[reason]; t != nil && c.decided.reason != reasonNoop {
 			cause.Logger.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", reasonTitles[reason], strings.ToLower(reasonTitles[c.decided.reason]), t.succeeded, t.failed, t.unfinished))
 		}
 	}
@@ -527,24 +524,28 @@ func (c *cycle) handle() (time.Duration, error) {
 	}
 	storesBase := c.storesBase()
 	c.detectOtherOperator(storesBase)
-	if err := c.flush(true); err != nil {
-		if overflows(err) && c.callAgain() {
+	err := c.flush(true)
+	if overflows(err) && c.states.seen != nil && !c.states.seen.essence.Equal(c.states.essence) {
+		if c.callAgain() {
 			return 0, nil
 		}
+		c.states.seen = nil // none of those that have seen it is for the object any more
+		storesBase, err = c.storesBase(), c.flush(true)
+	}
+	if err != nil {
 		return 0, err
 	}
 	if top := c.topHandlers(); len(top) > 0 {
 		c.logProcessed()
-	}
-	if c.decided.reason == ReasonDelete {
-		c.log.Debug("Removing the finalizer, thus allowing the actual deletion.")
 	}
 	if storesBase {
 		e.last.baseDigest, e.last.baseStoredAt = c.handledState().digest(), c.reactor.clock()
 	}
 	e.last.handled, e.state.handling.deleteHandled, e.state.handling.pendingFlush, e.state.handling.seen = true, c.decided.reason == ReasonDelete, nil, nil
 	e.state.handling.inProgress = c.decided.reason != ReasonDelete && c.leavesRecords()
-	if c.decided.reason != ReasonDelete && c.known.version == c.event.Body.version { // an object that goes has had its finalizer removed
+	if c.decided.reason == ReasonDelete {
+		c.log.Debug("Removing the finalizer, thus allowing the actual deletion.")
+	} else if c.known.version == c.event.Body.version {
 		c.log.Debug("Handling is finished, with nothing to store")
 	}
 	return -1, nil
@@ -581,10 +582,15 @@ func (c *cycle) postpone(wait time.Duration) (time.Duration, error) {
 		c.savePending()
 		return -1, nil // nor does a pause
 	}
-	if err := c.flush(false); err != nil {
+	switch err := c.flush(false); {
+	case overflows(err):
+		c.log.Warn("The progress of the handlers is too large to be stored together with the last handled state; it is lost if the operator restarts before they have finished", "error", err)
+		c.savePending()
+	case err != nil:
 		return 0, err
+	default:
+		c.entry.state.handling.pendingFlush, c.entry.state.handling.seen = nil, c.states.seen
 	}
-	c.entry.state.handling.pendingFlush, c.entry.state.handling.seen = nil, c.states.seen
 	if !attempted && wait <= 0 { // a lifecycle that chooses nothing is not to be called in a loop
 		wait = time.Second
 	}
@@ -619,11 +625,6 @@ func (c *cycle) loadProgress(id HandlerID) (*ProgressRecord, error) {
 		record = &ProgressRecord{Subrefs: record.Subrefs}
 	}
 	return record, err
-}
-
-// interrupted reports whether something newer waits than the echoes of the operator's own patches.
-func (c *cycle) interrupted() bool {
-	return c.reactor.queue.hasNewer(c.entry, c.knownBody().version)
 }
 
 // handlerCounts counts handlers by how far they have come.

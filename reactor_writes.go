@@ -54,12 +54,15 @@ func (c *cycle) flushLater() {
 	}
 }
 
-// flushBetween stores what has finished between two handlers, and stops the handling if it fails.
+// flushBetween stores what has finished between two handlers, and stops the handling if it fails: but for what is too large beside the last handled
+// state, which goes with the end of the handling.
 func (c *cycle) flushBetween() {
 	err := c.tryFlush()
 	c.mu.Lock()
-	c.writes.failure = err
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	if c.writes.failure = err; overflows(err) {
+		c.writes.failure = nil
+	}
 }
 
 // planFlush plans a flush, unless one is planned. One that fails is planned again, after growing pauses, for as long as handlers run.
@@ -464,10 +467,7 @@ func (c *cycle) storeProgress(fresh *Body, own *Patch) {
 		c.noteSeen()
 	}
 	for _, p := range c.progress.all {
-		if !p.selected {
-			continue
-		}
-		if keeps && p.record.finished() {
+		if keeps && p.selected && p.record.finished() {
 			p.refer(handlingID)
 		}
 	}

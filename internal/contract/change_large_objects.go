@@ -153,4 +153,103 @@ var _ = Suite("change_large_objects", func(t *testing.T, c *C) {
 			}
 		})
 	}
+	outgrown(t, c)
 })
+
+// outgrown has objects whose handlers have seen a state that is too large to be stored, or whose last handled state leaves no room for their progress, and which fit now.
+func outgrown(t *testing.T, c *C) {
+	large := func(x int, size int, rest map[string]any) map[string]any {
+		rest["x"], rest["pad"] = x, strings.Repeat("p", size)
+		return spec(rest)
+	}
+	slow := func(l *calls) kopf.ChangeFunc {
+		return func(_ context.Context, ch *kopf.Change) error {
+			l.add("slow %d", ch.Spec().Int("x"))
+			if ch.Retry == 0 {
+				return kopf.Temporary(errOops, time.Hour)
+			}
+			return nil
+		}
+	}
+	handled := func(c *C, l *calls, want ...string) {
+		c.same("the calls", want, l.all())
+		if got := c.Get("a").Annotations(); len(got) != 1 || !strings.Contains(got[diffBase], `"x":2`) {
+			c.Errorf("there are %d annotations, want the last handled state alone", len(got))
+		}
+	}
+	c.Run(t, "DF-25 the sub-handlers that have seen the large state are not wanted any more", func(c *C) {
+		c.OnlyInBubble("it takes hours")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			for _, item := range ch.Spec().Strings("items") {
+				ch.Subhandler(kopf.HandlerID(item), func(_ context.Context, sub *kopf.Change) error {
+					l.add("%s %d", item, sub.Spec().Int("x"))
+					if item == "slow" {
+						return kopf.Temporary(errOops, time.Hour)
+					}
+					return nil
+				}, nil)
+			}
+			l.add("parent %d", ch.Spec().Int("x"))
+			return nil
+		}, named("parent"))
+		c.Create("a", large(1, 270<<10, map[string]any{"items": []any{"quick", "slow"}}))
+		c.Operator(r)
+		c.Pass(time.Minute)
+		c.Patch("a", large(2, 1, map[string]any{"items": nil}))
+		c.Pass(2 * time.Hour)
+		handled(c, &l, "parent 1", "quick 1", "slow 1", "parent 2")
+	})
+	c.Run(t, "DF-25 the object is not for the handler any more that has seen the large state", func(c *C) {
+		c.OnlyInBubble("it takes hours")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error { l.add("quick %d", ch.Spec().Int("x")); return nil },
+			&kopf.ChangeOptions{ID: "quick", Labels: kopf.Match{"a": "yes"}})
+		r.OnCreate(Examples, slow(&l), named("slow"))
+		object := large(1, 270<<10, map[string]any{})
+		object["metadata"] = map[string]any{"labels": map[string]any{"a": "yes"}}
+		c.Create("a", object)
+		c.Operator(r)
+		c.Pass(time.Minute)
+		object = large(2, 1, map[string]any{})
+		object["metadata"] = map[string]any{"labels": map[string]any{"a": "no"}}
+		c.Patch("a", object)
+		c.Pass(2 * time.Hour)
+		handled(c, &l, "quick 1", "slow 1", "slow 2")
+	})
+	c.Run(t, "DF-25 the last handled state leaves no room for the progress", func(c *C) {
+		c.OnlyInBubble("it takes hours")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnUpdate(Examples, slow(&l), named("slow"))
+		op := c.Operator(r)
+		c.Create("a", large(1, 256<<10-100, map[string]any{}))
+		c.Pass(time.Minute)
+		c.Patch("a", large(2, 1, map[string]any{}))
+		c.Pass(2 * time.Hour)
+		handled(c, &l, "slow 2", "slow 2")
+		if lines := op.Logs.Find("The progress of the handlers is too large to be stored"); len(lines) != 1 {
+			c.Errorf("got the lines %v, want one", lines)
+		}
+	})
+	c.Run(t, "DF-25 the last handled state leaves no room for the progress while handlers run", func(c *C) {
+		c.OnlyInBubble("it takes hours")
+		var l calls
+		r := &kopf.Registry{}
+		for _, id := range []kopf.HandlerID{"first", "second", "third"} {
+			r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+				l.add("%s %d", id, ch.Spec().Int("x"))
+				time.Sleep(time.Hour)
+				return nil
+			}, named(id))
+		}
+		c.Operator(r)
+		c.Create("a", large(1, 256<<10-100, map[string]any{}))
+		c.Pass(time.Minute)
+		c.Patch("a", large(2, 1, map[string]any{}))
+		c.Pass(5 * time.Hour)
+		handled(c, &l, "first 2", "second 2", "third 2")
+	})
+}
