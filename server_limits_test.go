@@ -252,6 +252,7 @@ func TestManyClients(t *testing.T) {
 				if got := open.Load(); got > httplimit.MaxConnections {
 					t.Errorf("%d connections are open", got)
 				}
+				time.Sleep(time.Second) // all others are quiet for longer
 				conn := l.dial()
 				body := ""
 				if strings.HasPrefix(s.ask, "POST") {
