@@ -59,12 +59,22 @@ func (p FieldPath) String() string { return strings.Join(p.Keys(), ".") }
 // values. A Body is safe for concurrent use.
 type Body struct {
 	raw      []byte
-	meta     []byte // the bytes of metadata
-	identity        // of the object, read at once because everything needs it
+	identity // of the object, read at once because everything needs it
 	deleting bool
 
-	status                          []byte
-	labels, annotations, finalizers []byte // in metadata
+	meta, spec, status                                span
+	labels, annotations, finalizers, owners, managers span // in the metadata
+}
+
+// span is where a part is in the bytes of an object; the zero span is of what is not there. There are many bodies, so it is small.
+type span struct{ from, to uint32 }
+
+// of returns a part of the object, nil of what is not there.
+func (b *Body) of(s span) []byte {
+	if s.to == 0 {
+		return nil
+	}
+	return b.raw[s.from:s.to:s.to]
 }
 
 // identity is what distinguishes an object from all others.
@@ -86,7 +96,7 @@ func ParseBody(data []byte) (*Body, error) {
 	if o.End < len(data) {
 		return nil, fmt.Errorf("an object in JSON is expected, and nothing after it: %.20q", data[o.End:])
 	}
-	return outlined(&o, data), nil
+	return outlined(&o, data, 0), nil
 }
 
 // NewBody makes a body of a decoded object: a map, or anything else that encoding/json
@@ -153,53 +163,72 @@ func (b *Body) DeletionTimestamp() time.Time { return b.time("deletionTimestamp"
 func (b *Body) CreationTimestamp() time.Time { return b.time("creationTimestamp") }
 
 func (b *Body) time(key string) time.Time {
-	t, _ := time.Parse(time.RFC3339, rawjson.StringAt(b.meta, key))
+	t, _ := time.Parse(time.RFC3339, rawjson.StringAt(b.of(b.meta), key))
 	return t
 }
 
 // Finalizers returns metadata.finalizers.
-func (b *Body) Finalizers() []string { return rawjson.StringsAt(b.finalizers) }
+func (b *Body) Finalizers() []string { return rawjson.StringsAt(b.of(b.finalizers)) }
 
 // Labels returns a copy of metadata.labels, never nil.
-func (b *Body) Labels() map[string]string { return rawjson.StringMap(b.labels) }
+func (b *Body) Labels() map[string]string { return rawjson.StringMap(b.of(b.labels)) }
 
 // Annotations returns a copy of metadata.annotations, never nil.
-func (b *Body) Annotations() map[string]string { return rawjson.StringMap(b.annotations) }
+func (b *Body) Annotations() map[string]string { return rawjson.StringMap(b.of(b.annotations)) }
 
 // Label returns one label, and whether the object has it.
-func (b *Body) Label(key string) (string, bool) { return rawjson.EntryAt(b.labels, key) }
+func (b *Body) Label(key string) (string, bool) { return rawjson.EntryAt(b.of(b.labels), key) }
 
 // Annotation returns one annotation, and whether the object has it.
-func (b *Body) Annotation(key string) (string, bool) { return rawjson.EntryAt(b.annotations, key) }
+func (b *Body) Annotation(key string) (string, bool) {
+	return rawjson.EntryAt(b.of(b.annotations), key)
+}
 
-// find returns the bytes of a field. It is known where the status and the metadata are, so nothing else is looked through for what they hold.
+// find returns the bytes of a field. It is known where the stanzas are, so nothing else is looked through for what they hold.
 func (b *Body) find(path ...string) ([]byte, bool) {
-	switch {
-	case len(path) > 1 && path[0] == "status":
-		return rawjson.Find(b.status, path[1:]...)
-	case len(path) > 1 && path[0] == "metadata":
-		return rawjson.Find(b.meta, path[1:]...)
+	if len(path) > 0 {
+		switch path[0] {
+		case "spec":
+			return b.findIn(b.spec, path[1:])
+		case "status":
+			return b.findIn(b.status, path[1:])
+		case "metadata":
+			return b.findIn(b.meta, path[1:])
+		}
 	}
 	return rawjson.Find(b.raw, path...)
 }
 
+func (b *Body) findIn(stanza span, path []string) ([]byte, bool) {
+	if stanza.to == 0 {
+		return nil, false
+	}
+	return rawjson.Find(b.of(stanza), path...)
+}
+
 // Metadata returns the metadata stanza.
-func (b *Body) Metadata() View { return View{raw: b.meta} }
+func (b *Body) Metadata() View { return View{raw: b.of(b.meta)} }
 
 // Spec returns the spec stanza.
-func (b *Body) Spec() View { return b.View("spec") }
+func (b *Body) Spec() View { return View{raw: b.of(b.spec)} }
 
 // Status returns the status stanza.
-func (b *Body) Status() View { return b.View("status") }
+func (b *Body) Status() View { return View{raw: b.of(b.status)} }
 
 // View returns the part of the object at a path, an empty view where there is nothing.
-func (b *Body) View(path FieldPath) View { return View{raw: b.raw}.View(path) }
+func (b *Body) View(path FieldPath) View {
+	raw, _ := b.find(path.Keys()...)
+	return View{raw: raw}
+}
 
 // Get returns a copy of the value at a path, as [View.Get] does.
 func (b *Body) Get(path FieldPath) any { return View{raw: b.raw}.Get(path) }
 
 // Has reports whether there is a value at a path; a null is a value.
-func (b *Body) Has(path FieldPath) bool { return View{raw: b.raw}.Has(path) }
+func (b *Body) Has(path FieldPath) bool {
+	_, ok := b.find(path.Keys()...)
+	return ok
+}
 
 // Map returns a copy of the whole object to change. Numbers are json.Number, so
 // that what is written back is what was read.
@@ -237,7 +266,7 @@ func (b *Body) loggable() string {
 func (b *Body) Reference() ObjectReference {
 	ref := ObjectReference{APIVersion: b.apiVersion, Kind: b.kind, Name: b.name, UID: b.uid, Namespace: b.namespace}
 	if ref.Name == "" {
-		ref.Name = rawjson.StringAt(b.meta, "generateName")
+		ref.Name = rawjson.StringAt(b.of(b.meta), "generateName")
 	}
 	return ref
 }
@@ -248,7 +277,7 @@ func (b *Body) key() string {
 	if b.uid != "" {
 		return b.uid
 	}
-	parts := []string{b.kind, b.apiVersion, b.name, b.namespace, rawjson.StringAt(b.meta, "creationTimestamp")}
+	parts := []string{b.kind, b.apiVersion, b.name, b.namespace, rawjson.StringAt(b.of(b.meta), "creationTimestamp")}
 	for i, part := range parts {
 		if part == "" {
 			parts[i] = "-"
@@ -326,8 +355,13 @@ func IsReady(b *Body) bool {
 	if !grouped {
 		group = ""
 	}
-	ready, _ := kstatus.Ready(group, b.kind, b.raw)
+	ready, _ := b.ready(group, b.kind)
 	return ready
+}
+
+// ready reports whether the object is ready, as one of a kind, and why it is not.
+func (b *Body) ready(group, kind string) (ready bool, reason string) {
+	return kstatus.Ready(group, kind, kstatus.Parts{Deleting: b.deleting, Metadata: b.of(b.meta), Spec: b.of(b.spec), Status: b.of(b.status)})
 }
 
 // Views returns the items of the list at a path, nil where there is none.
@@ -390,15 +424,25 @@ func (v View) LogValue() slog.Value { return slog.StringValue(string(v.raw)) }
 // syntax name the line and the column.
 func ParseManifests(data []byte) ([]map[string]any, error) { return yaml.ParseManifests(data) }
 
-// outlined makes a body of an object that was scanned. It keeps the bytes.
-func outlined(o *rawjson.Header, raw []byte) *Body {
-	return &Body{
-		raw: raw[:o.End:o.End], meta: o.Metadata.Of(raw), status: o.Status.Of(raw),
-		labels: o.Labels.Of(raw), annotations: o.Annotations.Of(raw), finalizers: o.Finalizers.Of(raw),
-		identity: identity{
-			apiVersion: rawjson.Unquote(o.APIVersion.Of(raw)), kind: rawjson.Unquote(o.Kind.Of(raw)), namespace: rawjson.Unquote(o.Namespace.Of(raw)),
-			name: rawjson.Unquote(o.Name.Of(raw)), uid: rawjson.Unquote(o.UID.Of(raw)), version: rawjson.Unquote(o.ResourceVersion.Of(raw)),
-		},
-		deleting: !rawjson.IsNull(o.DeletionTimestamp.Of(raw)),
+// outlined makes a body of an object that was scanned, and begins at raw[at]. It keeps the bytes.
+func outlined(o *rawjson.Header, raw []byte, at int) *Body {
+	text := func(r rawjson.Range) string { return rawjson.Unquote(r.Of(raw[at:])) }
+	b := &Body{identity: identity{
+		apiVersion: text(o.APIVersion), kind: text(o.Kind), namespace: text(o.Namespace), name: text(o.Name), uid: text(o.UID), version: text(o.ResourceVersion),
+	}}
+	b.outline(o, raw, at)
+	return b
+}
+
+// outline notes the bytes of an object, and where its parts are in them.
+func (b *Body) outline(o *rawjson.Header, raw []byte, at int) {
+	in := func(r rawjson.Range) span {
+		if r.To == 0 {
+			return span{}
+		}
+		return span{uint32(at + r.From), uint32(at + r.To)}
 	}
+	b.raw, b.deleting = raw[:at+o.End:at+o.End], !rawjson.IsNull(o.DeletionTimestamp.Of(raw[at:]))
+	b.meta, b.spec, b.status = in(o.Metadata), in(o.Spec), in(o.Status)
+	b.labels, b.annotations, b.finalizers, b.owners, b.managers = in(o.Labels), in(o.Annotations), in(o.Finalizers), in(o.OwnerReferences), in(o.Managed)
 }

@@ -424,7 +424,8 @@ func FuzzOutline(f *testing.F) {
 		for _, part := range []struct {
 			path []string
 			got  []byte
-		}{{[]string{"status"}, b.status}, {[]string{"metadata", "labels"}, b.labels}, {[]string{"metadata", "annotations"}, b.annotations}, {[]string{"metadata", "finalizers"}, b.finalizers}} {
+		}{{[]string{"status"}, b.of(b.status)}, {[]string{"spec"}, b.of(b.spec)}, {[]string{"metadata", "labels"}, b.of(b.labels)}, {[]string{"metadata", "annotations"}, b.of(b.annotations)},
+			{[]string{"metadata", "finalizers"}, b.of(b.finalizers)}, {[]string{"metadata", "ownerReferences"}, b.of(b.owners)}, {[]string{"metadata", "managedFields"}, b.of(b.managers)}} {
 			if want, _ := rawjson.Find(text, part.path...); !bytes.Equal(part.got, want) {
 				t.Errorf("%q: %q is %q, want %q", text, part.path, part.got, want)
 			}

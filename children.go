@@ -483,14 +483,14 @@ func (d *desiredSet) manages(body *Body) bool {
 
 // appliedFields returns the fields of an object that the manager of the handler has applied.
 func (d *desiredSet) appliedFields(body *Body) []byte {
-	managed, _ := rawjson.Find(body.meta, "managedFields")
+	managed := body.of(body.managers)
 	fields, _ := ownership.FieldsOf(managed, d.reconciling.manager)
 	return fields
 }
 
 // controllerOf returns the controller of an object, empty if it has none.
 func controllerOf(body *Body) ObjectReference {
-	references, _ := rawjson.Find(body.meta, "ownerReferences")
+	references := body.of(body.owners)
 	ref := ownership.ControllerOf(references)
 	if ref == nil {
 		return ObjectReference{}
@@ -570,7 +570,7 @@ func (d *desiredSet) delete(ctx context.Context, known *child, propagation strin
 
 // noteApplied takes what an apply has made of a child. It fails if the child is gone by now.
 func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
-	managed, _ := rawjson.Find(body.meta, "managedFields")
+	managed := body.of(body.managers)
 	fields, apiVersion := ownership.FieldsOf(managed, d.reconciling.manager)
 	rc.checker.Learn(c.config, fields)
 	rc.mu.Lock()

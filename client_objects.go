@@ -525,8 +525,9 @@ var errStopped = errors.New("stopped")
 
 // list hands over the objects of a resource while they come in, in pages unless the size is zero.
 func (c *Client) list(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool, yield func(*Body) bool) error {
+	meta := r.typeMeta()
 	pages := c.newPager(r, namespace, query, pageSize, once, func(o *rawjson.Header, raw []byte) error {
-		if !yield(listedBody(o, raw, r)) {
+		if !yield(listedBody(o, raw, meta)) {
 			return errStopped
 		}
 		return nil
@@ -572,11 +573,11 @@ func (p *pager) next(ctx context.Context) error {
 
 // listPages yields objects while no request is under way.
 func (c *Client) listPages(ctx context.Context, r Resource, o *ListOptions, yield func(*Body, error) bool) error {
-	q := o.query()
+	q, meta := o.query(), r.typeMeta()
 	for {
 		var items []*Body
 		page := &rawjson.ListPage{Take: func(o *rawjson.Header, raw []byte) error {
-			items = append(items, listedBody(o, raw, r))
+			items = append(items, listedBody(o, raw, meta))
 			return nil
 		}}
 		read := func(answer io.Reader) error {
@@ -609,7 +610,14 @@ func (c *Client) page(ctx context.Context, r Resource, namespace string, query u
 	})
 }
 
-// listedBody returns the body of an item of a list, with bytes of its own. Most items have neither a kind nor an APIVersion.
-func listedBody(o *rawjson.Header, raw []byte, r Resource) *Body {
-	return outlined(o, bytes.Clone(raw[:o.End])).typed(r.APIVersion(), r.Kind)
+// listedBody returns the body of an item of a list, with bytes of its own. Most items have neither a kind nor an APIVersion, and get both.
+func listedBody(o *rawjson.Header, raw []byte, meta *typeMeta) *Body {
+	if o.APIVersion.To+o.Kind.To > 0 || o.Metadata.To == 0 || raw[0] != '{' {
+		return outlined(o, bytes.Clone(raw[:o.End]), 0).typed(meta.apiVersion, meta.kind)
+	}
+	head := `{"apiVersion":"` + meta.apiVersion + `","kind":"` + meta.kind + `"`
+	data := append(append(append(make([]byte, 0, len(head)+o.End), head...), ','), raw[1:o.End]...)
+	b := outlined(o, data, len(head))
+	b.apiVersion, b.kind = meta.apiVersion, meta.kind
+	return b
 }

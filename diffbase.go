@@ -168,7 +168,7 @@ func buildEssence(body *Body, fields []FieldPath) *Essence {
 	root := rawjson.ParseObjectExcept(body.raw, func(key string) bool {
 		return key == "apiVersion" || key == "kind" || key == "metadata" || key == "status"
 	})
-	labels, annotations := applyset.WithoutOwn(body.labels, body.annotations)
+	labels, annotations := applyset.WithoutOwn(body.of(body.labels), body.of(body.annotations))
 	if labels != nil {
 		meta.Put("labels", labels)
 	}
@@ -194,7 +194,7 @@ func (e *Essence) restore(body *Body, keys []string) {
 	}
 	switch {
 	case keys[0] == "metadata" && len(keys) == 1:
-		rest, _ := markers.FilterMembers(body.meta, markers.VolatileMeta)
+		rest, _ := markers.FilterMembers(body.of(body.meta), markers.VolatileMeta)
 		e.root.Put("metadata", rest)
 		return
 	case keys[0] == "metadata" && (keys[1] == "resourceVersion" || keys[1] == "managedFields"):
@@ -284,7 +284,7 @@ func (s *AnnotationsDiffBaseStorage) strip(e *Essence, body *Body) {
 func (s *AnnotationsDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
 	var damage error
 	for _, key := range s.keys(body) {
-		quoted, ok := rawjson.Find(body.annotations, key)
+		quoted, ok := rawjson.Find(body.of(body.annotations), key)
 		if !ok {
 			continue
 		}
@@ -598,7 +598,7 @@ func (p *PersistenceSettings) stripRecords(e *Essence, body *Body) {
 // dropOthers takes out of an essence what operators keep on the object whose prefixes begin with "kopf.": these are not
 // marked, so that operators in Python take each other's annotations for changes (CH-T27). They are known by their last handled states.
 func dropOthers(e *Essence, body *Body) *Essence {
-	if others := markers.FindUnmarked(body.annotations); e != nil && len(others) > 0 {
+	if others := markers.FindUnmarked(body.of(body.annotations)); e != nil && len(others) > 0 {
 		e.dropAnnotations(others.Under)
 		e.dropEmpty()
 	}
@@ -626,7 +626,7 @@ func purgeEssence(d DiffBaseStorage, body *Body, patch *Patch) {
 // what the other one has stored.
 func (p *PersistenceSettings) withOthers(body *Body, fields []FieldPath) *Essence {
 	unmarked := func(prefix string) bool { return strings.HasPrefix(prefix, "kopf.") && prefix != markers.DefaultPrefix }
-	if len(markers.FindUnmarked(body.annotations)) == 0 || slices.ContainsFunc(prefixesOf(p.DiffBaseStorage), unmarked) {
+	if len(markers.FindUnmarked(body.of(body.annotations))) == 0 || slices.ContainsFunc(prefixesOf(p.DiffBaseStorage), unmarked) {
 		return nil
 	}
 	return essenceOf(body, fields, p)
@@ -724,7 +724,7 @@ func storedByUs(d DiffBaseStorage, body *Body) bool {
 	default:
 		return false
 	}
-	managers, _ := rawjson.Find(body.meta, "managedFields")
+	managers := body.of(body.managers)
 	return markers.Manages(managers, fieldManager, path...)
 }
 

@@ -101,9 +101,9 @@ func (a *call) invoke(ctx context.Context, fn func(Attempt) error) (o outcome, e
 		o = outcome{cancelled: true}
 	} else {
 		a.log.DebugContext(ctx, a.noun+" '"+string(h.id)+"' is invoked.", handlerAttr(h.id))
-		a.limiter.Release()
+		regain := a.limiter.Yield()
 		err = safecall.Do(func() error { return fn(attempt) })
-		a.limiter.Acquire()
+		regain()
 		o = h.outcome(err, a.retries, time.Since(a.started), a.settings)
 	}
 	a.meter.Ended(o.result(err), int64(time.Since(began)))

@@ -131,12 +131,12 @@ func newMatch(what string, match Match) (map[string]*criterion, error) {
 // fitsMeta reports whether the labels and the annotations fit.
 func (f *filters) fitsMeta(o *Object) bool {
 	for key, c := range f.labels {
-		if !c.fits(View{raw: o.Body.meta}.View(Path("labels", key)), o) {
+		if !c.fits(View{raw: o.Body.of(o.Body.labels)}.View(Path(key)), o) {
 			return false
 		}
 	}
 	for key, c := range f.annotations {
-		if !c.fits(View{raw: o.Body.meta}.View(Path("annotations", key)), o) {
+		if !c.fits(View{raw: o.Body.of(o.Body.annotations)}.View(Path(key)), o) {
 			return false
 		}
 	}

@@ -29,14 +29,14 @@ type Patch struct {
 	err        error          // of the first value that is not JSON
 
 	persistence *PersistenceSettings // whose fields and annotations no transformation changes; nil for none
-	generation  int64                // of the object that the handler has got, for its conditions; 0 if that has none
+	of          *Body                // that the handler has got, for the generation in its conditions; nil for none
 
 	adds, removes []string // finalizers, which are guarded by themselves, and not by the version
 }
 
 // newPatch returns an empty patch for a handler of an object.
 func newPatch(persistence *PersistenceSettings, body *Body) *Patch {
-	return &Patch{persistence: persistence, generation: body.Metadata().Int("generation")}
+	return &Patch{persistence: persistence, of: body}
 }
 
 // Set sets the field at a path to a value that encoding/json can encode: objects are
@@ -206,7 +206,10 @@ const (
 func (p *Patch) SetCondition(condition Condition) {
 	c := manifest.Condition{
 		Type: condition.Type, Status: string(condition.Status), Reason: condition.Reason, Message: condition.Message,
-		ObservedGeneration: cmp.Or(condition.ObservedGeneration, p.generation), LastTransitionTime: condition.LastTransitionTime,
+		ObservedGeneration: condition.ObservedGeneration, LastTransitionTime: condition.LastTransitionTime,
+	}
+	if c.ObservedGeneration == 0 && p.of != nil {
+		c.ObservedGeneration = p.of.Metadata().Int("generation")
 	}
 	if err := c.Check(); err != nil {
 		p.fail(err)
@@ -229,7 +232,7 @@ func (c *conditionChange) touched() map[string]any {
 }
 
 func (c *conditionChange) holds(body *Body) bool {
-	return c.condition.IsIn(body.Status().View("conditions").raw, rawjson.ScalarAt(body.meta, "generation"))
+	return c.condition.IsIn(body.Status().View("conditions").raw, rawjson.ScalarAt(body.of(body.meta), "generation"))
 }
 
 // SetPath is [Patch.Set] for a path of keys that may contain dots.
@@ -291,11 +294,21 @@ func (p *Patch) versioned() bool {
 // holds reports whether an object is as the patch makes it, as far as that can be seen without decoding it.
 func (p *Patch) holds(body *Body) bool {
 	return !p.finalizes() && !slices.ContainsFunc(p.transforms, func(t transformation) bool { return !t.holds(body) }) &&
-		jsonpatch.IsApplied(body.raw, p.merge) && jsonpatch.IsApplied(body.raw, p.last)
+		body.has(p.merge) && body.has(p.last)
+}
+
+// has reports whether the object is as a merge patch makes it.
+func (b *Body) has(merge map[string]any) bool {
+	for key, want := range merge {
+		if got, _ := b.find(key); !jsonpatch.IsApplied(got, want) {
+			return false
+		}
+	}
+	return true
 }
 
 // Clear forgets all changes.
-func (p *Patch) Clear() { *p = Patch{persistence: p.persistence, generation: p.generation} }
+func (p *Patch) Clear() { *p = Patch{persistence: p.persistence, of: p.of} }
 
 // JSONPatch returns the whole patch as the operations of a JSON patch (RFC 6902) that
 // turns the body into what the patch makes of it; none if a transformation fails or panics.

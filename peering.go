@@ -342,7 +342,7 @@ func (s *peerSession) keepAlive(ctx context.Context) {
 
 // peeringState returns what matters of a peering object.
 func peeringState(b *Body) peers.State {
-	status, _ := rawjson.Find(b.raw, "status")
+	status := b.of(b.status)
 	return peers.State{Version: b.version, Status: status}
 }
 

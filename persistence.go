@@ -715,7 +715,7 @@ func prefixesOf(storage any) []string {
 // they are read: those of both versions, or one where they are the same.
 func annotationKeys(prefix, id string, body *Body, v2only bool) []string {
 	if body != nil && body.kind == "ReplicaSet" {
-		owners, _ := rawjson.Find(body.meta, "ownerReferences")
+		owners := body.of(body.owners)
 		id = markers.ReplicaSetID(id, owners)
 	}
 	return markers.AnnotationKeys(cmp.Or(prefix, markers.DefaultPrefix)+"/", id, v2only)

@@ -415,7 +415,7 @@ func (q *queue) wakeLocked(e *entry) {
 		e.state.work.working = true
 		q.meter.Add(metrics.Queued, 1)
 		q.workers.Add(1)
-		e.state.work.turn = q.limiter.Start(!e.state.work.routine, func() { go q.worker(e) })
+		e.state.work.turn = q.limiter.Start(!e.state.work.routine, func() { q.worker(e) })
 	}
 }
 
@@ -429,7 +429,6 @@ func (q *queue) stopTimerLocked(e *entry) {
 // worker does what is to be done for one object, and ends when there is nothing more.
 func (q *queue) worker(e *entry) {
 	defer q.workers.Done()
-	defer q.limiter.Release()
 	defer q.meter.Add(metrics.Queued, -1)
 	for more := true; more; {
 		if q.limit != nil {

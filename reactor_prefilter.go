@@ -271,7 +271,7 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 
 // follows reports whether reconcile handlers of other kinds may want to know of an object.
 func (r *reactor) follows(p *prefilter, e *entry, o *rawjson.Header, raw []byte) bool {
-	p.body = Body{raw: raw, meta: o.Metadata.Of(raw), labels: o.Labels.Of(raw), annotations: o.Annotations.Of(raw)}
+	p.body.outline(o, raw, 0)
 	concerns := func(f *follow) bool { return f.concerns(&p.body) }
 	return e != nil && (e.last.notified || r.reconciler.isChild(e)) || slices.ContainsFunc(p.follows, concerns)
 }
@@ -294,8 +294,7 @@ func (p *prefilter) logSkip(ref ObjectReference, a action) {
 func (p *prefilter) decide(o *rawjson.Header, raw []byte, initial bool) action {
 	var s snapshot
 	s.finalized, s.legacy = markers.Finalizers(o.Finalizers.Of(raw), p.finalizer, p.legacy)
-	annotations, labels := o.Annotations.Of(raw), o.Labels.Of(raw)
-	p.body = Body{raw: raw, meta: o.Metadata.Of(raw), labels: labels, annotations: annotations}
+	p.body.outline(o, raw, 0)
 	c := &p.change
 	*c = Change{Object: Object{Body: &p.body}}
 	fits := func(h *handler) bool { return h.filters.fitsMeta(&c.Object) }

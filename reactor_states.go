@@ -14,6 +14,8 @@ type cycleStates struct {
 	differ          bool           // whether there is another state on the object, which does not count
 	recordsOutdated bool           // whether the records on the object are of another state
 	seen            *handlingState // by the finished handlers of this handling
+	digested        *Body          // the state that the digest is of
+	digest          uint64
 	unseen          *handlingState // whose finished handlers are called again, nil for none
 }
 
@@ -74,6 +76,14 @@ func (c *cycle) baseFromMemory() *Essence {
 		return c.states.essence
 	}
 	return &Essence{}
+}
+
+// digest returns the digest of what is tracked of an object. A cycle asks for that of one state again and again.
+func (c *cycle) digest(body *Body) uint64 {
+	if c.states.digested != body {
+		c.states.digested, c.states.digest = body, c.track(body).digest()
+	}
+	return c.states.digest
 }
 
 // track returns what is tracked of an object.

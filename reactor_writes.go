@@ -117,10 +117,11 @@ func (c *cycle) stopFlush() {
 
 // write sends the patches that no handling is concerned with, together with what the framework changes itself, which may be nil.
 func (c *cycle) write(own *Patch) error {
-	if own == nil {
-		own = &Patch{}
-	}
 	patches := c.writes.patches
+	if own == nil && len(patches) == 0 && c.entry.state.handling.pendingFlush == nil {
+		return nil
+	}
+	own = cmp.Or(own, &Patch{})
 	err := c.send(patches, own)
 	switch {
 	case refusesPart(err) && slices.ContainsFunc(patches, (*handlerPatch).isOpen):

@@ -420,7 +420,7 @@ func (rc *reconciler) observe(c *cycle) {
 
 // digest returns a digest of what counts of an object for a handler.
 func (rc *reconciler) digest(c *cycle, h *handler, body *Body) uint64 {
-	digest := c.track(body).digest()
+	digest := c.digest(body)
 	if len(h.reconcile.fields) == 0 {
 		return digest
 	}

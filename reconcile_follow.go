@@ -10,7 +10,6 @@ import (
 
 	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/flapping"
-	"github.com/kopf-go/kopf/internal/kstatus"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/ownership"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -123,8 +122,7 @@ func (f *follow) concerns(b *Body) bool {
 	if !f.spec.owns {
 		return (&filters{labels: f.spec.labels}).fitsMeta(&Object{Body: b})
 	}
-	raw, _ := rawjson.Find(b.meta, "ownerReferences")
-	return f.controller(raw) != "" || f.keeps(b)
+	return f.controller(b.of(b.owners)) != "" || f.keeps(b)
 }
 
 // keeps reports whether an object was applied by the manager of the handler, as children without an owner are.
@@ -132,7 +130,7 @@ func (f *follow) keeps(b *Body) bool {
 	if _, wanted := b.Annotation(wantedAnnotation); !wanted {
 		return false
 	}
-	managed, _ := rawjson.Find(b.meta, "managedFields")
+	managed := b.of(b.managers)
 	fields, _ := ownership.FieldsOf(managed, f.manager)
 	return fields != nil
 }
@@ -143,7 +141,7 @@ func (f *follow) setOf(b *Body) string {
 	if !applyset.IsID(id) {
 		return ""
 	}
-	managed, _ := rawjson.Find(b.meta, "managedFields")
+	managed := b.of(b.managers)
 	fields, _ := ownership.FieldsOf(managed, f.manager)
 	if _, ours := rawjson.Find(fields, "f:metadata", "f:labels", "f:"+applyset.PartOfLabel); !ours {
 		return ""
@@ -300,7 +298,7 @@ const wantedAnnotation = markers.DefaultPrefix + "/wanted"
 // show takes a state of the child.
 func (rc *reconciler) show(c *child, b *Body) {
 	kind := rc.kinds[c.kind]
-	managed, _ := rawjson.Find(b.meta, "managedFields")
+	managed := b.of(b.managers)
 	fields, apiVersion := ownership.FieldsOf(managed, kind.follow.manager)
 	digest, wanted := b.Annotation(wantedAnnotation) // which the applies of clients, who may have the same manager, do not have
 	c.applied, c.owned = fields != nil && wanted, false
@@ -309,7 +307,7 @@ func (rc *reconciler) show(c *child, b *Body) {
 		more.fields = unique.Make(apiVersion + "\n" + string(fields)).Value() // many children have the same
 	}
 	r := kind.reactor.resource()
-	c.ready, more.reason = kstatus.Ready(r.Group, r.Kind, b.raw)
+	c.ready, more.reason = b.ready(r.Group, r.Kind)
 	c.version, c.digest, c.going = versionNumber(b.version), maphash.String(rc.seed, digest), b.deleting
 	c.trim()
 }
@@ -415,7 +413,7 @@ func familyOf(r Resource, follows []*follow, ev RawEvent) (key string, by *follo
 	if ev.Type == Deleted {
 		return "", nil
 	}
-	references, _ := rawjson.Find(ev.Body.meta, "ownerReferences")
+	references := ev.Body.of(ev.Body.owners)
 	for _, f := range follows {
 		if !f.spec.owns {
 			continue

@@ -35,6 +35,9 @@ func (r Resource) APIVersion() string {
 	return r.Group + "/" + r.Version
 }
 
+// typeMeta returns what the objects have in common.
+func (r Resource) typeMeta() *typeMeta { return &typeMeta{r.APIVersion(), r.Kind} }
+
 // isVersionOf reports whether both are of the same objects, perhaps in different versions.
 func (r Resource) isVersionOf(o Resource) bool { return r.Group == o.Group && r.Plural == o.Plural }
 

@@ -381,7 +381,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 	if w == nil {
 		w = &pendingWrite{patch: o.Patch}
 	}
-	w.patch.generation = o.Patch.generation
+	w.patch.of = o.Patch.of
 	o.Patch, t.pending = w.patch, nil
 	log := o.Logger
 	o.Logger = handlerLogger(log, h.id)

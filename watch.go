@@ -368,11 +368,12 @@ func (s *stream) list(ctx context.Context) error {
 	if s.unpaged {
 		size = 0
 	}
+	meta := s.resource.typeMeta()
 	pages := s.client.newPager(s.resource, s.namespace, s.query(), size, true, func(o *rawjson.Header, raw []byte) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !s.handler.skip(Listed, o, raw) {
-			s.handler.onEvent(RawEvent{Type: Listed, Body: listedBody(o, raw, s.resource)})
+			s.handler.onEvent(RawEvent{Type: Listed, Body: listedBody(o, raw, meta)})
 		}
 		if ctx.Err() != nil {
 			return errStopped
@@ -577,7 +578,7 @@ func (c *Client) scanWatch(ctx context.Context, r Resource, namespace string, qu
 				return err
 			}
 			if f.Type == "ERROR" {
-				return statusOf(outlined(&f.Object, f.Raw), path)
+				return statusOf(outlined(&f.Object, f.Raw, 0), path)
 			}
 			if f.Type != string(bookmark) && f.Object.Name.To == 0 {
 				return fmt.Errorf("%w: an event with an object is expected, not one of something without a name", rawjson.ErrUnreadable)
@@ -589,7 +590,7 @@ func (c *Client) scanWatch(ctx context.Context, r Resource, namespace string, qu
 
 // eventOf makes an event with bytes of its own.
 func eventOf(f *rawjson.Frame) RawEvent {
-	return RawEvent{Type: EventType(f.Type), Body: outlined(&f.Object, bytes.Clone(f.Raw[:f.Object.End]))}
+	return RawEvent{Type: EventType(f.Type), Body: outlined(&f.Object, bytes.Clone(f.Raw[:f.Object.End]), 0)}
 }
 
 // watchMethod marks errors that came as events.

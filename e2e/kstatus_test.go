@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/kstatus"
+	"github.com/kopf-go/kopf/internal/rawjson"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kstatuslib "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 )
@@ -115,7 +116,11 @@ func (c *statusComparison) judge(t *testing.T) {
 		t.Fatal(err)
 	}
 	gk := object.GroupVersionKind().GroupKind()
-	ready, reason := kstatus.Ready(gk.Group, gk.Kind, raw)
+	var h rawjson.Header
+	if err := h.Scan(raw); err != nil {
+		t.Fatal(err)
+	}
+	ready, reason := kstatus.Ready(gk.Group, gk.Kind, kstatus.Parts{Deleting: !rawjson.IsNull(h.DeletionTimestamp.Of(raw)), Metadata: h.Metadata.Of(raw), Spec: h.Spec.Of(raw), Status: h.Status.Of(raw)})
 	want, err := kstatuslib.Compute(&object)
 	isCurrent := err == nil && want.Status == kstatuslib.CurrentStatus
 	begins, differs := "", false

@@ -20,11 +20,9 @@ const maxReason = 256
 
 // Ready reports whether an object has become what its spec asks for, and if not, why, in few words such as "Ready: 1/3". The reason is a text of
 // valid UTF-8, of up to 256 bytes. A ready object costs no allocation.
-func Ready(group, kind string, object []byte) (ready bool, reason string) {
-	o, err := parse(object)
-	if err != nil {
-		return false, "Malformed object"
-	}
+func Ready(group, kind string, parts Parts) (ready bool, reason string) {
+	o := object{Parts: parts}
+	o.conditions, _ = rawjson.Find(o.Status, "conditions")
 	if reason = o.unsettled(); reason == "" {
 		reason = ruleOf(groupKind{group, kind})(o)
 	}
@@ -34,35 +32,25 @@ func Ready(group, kind string, object []byte) (ready bool, reason string) {
 	return reason == "", reason
 }
 
-// object has those parts of an object that the judgment is about. It is passed by value, so that it stays on the stack.
-type object struct{ metadata, spec, status, conditions []byte }
+// Parts are those parts of the JSON of an object that the judgment is about.
+type Parts struct {
+	Deleting               bool // whether it has a deletion timestamp
+	Metadata, Spec, Status []byte
+}
 
-func parse(raw []byte) (o object, err error) {
-	if start := rawjson.SkipSpace(raw, 0); start == len(raw) || raw[start] != '{' {
-		return o, rawjson.ErrMalformed
-	}
-	err = rawjson.EachMember(raw, func(quoted, value []byte) bool {
-		switch {
-		case rawjson.QuotedIs(quoted, "metadata"):
-			o.metadata = value
-		case rawjson.QuotedIs(quoted, "spec"):
-			o.spec = value
-		case rawjson.QuotedIs(quoted, "status"):
-			o.status = value
-		}
-		return true
-	})
-	o.conditions, _ = rawjson.Find(o.status, "conditions")
-	return o, err
+// object is passed by value, so that it stays on the stack.
+type object struct {
+	Parts
+	conditions []byte
 }
 
 // unsettled returns why an object of any kind is not ready, "" if that is for its kind to say.
 func (o object) unsettled() string {
-	if deleted, _ := rawjson.Find(o.metadata, "deletionTimestamp"); isText(deleted) {
+	if o.Deleting {
 		return "Terminating"
 	}
-	generation, known := integer(o.metadata, "generation")
-	if observed, ok := integer(o.status, "observedGeneration"); ok && known && observed != generation {
+	generation, known := integer(o.Metadata, "generation")
+	if observed, ok := integer(o.Status, "observedGeneration"); ok && known && observed != generation {
 		return ratio("Observed generation", observed, generation)
 	}
 	reason := ""
@@ -95,7 +83,7 @@ func readyCondition(o object) string {
 
 // outdated returns why a condition says nothing of the object as it is now, "" if it does.
 func (o object) outdated(c condition) string {
-	generation, known := integer(o.metadata, "generation")
+	generation, known := integer(o.Metadata, "generation")
 	if observed, ok := integer(c, "observedGeneration"); ok && known && observed < generation {
 		return ratio("Observed generation", observed, generation)
 	}

@@ -67,15 +67,15 @@ func unless(holds bool, reason string) string {
 }
 
 // replicas returns how many replicas are wanted.
-func (o object) replicas() int64 { return integerOr(1, o.spec, "replicas") }
+func (o object) replicas() int64 { return integerOr(1, o.Spec, "replicas") }
 
 // count returns a number of the status.
-func (o object) count(key string) int64 { return integerOr(0, o.status, key) }
+func (o object) count(key string) int64 { return integerOr(0, o.Status, key) }
 
 // deployment waits for the rollout. The controller sets the condition Progressing only for Deployments with a deadline, and no deadline is
 // written as the largest number that there is room for.
 func deployment(o object) string {
-	deadline := integerOr(math.MaxInt32, o.spec, "progressDeadlineSeconds")
+	deadline := integerOr(math.MaxInt32, o.Spec, "progressDeadlineSeconds")
 	rolledOut, available, late := deadline == math.MaxInt32, false, false
 	o.eachCondition(func(c condition) bool {
 		rolledOut = rolledOut || c.is("Progressing", "True") && textIs(c, "reason", "NewReplicaSetAvailable")
@@ -109,7 +109,7 @@ func replicaSet(o object) string {
 
 // statefulSet waits for the rollout. With the strategy OnDelete, users do the rollout by hand; with a partition, it ends there.
 func statefulSet(o object) string {
-	strategy, _ := rawjson.Find(o.spec, "updateStrategy")
+	strategy, _ := rawjson.Find(o.Spec, "updateStrategy")
 	if textIs(strategy, "type", "OnDelete") {
 		return ""
 	}
@@ -124,8 +124,8 @@ func statefulSet(o object) string {
 	if partition := integerOr(-1, strategy, "rollingUpdate", "partition"); partition != -1 {
 		return below("Updated", o.count("updatedReplicas"), want-partition)
 	}
-	current, _ := rawjson.Find(o.status, "currentRevision")
-	updated, _ := rawjson.Find(o.status, "updateRevision")
+	current, _ := rawjson.Find(o.Status, "currentRevision")
+	updated, _ := rawjson.Find(o.Status, "updateRevision")
 	return cmp.Or(
 		below("Current", o.count("currentReplicas"), want),
 		unless(sameText(current, updated), "Rollout in progress"),
@@ -142,9 +142,9 @@ func sameText(a, b []byte) bool {
 
 // daemonSet wants to be sure that the controller has seen the object, since all numbers are zero otherwise.
 func daemonSet(o object) string {
-	_, created := integer(o.metadata, "generation")
-	_, observed := integer(o.status, "observedGeneration")
-	want, scheduled := integer(o.status, "desiredNumberScheduled")
+	_, created := integer(o.Metadata, "generation")
+	_, observed := integer(o.Status, "observedGeneration")
+	want, scheduled := integer(o.Status, "desiredNumberScheduled")
 	if !created || !observed || !scheduled || want == -1 {
 		return "Not observed"
 	}
@@ -157,25 +157,25 @@ func daemonSet(o object) string {
 }
 
 func claim(o object) string {
-	if textIs(o.status, "phase", "Bound") {
+	if textIs(o.Status, "phase", "Bound") {
 		return ""
 	}
-	return "Phase: " + cmp.Or(rawjson.StringAt(o.status, "phase"), "none")
+	return "Phase: " + cmp.Or(rawjson.StringAt(o.Status, "phase"), "none")
 }
 
 // service waits for the address within the cluster only: load balancers are made by whoever offers them.
 func service(o object) string {
-	address, _ := rawjson.Find(o.spec, "clusterIP")
-	return unless(isText(address) || !textIs(o.spec, "type", "LoadBalancer"), "No cluster IP")
+	address, _ := rawjson.Find(o.Spec, "clusterIP")
+	return unless(isText(address) || !textIs(o.Spec, "type", "LoadBalancer"), "No cluster IP")
 }
 
 // pod waits until a Pod serves, or has done its work.
 func pod(o object) string {
-	phase, _ := rawjson.Find(o.status, "phase")
+	phase, _ := rawjson.Find(o.Status, "phase")
 	switch {
-	case textIs(o.status, "phase", "Succeeded"):
+	case textIs(o.Status, "phase", "Succeeded"):
 		return ""
-	case textIs(o.status, "phase", "Running"):
+	case textIs(o.Status, "phase", "Running"):
 		return runningPod(o)
 	case !isText(phase):
 		return "Not observed"
@@ -191,7 +191,7 @@ func (o object) isUnschedulable() bool {
 		found = c.is("PodScheduled", "False") && textIs(c, "reason", "Unschedulable")
 		return !found
 	})
-	return found && textIs(o.status, "phase", "Pending")
+	return found && textIs(o.Status, "phase", "Pending")
 }
 
 func runningPod(o object) string {
@@ -199,7 +199,7 @@ func runningPod(o object) string {
 		return ""
 	}
 	var crashing []string
-	statuses, _ := rawjson.Find(o.status, "containerStatuses")
+	statuses, _ := rawjson.Find(o.Status, "containerStatuses")
 	_ = rawjson.EachItem(statuses, func(container []byte) bool { // what is malformed is not there
 		waiting, _ := rawjson.Find(container, "state", "waiting")
 		if textIs(waiting, "reason", "CrashLoopBackOff") {
@@ -219,8 +219,8 @@ func job(o object) string {
 	if complete && !failed {
 		return ""
 	}
-	started, _ := rawjson.Find(o.status, "startTime")
-	want := integerOr(integerOr(1, o.spec, "parallelism"), o.spec, "completions")
+	started, _ := rawjson.Find(o.Status, "startTime")
+	want := integerOr(integerOr(1, o.Spec, "parallelism"), o.Spec, "completions")
 	switch {
 	case failed:
 		return ratio("Failed", o.count("failed"), want)

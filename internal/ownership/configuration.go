@@ -25,6 +25,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -67,8 +68,7 @@ func Of(object map[string]any, annotation string) (*Configuration, error) {
 	}
 	delete(annotations, annotation)
 	metadata["annotations"] = annotations
-	sum := sha256.Sum256(appendCanonical(nil, c.object))
-	c.digest = hex.EncodeToString(sum[:digestBytes])
+	c.digest = digestOf(c.object)
 	annotations[annotation] = c.digest
 	c.fields = nameableFields(c.object, metadata)
 	for key, value := range c.fields {
@@ -79,6 +79,17 @@ func Of(object map[string]any, annotation string) (*Configuration, error) {
 
 // digestBytes are enough for no two configurations of an object ever to have the same digest.
 const digestBytes = 10
+
+// canonical are buffers for the canonical form of a configuration, of which only the digest is kept.
+var canonical = sync.Pool{New: func() any { return new([]byte) }}
+
+func digestOf(object map[string]any) string {
+	buffer := canonical.Get().(*[]byte)
+	defer canonical.Put(buffer)
+	*buffer = appendCanonical((*buffer)[:0], object)
+	sum := sha256.Sum256(*buffer)
+	return hex.EncodeToString(sum[:digestBytes])
+}
 
 // check reads the apiVersion and the kind, and returns the metadata and the annotations, which are made if there are none.
 func (c *Configuration) check() (metadata, annotations map[string]any, err error) {

@@ -14,12 +14,12 @@ func (r Range) Of(raw []byte) []byte {
 // Header is where the parts of an object are in its bytes, as one pass finds them: it is on the way of every event, and most objects are
 // never read any further. The ranges are of values, with their quotes and brackets.
 type Header struct {
-	End                                                      int // of the object
-	APIVersion, Kind, Metadata, Status                       Range
-	Name, Namespace, UID, ResourceVersion, DeletionTimestamp Range // in the metadata, as the following
-	Labels, Annotations, Finalizers                          Range
+	End                                                       int // of the object
+	APIVersion, Kind, Metadata, Spec, Status                  Range
+	Name, Namespace, UID, ResourceVersion, DeletionTimestamp  Range // in the metadata, as the following
+	Labels, Annotations, Finalizers, OwnerReferences, Managed Range
 
-	Other      [MaxOther]HeaderMember // the other stanzas, in their order
+	Other      [MaxOther]HeaderMember // the other stanzas, and the spec, in their order
 	OtherCount int                    // how many of them there are, and may be more than there is room for
 }
 
@@ -51,6 +51,9 @@ func (h *Header) Scan(data []byte) error {
 			h.Status = Range{w.At, end}
 		default:
 			end, err = SkipValue(data, w.At)
+			if string(w.Name()) == "spec" {
+				h.Spec = Range{w.At, end}
+			}
 			if h.OtherCount < MaxOther {
 				h.Other[h.OtherCount].Key, h.Other[h.OtherCount].Value = w.Key, Range{w.At, end}
 			}
@@ -68,7 +71,7 @@ func (h *Header) Scan(data []byte) error {
 // scanMetadata finds the parts of the metadata that begin at data[i], and returns the index after them.
 func (h *Header) scanMetadata(data []byte, i int) (int, error) {
 	h.Name, h.Namespace, h.UID, h.ResourceVersion, h.DeletionTimestamp = Range{}, Range{}, Range{}, Range{}, Range{}
-	h.Labels, h.Annotations, h.Finalizers = Range{}, Range{}, Range{}
+	h.Labels, h.Annotations, h.Finalizers, h.OwnerReferences, h.Managed = Range{}, Range{}, Range{}, Range{}, Range{}
 	if i >= len(data) || data[i] != '{' {
 		return SkipValue(data, i)
 	}
@@ -105,6 +108,10 @@ func (h *Header) field(key []byte) *Range {
 		return &h.Annotations
 	case "finalizers":
 		return &h.Finalizers
+	case "ownerReferences":
+		return &h.OwnerReferences
+	case "managedFields":
+		return &h.Managed
 	}
 	return nil
 }

@@ -4,7 +4,7 @@ import "sync"
 
 // Turn is what waits to go on.
 type Turn struct {
-	run    func()        // starts a worker; nil for one that is there, and waits for ready
+	run    func()        // what the worker does; nil for one that is there, and waits for ready
 	ready  chan struct{} // closed when it may go on
 	urgent bool
 	taken  bool

@@ -30,23 +30,36 @@ func New(workers, handlers int) *Limiter {
 	return l
 }
 
-// Start calls a function that starts an active worker, as soon as the limit allows: at once, or as the returned turn. The worker calls release when it is not active any more.
+// Start has a function run as an active worker, on a goroutine of its own or on that of one that has ended, as soon as the limit allows: at once, or as the
+// returned turn. When the function returns, another worker may be active.
 func (l *Limiter) Start(urgent bool, run func()) *Turn {
 	if l == nil {
-		run()
+		go run()
 		return nil
 	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.working >= l.limit {
 		t := &Turn{run: run, urgent: urgent}
 		l.backlog.push(t)
-		l.mu.Unlock()
 		return t
 	}
 	l.working++
-	l.mu.Unlock()
-	run()
+	go l.work(run)
 	return nil
+}
+
+// work runs one worker after the other, for as long as any wait, on one goroutine: its stack has grown to what they need.
+func (l *Limiter) work(run func()) {
+	defer func() {
+		if run != nil { // it has ended the goroutine
+			l.Release()
+		}
+	}()
+	for run != nil {
+		run()
+		run = l.next()
+	}
 }
 
 // Hurry makes the start of a worker urgent, if it waits.
@@ -56,32 +69,37 @@ func (l *Limiter) Hurry(t *Turn) {
 	l.backlog.hurry(t)
 }
 
-// Release lets another worker be active: one that waits in acquire, or one that has not started.
+// Release lets another worker be active: one that waits in Acquire, or one that has not started.
 func (l *Limiter) Release() {
 	if l == nil {
 		return
 	}
+	if run := l.next(); run != nil {
+		go l.work(run)
+	}
+}
+
+// next lets a worker go on that waits in Acquire, or returns one that is to be started, nil if there is none.
+func (l *Limiter) next() (run func()) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if len(l.waiting) > 0 {
 		close(l.waiting[0])
 		l.waiting = l.waiting[1:]
-		l.mu.Unlock()
-		return
+		return nil
 	}
 	if l.working > l.limit || l.backlog.waiting == 0 {
 		l.working--
-		l.mu.Unlock()
-		return
+		return nil
 	}
-	next := l.backlog.pop().run
+	run = l.backlog.pop().run
 	if l.backlog.waiting <= maxBacklog {
 		for _, waits := range l.drained {
 			close(waits)
 		}
 		l.drained = nil
 	}
-	l.mu.Unlock()
-	next()
+	return run
 }
 
 // Acquire waits until the worker may be active again.
@@ -99,6 +117,22 @@ func (l *Limiter) Acquire() {
 	l.waiting = append(l.waiting, turn)
 	l.mu.Unlock()
 	<-turn
+}
+
+// yieldAfter is how long a function of a user may take before its worker is not active any more: most take less than it costs to let another one begin.
+const yieldAfter = time.Millisecond
+
+// Yield has the worker not be active any more if the returned function is not called soon, which waits then until it may be active again.
+func (l *Limiter) Yield() (regain func()) {
+	if l == nil {
+		return func() {}
+	}
+	yielding := time.AfterFunc(yieldAfter, l.Release)
+	return func() {
+		if !yielding.Stop() {
+			l.Acquire()
+		}
+	}
 }
 
 // AcquireHandler waits until a handler may run, and reports whether that was before one of the channels was closed or sent. Handlers run in the order in which they have asked, the urgent ones first. If it is asked for on the goroutine of an active worker, that is not active while it waits, and another one

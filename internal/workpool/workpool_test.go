@@ -2,77 +2,130 @@ package workpool
 
 import (
 	"context"
+	"runtime"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
+// workers are active until they are told to end, one after the other.
+type workers struct {
+	mu    sync.Mutex // guards begun
+	begun []string
+	ends  chan struct{}
+}
+
+func newWorkers() *workers { return &workers{ends: make(chan struct{})} }
+
+// begin notes that one has begun.
+func (w *workers) begin(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.begun = append(w.begun, name)
+}
+
+// worker returns one with a name.
+func (w *workers) worker(name string) func() {
+	return func() {
+		w.begin(name)
+		<-w.ends
+	}
+}
+
+// end has one of those that are active end, and returns who has begun up to then.
+func (w *workers) end() []string {
+	w.ends <- struct{}{}
+	synctest.Wait()
+	return w.all()
+}
+
+func (w *workers) all() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.begun)
+}
+
 func TestLimiter(t *testing.T) {
-	t.Run("those who are too many wait, the first one first", func(t *testing.T) {
-		c := New(2, 0)
-		var begun []int
-		for i := range 5 {
-			c.Start(true, func() { begun = append(begun, i) })
+	test := func(name string, f func(t *testing.T, w *workers)) {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { f(t, newWorkers()) }) })
+	}
+	test("those who are too many wait, the first one first", func(t *testing.T, w *workers) {
+		c, names := New(2, 0), []string{"a", "b", "c", "d", "e"}
+		for _, name := range names {
+			c.Start(true, w.worker(name))
+			synctest.Wait()
 		}
-		if len(begun) != 2 {
-			t.Fatalf("%d have begun, want 2", len(begun))
+		if got := w.all(); !slices.Equal(got, names[:2]) {
+			t.Fatalf("%q have begun, want %q", got, names[:2])
 		}
-		for want := 3; want <= 5; want++ {
-			if c.Release(); len(begun) != want || begun[want-1] != want-1 {
-				t.Fatalf("those who have begun are %v, want %d of them", begun, want)
+		for n := 3; n <= 5; n++ {
+			if got := w.end(); !slices.Equal(got, names[:n]) {
+				t.Fatalf("%q have begun, want %q", got, names[:n])
 			}
 		}
-		c.Release()
-		c.Release()
+		w.end()
+		w.end()
 		if c.working != 0 {
 			t.Errorf("%d work after all have left", c.working)
 		}
 	})
-	t.Run("who returns comes before those who have not begun", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			c, order := New(1, 0), []string(nil)
-			c.Start(true, func() {})
-			c.Release() // the first one runs a function of a user
-			c.Start(true, func() { order = append(order, "second") })
-			c.Start(true, func() { order = append(order, "third") })
-			go func() {
-				c.Acquire()
-				order = append(order, "first")
-				c.Release()
-			}()
-			synctest.Wait()
-			c.Release() // of the second one
-			synctest.Wait()
-			if len(order) != 3 || order[1] != "first" || order[2] != "third" {
-				t.Errorf("the order is %q", order)
-			}
+	test("who returns comes before those who have not begun", func(t *testing.T, w *workers) {
+		c, handled := New(1, 0), make(chan struct{})
+		c.Start(true, func() {
+			regain := c.Yield() // it runs a function of a user
+			<-handled
+			regain()
+			w.begin("first")
 		})
+		synctest.Wait()
+		c.Start(true, w.worker("second"))
+		synctest.Wait()
+		if got := w.all(); got != nil {
+			t.Errorf("%q have begun at once, want none", got)
+		}
+		time.Sleep(yieldAfter)
+		synctest.Wait()
+		c.Start(true, w.worker("third"))
+		close(handled)
+		synctest.Wait()
+		if got, want := w.end(), []string{"second", "first", "third"}; !slices.Equal(got, want) {
+			t.Errorf("the order is %q, want %q", got, want)
+		}
+		w.end()
 	})
-	t.Run("who pauses has no place meanwhile", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			c := New(1, 0)
-			c.Start(true, func() {
-				go func() {
-					defer c.Release()
-					l := FromContext(NewContext(t.Context(), c))
-					l.Release()
-					time.Sleep(time.Hour)
-					l.Acquire()
-				}()
-			})
-			synctest.Wait()
-			begun := false
-			c.Start(true, func() { begun = true })
-			if !begun {
-				t.Error("no worker has begun while the only one that works pauses")
-			}
-			c.Release()
+	test("who pauses has no place meanwhile", func(t *testing.T, w *workers) {
+		c := New(1, 0)
+		c.Start(true, func() {
+			l := FromContext(NewContext(t.Context(), c))
+			l.Release()
 			time.Sleep(time.Hour)
-			synctest.Wait()
-			if c.working != 0 {
-				t.Errorf("%d work after all have left", c.working)
-			}
+			l.Acquire()
 		})
+		synctest.Wait()
+		c.Start(true, w.worker("other"))
+		synctest.Wait()
+		if len(w.all()) == 0 {
+			t.Error("no worker has begun while the only one that works pauses")
+		}
+		w.end()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if c.working != 0 {
+			t.Errorf("%d work after all have left", c.working)
+		}
+	})
+	test("who ends its goroutine has no place after that", func(t *testing.T, w *workers) {
+		c := New(1, 0)
+		c.Start(true, runtime.Goexit)
+		synctest.Wait()
+		c.Start(true, w.worker("other"))
+		synctest.Wait()
+		if len(w.all()) == 0 {
+			t.Error("no worker has begun after one that has ended its goroutine")
+		}
+		w.end()
 	})
 	for _, tt := range []struct {
 		name   string
@@ -84,32 +137,34 @@ func TestLimiter(t *testing.T) {
 		{"the pages of a listing do not wait for long", 10, time.Hour, time.Minute},
 		{"the pages of a listing do not wait at the end", 10, 2 * time.Second, 2 * time.Second},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := New(1, 0)
-				for range maxBacklog + 1 + 40 {
-					c.Start(true, func() {})
+		test(tt.name, func(t *testing.T, w *workers) {
+			c, all := New(1, 0), maxBacklog+1+40
+			for range all {
+				c.Start(true, w.worker("one"))
+			}
+			go func() {
+				time.Sleep(time.Second)
+				for range tt.leave {
+					w.end()
 				}
-				go func() {
-					time.Sleep(time.Second)
-					for range tt.leave {
-						c.Release()
-					}
-				}()
-				ctx, cancel := context.WithTimeout(t.Context(), tt.cancel)
-				defer cancel()
-				begun := time.Now()
-				c.WaitBacklog(ctx, time.Minute)
-				if got := time.Since(begun); got != tt.want {
-					t.Errorf("it took %s, want %s", got, tt.want)
-				}
-				time.Sleep(2 * time.Second) // for those who leave
-			})
+			}()
+			ctx, cancel := context.WithTimeout(t.Context(), tt.cancel)
+			defer cancel()
+			begun := time.Now()
+			c.WaitBacklog(ctx, time.Minute)
+			if got := time.Since(begun); got != tt.want {
+				t.Errorf("it took %s, want %s", got, tt.want)
+			}
+			time.Sleep(2 * time.Second) // for those who leave
+			for range all - tt.leave {
+				w.end()
+			}
 		})
 	}
-	t.Run("few may go on at once", func(t *testing.T) {
+	test("few may go on at once", func(t *testing.T, w *workers) {
 		c := New(1, 0)
-		c.Start(true, func() {})
+		c.Start(true, w.worker("one"))
 		c.WaitBacklog(t.Context(), time.Hour)
+		w.end()
 	})
 }
