@@ -17,6 +17,7 @@ import (
 	"github.com/kopf-go/kopf/internal/cliflag"
 	"github.com/kopf-go/kopf/internal/embedded"
 	"github.com/kopf-go/kopf/internal/exitguard"
+	"github.com/kopf-go/kopf/internal/heaptrim"
 	"github.com/kopf-go/kopf/internal/hostid"
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/peerrecord"
@@ -38,6 +39,7 @@ func Main() {
 		defer close(done)
 		c.guard.Watch(over, signals, stop, func(code int) { os.Exit(code) }, os.Stderr)
 	}()
+	go heaptrim.Run(ctx) // the start takes much more than what follows; docs/performance.md has what it saves
 	code := c.execute(ctx, os.Args[1:])
 	close(over)
 	<-done

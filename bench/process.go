@@ -171,7 +171,7 @@ func (o *operator) memory() (now, peak int64) {
 }
 
 // calm is how long an operator that has come to rest has done nothing.
-const calm = 1500 * time.Millisecond
+const calm = 2500 * time.Millisecond
 
 // settle waits until the operator has done nothing for a while, or for too long.
 func (o *operator) settle(ctx context.Context) error {
