@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/connection"
 )
 
 // verifyingServer is an API server that verifies the certificates of its clients in the TLS handshake. It knows one pod.
@@ -72,14 +74,14 @@ func TestRefusedCertificates(t *testing.T) {
 	for way, ask := range ways {
 		t.Run("a certificate that the TLS handshake refuses is replaced by another login: "+way, func(t *testing.T) {
 			var logins atomic.Int64
-			login := func(context.Context) (map[string]*ConnectionInfo, error) {
+			login := func(context.Context) (map[string]*connection.Info, error) {
 				signer := other
 				if logins.Add(1) > 1 {
 					signer = ca
 				}
 				cert, key := signer.pair(t, "operator")
-				return map[string]*ConnectionInfo{"login": {
-					Server: s.URL, CAData: ca.pem(), TLSServerName: "server.test", CertificateData: cert, KeyData: Secret(key),
+				return map[string]*connection.Info{"login": {
+					Server: s.URL, CAData: ca.pem(), TLSServerName: "server.test", CertificateData: cert, KeyData: string(key),
 				}}, nil
 			}
 			settings := NewSettings()

@@ -10,17 +10,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kopf-go/kopf/internal/embedded"
+	"github.com/kopf-go/kopf/internal/connection"
 	"github.com/kopf-go/kopf/internal/kubeconfig"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -180,7 +180,7 @@ func TestLoginWithKubeconfig(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.want != nil {
-				c.want.Priority, c.want.KubeContext, c.want.User = kubeconfigPriority, info.KubeContext, info.User // which TestLoginNames holds
+				c.want.Priority, c.want.KubeContext, c.want.User = connection.KubeconfigPriority, info.KubeContext, info.User // which TestLoginNames holds
 				for _, file := range []*string{&c.want.CAFile, &c.want.CertificateFile, &c.want.KeyFile, &c.want.TokenFile} {
 					*file = filepath.FromSlash(strings.ReplaceAll(*file, "D", dir))
 				}
@@ -299,7 +299,7 @@ func TestExecPlugin(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.want.Server, c.want.Priority, c.want.KubeContext, c.want.User = "https://x", kubeconfigPriority, "x", "u"
+			c.want.Server, c.want.Priority, c.want.KubeContext, c.want.User = "https://x", connection.KubeconfigPriority, "x", "u"
 			if diff := cmp.Diff(fieldsOf(&c.want), fieldsOf(info)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -385,7 +385,7 @@ func TestLoginWithServiceAccount(t *testing.T) {
 	})
 	token := write(t, filepath.Join(dir, "token"), "\n t1 \n")
 	t.Run("AC-77 the files", func(t *testing.T) {
-		want := &ConnectionInfo{Server: "https://kubernetes.default.svc", TokenFile: token, TrustEnv: true, Priority: serviceAccountPriority}
+		want := &ConnectionInfo{Server: "https://kubernetes.default.svc", TokenFile: token, TrustEnv: true, Priority: connection.ServiceAccountPriority}
 		if diff := cmp.Diff(fieldsOf(want), fieldsOf(login())); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
@@ -405,96 +405,60 @@ func TestLoginWithServiceAccount(t *testing.T) {
 	t.Run("AC-77 an empty token", func(t *testing.T) {
 		write(t, token, " ")
 		_, err := LoginWithServiceAccount(t.Context(), l)
-		wantLoginError(t, err, "the token file "+token+" is empty")
-	})
-}
-
-func TestDefaultLogin(t *testing.T) {
-	home := nowhere(t)
-	dir := t.TempDir()
-	l := &Login{serviceAccountDir: dir}
-	token := filepath.Join(dir, "token")
-	t.Run("AC-61 nothing found", func(t *testing.T) {
-		_, err := defaultLogin(t.Context(), l)
-		want := fmt.Sprintf("no login: KUBECONFIG is not set, %s does not exist, %s does not exist: pass --kubeconfig, or try --embedded", filepath.Join(home, ".kube", "config"), token)
-		if !embedded.Included {
-			want = strings.TrimSuffix(want, ", or try --embedded")
-		}
-		if err == nil || err.Error() != want {
-			t.Errorf("got  %v\nwant %s", err, want)
-		}
-		wantLoginError(t, err, "no login")
-	})
-	t.Run("AC-61 nothing found in a list", func(t *testing.T) {
-		t.Setenv("KUBECONFIG", "/none/a"+string(filepath.ListSeparator)+"/none/b")
-		_, err := defaultLogin(t.Context(), l)
-		wantLoginError(t, err, "no login: /none/a does not exist, /none/b does not exist, "+token+" does not exist")
-	})
-	t.Run("AC-61 no home folder", func(t *testing.T) {
-		for _, name := range []string{"HOME", "USERPROFILE", "home"} {
-			t.Setenv(name, "")
-		}
-		_, err := defaultLogin(t.Context(), l)
-		wantLoginError(t, err, "no login: KUBECONFIG is not set, ~/.kube/config can't be looked for")
-	})
-	t.Run("AC-61 a broken kubeconfig", func(t *testing.T) {
-		file := write(t, filepath.Join(dir, "config"), simple)
-		t.Setenv("KUBECONFIG", file)
-		_, err := defaultLogin(t.Context(), &Login{serviceAccountDir: dir, KubeContext: "z"})
-		wantLoginError(t, err, "no login: kubeconfig "+file+`: the context "z" does not exist`)
-	})
-	t.Run("AC-61 a file that is named and missing appears once", func(t *testing.T) {
-		_, err := defaultLogin(t.Context(), &Login{serviceAccountDir: dir, Kubeconfig: "/none/a"})
-		if want := "no login: kubeconfig: /none/a does not exist"; err == nil || err.Error() != want {
-			t.Errorf("got  %v\nwant %s", err, want)
-		}
-	})
-	t.Run("AC-61 all that apply, and errors of one are ignored", func(t *testing.T) {
-		write(t, token, "t")
-		t.Setenv("KUBECONFIG", write(t, filepath.Join(dir, "config"), simple))
-		infos, err := defaultLogin(t.Context(), l)
-		if err != nil || len(infos) != 2 || infos[kubeconfigLogin].Priority != 10 || infos[serviceAccountLogin].Priority != 20 {
-			t.Errorf("got %v, error %v; want both with the priorities 10 and 20", infos, err)
-		}
-		infos, err = defaultLogin(t.Context(), &Login{serviceAccountDir: dir, KubeContext: "z"})
-		if err != nil || !slices.Equal(slices.Collect(maps.Keys(infos)), []string{serviceAccountLogin}) {
-			t.Errorf("got %v, error %v; want the service account alone", infos, err)
+		if !errors.As(err, new(*LoginError)) || !strings.Contains(err.Error(), "the token file "+token+" is empty") {
+			t.Errorf("got the error %v, want that the token is empty", err)
 		}
 	})
 }
 
-func TestConnectionInfoValidate(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		info ConnectionInfo
-		want string // "" means valid
+// TestConnectionInfoCopies holds that what the operator uses has all that a login gives.
+func TestConnectionInfoCopies(t *testing.T) {
+	given, used := reflect.TypeFor[ConnectionInfo](), reflect.TypeFor[connection.Info]()
+	if given.NumField() != used.NumField() {
+		t.Fatalf("there are %d fields, and %d are used", given.NumField(), used.NumField())
+	}
+	for i := range given.NumField() {
+		a, b := given.Field(i), used.Field(i)
+		if a.Name != b.Name || a.Type != b.Type && (a.Type != reflect.TypeFor[Secret]() || b.Type != reflect.TypeFor[string]()) {
+			t.Errorf("the field %s is a %s, and as it is used, %s is a %s", a.Name, a.Type, b.Name, b.Type)
+		}
+	}
+	info := &ConnectionInfo{
+		Server: "https://x", CAData: []byte("ca"), Username: "u", Password: "p", Token: "t", KeyData: "k", Priority: 3, Expiration: time.Unix(1, 0),
+		ImpersonateGroups: []string{"g"}, HTTPClient: &http.Client{}, KubeContext: "c", User: "me",
+	}
+	if diff := cmp.Diff(fieldsOf(info), fieldsOf(connectionInfo(info.info()))); diff != "" {
+		t.Errorf("(-given +copied)\n%s", diff)
+	}
+}
+
+// TestFailedLogin holds that each failure of a login is a [LoginError], with its cause.
+func TestFailedLogin(t *testing.T) {
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		info *connection.Info
+		err  error
+		want string
 	}{
-		{"AC-70 a server alone", ConnectionInfo{Server: "https://x:6443/path/"}, ""},
-		{"AC-70 no server", ConnectionInfo{Token: "t"}, `invalid server "": want a URL with https or http`},
-		{"AC-70 no URL", ConnectionInfo{Server: "x:80"}, `invalid server "x:80": want a URL with https or http`},
-		{"AC-70 an address without a scheme", ConnectionInfo{Server: "10.0.0.1:6443"}, `invalid server "10.0.0.1:6443": want a URL`},
-		{"AC-70 an address that cannot be read", ConnectionInfo{Server: "https://u:hunter2@ bad"}, `invalid server "[redacted]": want a URL`},
-		{"AC-70 another scheme", ConnectionInfo{Server: "ftp://x"}, `invalid server "ftp://x": want a URL with https or http`},
-		{"AC-70 a password in the address", ConnectionInfo{Server: "https://u:hunter2@x"}, `invalid server "https://u:xxxxx@x": want a URL with a scheme, a host and a path alone`},
-		{"AC-70 two authorities", ConnectionInfo{Server: "https://x", CAFile: "f", CAData: []byte("d")}, "CAFile and CAData exclude each other"},
-		{"AC-70 two certificates", ConnectionInfo{Server: "https://x", CertificateFile: "f", CertificateData: []byte("d")}, "CertificateFile and CertificateData"},
-		{"AC-70 two keys", ConnectionInfo{Server: "https://x", KeyFile: "f", KeyData: "d"}, "KeyFile and KeyData"},
-		{"AC-T26 a token and a password", ConnectionInfo{Server: "https://x", Token: "t", Username: "u", Password: "p"}, "exclude each other"},
-		{"AC-T26 a token file and a password", ConnectionInfo{Server: "https://x", TokenFile: "t", Username: "u"}, "exclude each other"},
-		{"AC-T26 a scheme and a password", ConnectionInfo{Server: "https://x", Scheme: "X", Password: "p"}, "exclude each other"},
-		{"AC-74 proxies", ConnectionInfo{Server: "https://x", ProxyURL: "http://u:p@proxy:1"}, ""},
-		{"AC-74 another proxy", ConnectionInfo{Server: "https://x", ProxyURL: "ftp://u:hunter2@proxy"}, `invalid proxy "ftp://u:xxxxx@proxy": want`},
-		{"AC-74 no proxy", ConnectionInfo{Server: "https://x", ProxyURL: "http://u:hunter2@ bad"}, `invalid proxy "[redacted]": want a URL`},
-		{"impersonation without a user", ConnectionInfo{Server: "https://x", ImpersonateGroups: []string{"g"}}, "needs a user too"},
-		{"a token with a line break", ConnectionInfo{Server: "https://x", Token: "hunter2\n"}, "invalid token: want one without line breaks"},
+		"AC-T23 any error":         {nil, broken, "the login has failed: broken"},
+		"AC-T23 one of a login":    {nil, fmt.Errorf("handler: %w", &LoginError{Message: "no files", Err: broken}), "handler: no files: broken"},
+		"AC-69 nothing":            {nil, nil, "no credentials were given by the login handlers"},
+		"AC-70 useless connection": {&connection.Info{}, nil, `the credentials of "login" can't be used: invalid server ""`},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			err := c.info.validate()
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("got %v, want %q", err, c.want)
+		t.Run(name, func(t *testing.T) {
+			client := newLoginClient(func(context.Context) (map[string]*connection.Info, error) {
+				return map[string]*connection.Info{"login": c.info}, c.err
+			}, NewSettings(), slog.New(slog.DiscardHandler))
+			defer client.close()
+			resp, err := client.HTTPClient().Get("https://x")
+			if err == nil {
+				resp.Body.Close()
 			}
-			if err != nil && strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("the error tells a secret: %v", err)
+			_, infoErr := client.ConnectionInfo(t.Context())
+			for _, err := range []error{err, infoErr, client.Get(t.Context(), podRef, &Body{}, nil)} {
+				if !errors.As(err, new(*LoginError)) || !strings.Contains(err.Error(), c.want) || errors.Is(err, broken) != (c.err != nil) {
+					t.Errorf("got the error %v, want a LoginError with %q and its cause", err, c.want)
+				}
 			}
 		})
 	}
@@ -516,7 +480,7 @@ func TestConnectionInfoKeepsSecrets(t *testing.T) {
 	if _, err := client.ConnectionInfo(t.Context()); err != nil { // it has the credentials now
 		t.Fatal(err)
 	}
-	credential, err := client.credentials.pick(t.Context())
+	credential, err := client.credentials.Pick(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -543,52 +507,20 @@ func TestConnectionInfoKeepsSecrets(t *testing.T) {
 	}
 }
 
-func FuzzKubeconfig(f *testing.F) {
-	f.Add([]byte(kubeconfigOf("{server: https://x}", "{token: t, username: u, password: p}")))
-	f.Add([]byte(kubeconfigOf("{server: 'https://u:secret1@x', proxy-url: ftp://p}", "{auth-provider: {name: gcp, config: {access-token: a}}}")))
-	f.Add([]byte(kubeconfigOf("{server: https://x, certificate-authority-data: QQ==}", "{client-certificate-data: '@', client-key-data: QQ==, as: boss, as-user-extra: {a: [b]}}")))
-	f.Add([]byte(`{"current-context":"c","contexts":[{"name":"c","context":null}],"clusters":null,"users":[{}]}`))
-	f.Add([]byte("contexts: &a [*a]\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		config, err := kubeconfig.Parse(data)
-		if err != nil {
-			return
-		}
-		config.Resolve(t.TempDir())
-		for _, user := range config.Users {
-			if user.User.Exec != nil {
-				return // nobody knows what it would run
-			}
-		}
-		for _, c := range config.Contexts {
-			info, err := login(context.Background(), &Login{KubeContext: c.Name}, config)
-			if err == nil {
-				err = info.validate()
-			}
-			for _, user := range config.Users {
-				secret := user.User.Password
-				if err != nil && len(secret) > 6 && strings.Contains(err.Error(), secret) && !strings.Contains(c.Name+c.Context.Cluster+c.Context.User+user.Name, secret) {
-					t.Errorf("the password %q is told: %v", secret, err)
-				}
-			}
-		}
-	})
-}
-
 // TestLoginNames holds that the log can name the context and the user of a login.
 func TestLoginNames(t *testing.T) {
 	dir := nowhere(t)
 	file := write(t, filepath.Join(dir, "config"), kubeconfigOf("{server: https://x}", "{token: t}"))
 	info, err := LoginWithKubeconfig(t.Context(), &Login{Kubeconfig: file})
-	if err != nil || info.KubeContext != "x" || info.user() != "u" {
-		t.Fatalf("got the context %q and the user %q, error %v", info.KubeContext, info.user(), err)
+	if err != nil || info.KubeContext != "x" || info.info().UserName() != "u" {
+		t.Fatalf("got the context %q and the user %q, error %v", info.KubeContext, info.info().UserName(), err)
 	}
 	info.Username = "basic"
-	if got := info.user(); got != "basic" {
+	if got := info.info().UserName(); got != "basic" {
 		t.Errorf("the API server knows the user as %q", got)
 	}
 	info.ImpersonateUser = "boss"
-	if got := info.user(); got != "boss" {
+	if got := info.info().UserName(); got != "boss" {
 		t.Errorf("the user acts as %q", got)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/await"
+	"github.com/kopf-go/kopf/internal/connection"
 	"github.com/kopf-go/kopf/internal/credtransport"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/ratelimit"
@@ -43,7 +44,7 @@ type Client struct {
 
 // clientCore is what clients with different managers share.
 type clientCore struct {
-	credentials *credentialStore
+	credentials *connection.Store
 	source      *Settings // read by configure
 	log         *slog.Logger
 	meter       *metrics.Metrics // nil for none
@@ -63,29 +64,35 @@ func NewClient(info *ConnectionInfo, settings *NetworkingSettings) (*Client, err
 	if info == nil {
 		return nil, errors.New("a client needs a connection, not nil: a login that has found nothing returns that")
 	}
-	if err := info.validate(); err != nil {
+	if err := info.info().Validate(); err != nil {
 		return nil, err
 	}
 	all := NewSettings()
 	if settings != nil {
 		all.Networking = *settings
 	}
-	login := func(context.Context) (map[string]*ConnectionInfo, error) {
-		return map[string]*ConnectionInfo{"connection": info}, nil
-	}
-	return newLoginClient(login, all, slog.Default()), nil
+	return newLoginClient(info.login, all, slog.Default()), nil
 }
 
 // newLoginClient returns a client that gets its connections from a login. It reads the settings when it is used first.
-func newLoginClient(login loginFunc, s *Settings, log *slog.Logger) *Client {
-	c := &clientCore{credentials: newCredentialStore(login), source: s, log: log}
-	c.credentials.settings = s
-	return &Client{clientCore: c}
+func newLoginClient(login connection.Login, s *Settings, log *slog.Logger) *Client {
+	credentials := connection.NewStore(func(ctx context.Context) (map[string]*connection.Info, error) {
+		infos, err := login(ctx)
+		if err != nil && !errors.As(err, new(*LoginError)) {
+			err = &LoginError{Message: "the login has failed", Err: err}
+		}
+		return infos, err
+	})
+	credentials.Timeouts = func() (connect, stream time.Duration) {
+		connect = s.Networking.ConnectTimeout
+		return connect, cmp.Or(s.Watching.ConnectTimeout, connect)
+	}
+	return &Client{clientCore: &clientCore{credentials: credentials, source: s, log: log}}
 }
 
 // renewed returns a client with the same credentials, and with what the settings have become.
 func (c *Client) renewed() *Client {
-	c.credentials.reconnect()
+	c.credentials.Reconnect()
 	return &Client{clientCore: &clientCore{credentials: c.credentials, source: c.source, log: c.log, meter: c.meter}}
 }
 
@@ -120,7 +127,7 @@ func (c *Client) check() error {
 
 // close ends all requests, and the login that runs.
 func (c *Client) close() {
-	if !c.credentials.close() {
+	if !c.credentials.Close() {
 		c.log.Error("A login did not return after cancellation; abandoning it")
 	}
 }
@@ -130,11 +137,11 @@ func (c *Client) ConnectionInfo(ctx context.Context) (*ConnectionInfo, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	cred, err := c.credentials.pick(ctx)
+	cred, err := c.credentials.Pick(ctx)
 	if err != nil {
-		return nil, err
+		return nil, loginError(err)
 	}
-	return cred.Info, nil
+	return connectionInfo(cred.Info), nil
 }
 
 // HTTPClient returns an HTTP client for other libraries, with the credentials of this one in all requests; it goes
@@ -161,7 +168,7 @@ func (t *apiTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // send sends one request, again if the credentials are refused.
 func (t *apiTransport) send(r *http.Request) (*http.Response, error) {
 	var resp *http.Response
-	err := t.client.credentials.do(r.Context(), func(cred *credential) (bool, error) {
+	err := t.client.credentials.Do(r.Context(), func(cred *connection.Credential) (bool, error) {
 		if resp != nil {
 			credtransport.Drain(resp.Body)
 			resp = nil
@@ -187,7 +194,7 @@ func (t *apiTransport) send(r *http.Request) (*http.Response, error) {
 	if resp != nil && resp.StatusCode == http.StatusUnauthorized {
 		return resp, nil
 	}
-	return resp, err
+	return resp, loginError(err)
 }
 
 // retryAfterOf returns how long the server wants us to wait before the request is made again, zero if it has said nothing.
@@ -333,7 +340,7 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 		}
 	}
 	again := false
-	return c.credentials.do(ctx, func(cred *credential) (bool, error) {
+	return loginError(c.credentials.Do(ctx, func(cred *connection.Credential) (bool, error) {
 		if again && r.refresh != nil {
 			if err := r.refresh(); err != nil {
 				return false, err
@@ -363,7 +370,7 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 			c.log.Warn("The API server refuses the credentials; logging in again", "login", cred.ID, "error", err)
 		}
 		return refused, err
-	})
+	}))
 }
 
 // observe has later requests wait if the server asks for a pause.
@@ -378,7 +385,7 @@ func (c *Client) observe(r *request, sent time.Time, code int, err error, unlimi
 }
 
 // send sends the request with one credential, and returns the code of the answer, 0 if there was none.
-func (r *request) send(ctx context.Context, cred *credential) (code int, err error) {
+func (r *request) send(ctx context.Context, cred *connection.Credential) (code int, err error) {
 	target := strings.TrimRight(cred.Info.Server, "/") + r.path
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apiserver"
+	"github.com/kopf-go/kopf/internal/connection"
 )
 
 // resetServer reads requests, all of them or only their beginning, and resets their connections. It counts them.
@@ -86,8 +87,8 @@ func TestClientNetworkErrors(t *testing.T) {
 			settings := NewSettings()
 			settings.Networking.ErrorBackoffs = []time.Duration{0}
 			var logged strings.Builder
-			login := func(context.Context) (map[string]*ConnectionInfo, error) {
-				return map[string]*ConnectionInfo{"login": {Server: url}}, nil
+			login := func(context.Context) (map[string]*connection.Info, error) {
+				return map[string]*connection.Info{"login": {Server: url}}, nil
 			}
 			c := newLoginClient(login, settings, slog.New(slog.NewTextHandler(&logged, nil)))
 			c.resources = []Resource{testPods}
@@ -187,9 +188,9 @@ func (s *rotatingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *rotatingServer) client(t *testing.T) *Client {
 	logins := 0
 	own := &http.Client{Transport: &apiserver.Transport{Handler: s}}
-	c := newLoginClient(func(context.Context) (map[string]*ConnectionInfo, error) {
+	c := newLoginClient(func(context.Context) (map[string]*connection.Info, error) {
 		logins++
-		return map[string]*ConnectionInfo{"login": {Server: "http://server.test", HTTPClient: own, Token: []Secret{"one", "two"}[min(logins, 2)-1]}}, nil
+		return map[string]*connection.Info{"login": {Server: "http://server.test", HTTPClient: own, Token: []string{"one", "two"}[min(logins, 2)-1]}}, nil
 	}, NewSettings(), slog.New(slog.DiscardHandler))
 	c.resources = []Resource{testPods}
 	t.Cleanup(c.close)

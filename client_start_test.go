@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/connection"
 	"github.com/kopf-go/kopf/internal/connshare"
 	"github.com/kopf-go/kopf/internal/credtransport"
 )
@@ -95,12 +96,12 @@ func TestClientOfStart(t *testing.T) {
 
 func TestClientTimeoutsAfterStart(t *testing.T) {
 	settings := NewSettings()
-	login := func(context.Context) (map[string]*ConnectionInfo, error) {
-		return map[string]*ConnectionInfo{"login": {Server: "http://server.test"}}, nil
+	login := func(context.Context) (map[string]*connection.Info, error) {
+		return map[string]*connection.Info{"login": {Server: "http://server.test"}}, nil
 	}
 	timeout := func(c *Client) time.Duration {
 		t.Helper()
-		cred, err := c.credentials.pick(t.Context())
+		cred, err := c.credentials.Pick(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,15 +113,15 @@ func TestClientTimeoutsAfterStart(t *testing.T) {
 	if got := timeout(start); got != 3*time.Second {
 		t.Errorf("DF-32 got the limit %s, want that of the first use", got)
 	}
-	cred, _ := start.credentials.pick(t.Context())
-	cred.session.Accepted.Store(true)
+	cred, _ := start.credentials.Pick(t.Context())
+	cred.Session.Accepted.Store(true)
 	settings.Networking.ConnectTimeout = 7 * time.Second
 	next := start.renewed()
 	if got := timeout(next); got != 7*time.Second {
 		t.Errorf("DF-32 got the limit %s after the start, want that of the settings", got)
 	}
-	again, _ := next.credentials.pick(t.Context())
-	if again.session != cred.session || !again.session.Accepted.Load() {
+	again, _ := next.credentials.Pick(t.Context())
+	if again.Session != cred.Session || !again.Session.Accepted.Load() {
 		t.Error("DF-32 the session has ended with the start")
 	}
 }

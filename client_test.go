@@ -34,11 +34,8 @@ func clientOf(t *testing.T, h http.Handler, change func(*Settings)) (*Client, *b
 		change(s)
 	}
 	info := &ConnectionInfo{Server: "http://server.test", HTTPClient: &http.Client{Transport: &apiserver.Transport{Handler: h}}}
-	login := func(context.Context) (map[string]*ConnectionInfo, error) {
-		return map[string]*ConnectionInfo{"test": info}, nil
-	}
 	var logged bytes.Buffer
-	c := newLoginClient(login, s, slog.New(slog.NewTextHandler(&logged, nil)))
+	c := newLoginClient(info.login, s, slog.New(slog.NewTextHandler(&logged, nil)))
 	c.resources = []Resource{testPods}
 	t.Cleanup(c.close)
 	return c, &logged

@@ -484,10 +484,12 @@ type SmartDiffBaseStorage struct {
 	inStatus bool   // whether to store essences in the status
 }
 
+//go:noinline
 func (s *SmartDiffBaseStorage) annotations() *AnnotationsDiffBaseStorage {
 	return &AnnotationsDiffBaseStorage{Prefix: s.Prefix, Key: s.Key, V2Only: s.V2Only, IgnoredFields: s.IgnoredFields}
 }
 
+//go:noinline
 func (s *SmartDiffBaseStorage) status() *StatusDiffBaseStorage {
 	return &StatusDiffBaseStorage{Name: s.Name, Field: s.Field, IgnoredFields: s.IgnoredFields, key: s.key}
 }

@@ -172,6 +172,8 @@ func (e *APIError) Error() string {
 }
 
 // StatusCode returns the HTTP code of the [APIError] in err's chain, 0 if there is none.
+//
+//go:noinline
 func StatusCode(err error) int {
 	if e := (*APIError)(nil); errors.As(err, &e) {
 		return e.Code

@@ -118,6 +118,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/await"
+	"github.com/kopf-go/kopf/internal/connection"
 	"github.com/kopf-go/kopf/internal/exitguard"
 	"github.com/kopf-go/kopf/internal/hostid"
 	"github.com/kopf-go/kopf/internal/loghandler"
@@ -414,7 +415,7 @@ func (r *run) logStart(ctx context.Context, o *observer) {
 		if info.KubeContext != "" {
 			attrs = append(attrs, "context", info.KubeContext)
 		}
-		if user := info.user(); user != "" {
+		if user := info.info().UserName(); user != "" {
 			attrs = append(attrs, "user", user)
 		}
 	}
@@ -431,7 +432,7 @@ func (r *run) logStart(ctx context.Context, o *observer) {
 func (r *run) connect() error {
 	r.guard.Limit(r.Settings.Process.UltimateExitingTimeout)
 	if info := r.Connection; info != nil {
-		if err := info.validate(); err != nil {
+		if err := info.info().Validate(); err != nil {
 			return err
 		}
 	}
@@ -445,12 +446,10 @@ func (r *run) connect() error {
 func (r *run) newClient() *Client {
 	login := r.login
 	if info := r.Connection; info != nil {
-		login = func(context.Context) (map[string]*ConnectionInfo, error) {
-			return map[string]*ConnectionInfo{"connection": info}, nil
-		}
+		login = info.login
 	}
-	what, failure := "Initial authentication", slog.LevelDebug                          // the operator ends with the error then, which is logged once
-	c := newLoginClient(func(ctx context.Context) (map[string]*ConnectionInfo, error) { // one at a time
+	what, failure := "Initial authentication", slog.LevelDebug                           // the operator ends with the error then, which is logged once
+	c := newLoginClient(func(ctx context.Context) (map[string]*connection.Info, error) { // one at a time
 		r.meter.LoggedIn.Store(false)
 		r.Logger.Info(what + " has been initiated.")
 		found, err := login(ctx)
@@ -469,24 +468,25 @@ func (r *run) newClient() *Client {
 }
 
 // login gets credentials from the login handlers, or from the environment if there are none.
-func (r *run) login(ctx context.Context) (map[string]*ConnectionInfo, error) {
+func (r *run) login(ctx context.Context) (map[string]*connection.Info, error) {
 	l := Login{
 		Logger: r.Logger, Settings: r.Settings, memo: r.Memo,
 		Kubeconfig: r.Kubeconfig, KubeContext: r.KubeContext, TrustEnv: r.Settings.Networking.TrustEnv,
 	}
 	handlers := r.Registry.activities(kindLogin)
 	if len(handlers) == 0 {
-		return defaultLogin(ctx, &l)
+		found, err := connection.DefaultLogin(ctx, l.options())
+		return found, loginError(err)
 	}
 	results, err := r.attempts(ctx, handlers, "login", func(ctx context.Context, h *handler, a Attempt) (any, error) {
 		own := l
 		own.Attempt, own.Param, own.Logger = a, h.param, handlerLogger(l.Logger, h.id)
 		return h.activities.login(ctx, &own)
 	})
-	found := make(map[string]*ConnectionInfo)
+	found := make(map[string]*connection.Info)
 	for id, value := range results {
 		if info, _ := value.(*ConnectionInfo); info != nil {
-			found[string(id)] = info
+			found[string(id)] = info.info()
 		}
 	}
 	if err == nil && len(found) == 0 {

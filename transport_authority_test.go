@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/kopf-go/kopf/internal/connection"
 	"github.com/kopf-go/kopf/internal/connshare"
 	"github.com/kopf-go/kopf/internal/credtransport"
 )
@@ -94,11 +95,11 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority: ca.crt, tls-se
 					t.Fatal(err)
 				}
 				r.rotate()
-				cred, err := c.credentials.pick(t.Context())
+				cred, err := c.credentials.Pick(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
-				cred.closeIdle()
+				cred.CloseIdle()
 				var untrusted x509.UnknownAuthorityError
 				if err := call(c); !errors.As(err, &untrusted) {
 					t.Errorf("got %v from a server of an unknown authority", err)
@@ -118,7 +119,7 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority: ca.crt, tls-se
 func TestAuthorityFile(t *testing.T) {
 	t.Run("DF-21", func(t *testing.T) {
 		r := newRotatingAuthority(t)
-		c, err := (&ConnectionInfo{Server: r.url, CAFile: r.file, TLSServerName: "server.test"}).newHTTPClient(0, credtransport.NewSession(context.Background()), sharing)
+		c, err := (&ConnectionInfo{Server: r.url, CAFile: r.file, TLSServerName: "server.test"}).info().NewHTTPClient(0, credtransport.NewSession(context.Background()), connection.Sharing)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,6 +29,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/connection"
 	"github.com/kopf-go/kopf/internal/connshare"
 	"github.com/kopf-go/kopf/internal/credtransport"
 )
@@ -114,7 +115,7 @@ func secureServer(t *testing.T, ca *authority, name string) *httptest.Server {
 // fetch requests the server of info, and returns what it says.
 func fetch(t *testing.T, info *ConnectionInfo) (string, error) {
 	t.Helper()
-	c, err := info.newHTTPClient(0, nil, sharing)
+	c, err := info.info().NewHTTPClient(0, nil, connection.Sharing)
 	if err != nil {
 		return "", err
 	}
@@ -184,7 +185,7 @@ func TestClientCertificateReload(t *testing.T) {
 		write(t, info.KeyFile, string(key))
 	}
 	put("first")
-	c, err := info.newHTTPClient(0, nil, sharing)
+	c, err := info.info().NewHTTPClient(0, nil, connection.Sharing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,11 +249,10 @@ func TestAuthorization(t *testing.T) {
 }
 
 func TestAuthorizationOfTheCaller(t *testing.T) {
-	info := &ConnectionInfo{Token: "t", ImpersonateUser: "boss", ImpersonateGroups: []string{"g"}}
+	credentials := credtransport.Credentials{Token: "t", ImpersonateUser: "boss", ImpersonateGroups: []string{"g"}}
 	req := httptest.NewRequest(http.MethodGet, "http://x", nil)
 	req.Header.Set("Authorization", "Own t2")
 	req.Header.Set("Impersonate-User", "me")
-	credentials := info.credentials()
 	got := credentials.Authorize(t.Context(), req, "t").Header
 	if diff := cmp.Diff(http.Header{"Authorization": {"Own t2"}, "Impersonate-User": {"me"}}, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -277,7 +277,7 @@ func TestSession(t *testing.T) {
 		t.Run(fmt.Sprint("AC-68 HTTP/2 ", http2), func(t *testing.T) {
 			one := credtransport.NewSession(t.Context())
 			info := &ConnectionInfo{Server: s.URL, InsecureSkipTLSVerify: true}
-			c, err := info.newHTTPClient(0, one, sharing)
+			c, err := info.info().NewHTTPClient(0, one, connection.Sharing)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -309,7 +309,7 @@ func TestSessionAccepted(t *testing.T) {
 		answer := roundTripper(func(req *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: code, Body: http.NoBody, Request: req}, nil
 		})
-		c, err := (&ConnectionInfo{HTTPClient: &http.Client{Transport: answer}}).newHTTPClient(0, s, sharing)
+		c, err := (&ConnectionInfo{HTTPClient: &http.Client{Transport: answer}}).info().NewHTTPClient(0, s, connection.Sharing)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,7 +341,7 @@ func TestProxy(t *testing.T) {
 	})
 	t.Run("AC-74 the environment is not trusted", func(t *testing.T) {
 		for _, trust := range []bool{false, true} {
-			transport, err := (&ConnectionInfo{Server: "https://x", TrustEnv: trust}).newTransport(0, sharing)
+			transport, err := (&ConnectionInfo{Server: "https://x", TrustEnv: trust}).info().NewTransport(0, connection.Sharing)
 			if err != nil || (transport.Proxy != nil) != trust {
 				t.Errorf("trust %v: a proxy is looked for: %v, error %v", trust, transport.Proxy != nil, err)
 			}
@@ -428,7 +428,7 @@ func TestTokenFile(t *testing.T) {
 				write(t, file, " one\n")
 				s := &tokenServer{}
 				info := &ConnectionInfo{Server: "http://x", TokenFile: file, HTTPClient: &http.Client{Transport: s}}
-				client, err := info.newHTTPClient(0, nil, sharing)
+				client, err := info.info().NewHTTPClient(0, nil, connection.Sharing)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -448,7 +448,7 @@ func TestTokenFile(t *testing.T) {
 	}
 	t.Run("AC-T25 a missing file", func(t *testing.T) {
 		info := &ConnectionInfo{Server: "http://x", TokenFile: file + "none"}
-		if _, err := info.newHTTPClient(0, nil, sharing); err == nil || !strings.Contains(err.Error(), "the token: open ") {
+		if _, err := info.info().NewHTTPClient(0, nil, connection.Sharing); err == nil || !strings.Contains(err.Error(), "the token: open ") {
 			t.Errorf("got %v, want an error", err)
 		}
 	})
@@ -462,15 +462,12 @@ func TestConnectTimeout(t *testing.T) {
 	}
 	defer silent.Close()
 	info := &ConnectionInfo{Server: "https://" + silent.Addr().String(), InsecureSkipTLSVerify: true}
-	c, err := info.newHTTPClient(50*time.Millisecond, nil, sharing)
+	c, err := info.info().NewHTTPClient(50*time.Millisecond, nil, connection.Sharing)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := getText(t, c, info.Server); err == nil || !strings.Contains(err.Error(), "timeout") {
 		t.Errorf("got %v, want a timeout", err)
-	}
-	login := func(context.Context) (map[string]*ConnectionInfo, error) {
-		return map[string]*ConnectionInfo{"": info}, nil
 	}
 	for name, set := range map[string]func(*Settings){
 		"DF-6 Networking.ConnectTimeout, requests": func(s *Settings) { s.Networking.ConnectTimeout = 50 * time.Millisecond },
@@ -483,7 +480,7 @@ func TestConnectTimeout(t *testing.T) {
 			settings := NewSettings()
 			settings.Networking.ErrorBackoffs = nil
 			set(settings)
-			client := newLoginClient(login, settings, slog.New(slog.DiscardHandler))
+			client := newLoginClient(info.login, settings, slog.New(slog.DiscardHandler))
 			defer client.close()
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()

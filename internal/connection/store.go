@@ -1,14 +1,12 @@
-package kopf
+package connection
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -20,21 +18,21 @@ import (
 
 // This file knows which credentials are valid at the moment. Requests pick one, report when the server
 // has refused it, and wait for a new login when none is left. A login runs on a goroutine of its own, so that
-// no request that gives up takes it down for the others; credentialStore.close ends it and waits for it, unless it ignores that.
+// no request that gives up takes it down for the others; Store.Close ends it and waits for it, unless it ignores that.
 
-// credential is one way to authenticate, with the clients made of it.
-type credential struct {
-	ID           string          // of the login handler that gave it
-	Info         *ConnectionInfo // not to be changed
-	Client       *http.Client    // for ordinary requests
-	WriteClient  *http.Client    // for those that change something: with a connection for each that is under way, which costs both sides less than sharing one
-	StreamClient *http.Client    // for watches, and for requests that must not be held up by others: with connections of its own
+// Credential is one way to authenticate, with the clients made of it.
+type Credential struct {
+	ID           string       // of the login handler that gave it
+	Info         *Info        // not to be changed
+	Client       *http.Client // for ordinary requests
+	WriteClient  *http.Client // for those that change something: with a connection for each that is under way, which costs both sides less than sharing one
+	StreamClient *http.Client // for watches, and for requests that must not be held up by others: with connections of its own
 
 	connectTimeout, streamTimeout time.Duration // of the clients
 
-	session       *credtransport.Session
-	retries       int  // how many before it were refused in a row, itself in an earlier life included
-	neverAccepted bool // it was refused without ever having been accepted
+	Session       *credtransport.Session // of its requests
+	retries       int                    // how many before it were refused in a row, itself in an earlier life included
+	neverAccepted bool                   // it was refused without ever having been accepted
 }
 
 // errRanOut is the cause of the login error when a login gives only what was refused.
@@ -47,23 +45,22 @@ var refusedRetryDelays = [...]time.Duration{0, time.Second, 2 * time.Second, 4 *
 // maxRefused is the number of refused credentials that are remembered for each login handler.
 const maxRefused = 3
 
-// credentialStore holds the credentials of one operator.
-type credentialStore struct {
-	// login gets new credentials by the ids of their handlers, run once however many requests wait.
-	// Its error is given to all of them, as a *LoginError.
-	login loginFunc
-	// settings limit the connecting of the two clients. Nil means that nothing does.
-	settings *Settings
+// Store holds the credentials of one operator. Its errors are of the type [*Error], but for those of logins and contexts.
+type Store struct {
+	// Timeouts limit the connecting of clients; zero means no limit. Nil means that nothing does.
+	Timeouts func() (connect, stream time.Duration)
+
+	login Login // runs once however many requests wait
 
 	ctx   context.Context // of logins and sessions; ends when the store is closed
 	stop  context.CancelFunc
 	tasks sync.WaitGroup // the login that runs
 
 	mu      sync.Mutex                        // guards all below
-	valid   map[string]*credential            // by the id of the login handler
-	refused map[string][]*credential          // the last ones, newest last
+	valid   map[string]*Credential            // by the id of the login handler
+	refused map[string][]*Credential          // the last ones, newest last
 	expired map[string]*credtransport.Session // of expired credentials; their streams go on
-	retired []*credential                     // whose streams go on, newest last
+	retired []*Credential                     // whose streams go on, newest last
 	cause   error                             // of the last refusal
 	running *loginRun                         // nil if no login runs
 }
@@ -74,31 +71,31 @@ type loginRun struct {
 	err  error         // to be read when done is closed
 }
 
-// loginFunc gets new credentials by the ids of the handlers that they come from.
-type loginFunc func(ctx context.Context) (map[string]*ConnectionInfo, error)
+// Login gets new credentials by the ids of the handlers that they come from. Its error is given as it is to all requests that wait.
+type Login func(ctx context.Context) (map[string]*Info, error)
 
-// newCredentialStore returns a store without credentials; the first pick logs in.
-func newCredentialStore(login loginFunc) *credentialStore {
-	s := &credentialStore{
+// NewStore returns a store without credentials; the first pick logs in.
+func NewStore(login Login) *Store {
+	s := &Store{
 		login:   login,
-		valid:   map[string]*credential{},
-		refused: map[string][]*credential{},
+		valid:   map[string]*Credential{},
+		refused: map[string][]*Credential{},
 		expired: map[string]*credtransport.Session{},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
-// do runs one request: it picks a credential and calls try with it, again and with another one as long as
+// Do runs one request: it picks a credential and calls try with it, again and with another one as long as
 // try reports that the server has refused the credential (HTTP 401). err is then what do returns when
 // there is nothing left to try. A request cut off because its credential was removed is repeated too.
-func (s *credentialStore) do(ctx context.Context, try func(*credential) (refused bool, err error)) error {
+func (s *Store) Do(ctx context.Context, try func(*Credential) (refused bool, err error)) error {
 	var last error
 	for {
-		cred, err := s.pick(ctx)
+		cred, err := s.Pick(ctx)
 		if err != nil {
 			if last != nil && errors.Is(err, errRanOut) {
-				return &LoginError{Message: errRanOut.Error(), Err: last}
+				return &Error{Message: errRanOut.Error(), Err: last}
 			}
 			return err
 		}
@@ -119,7 +116,7 @@ func (s *credentialStore) do(ctx context.Context, try func(*credential) (refused
 }
 
 // probe asks the server something harmless, to tell refused credentials from a refused request.
-func (s *credentialStore) probe(ctx context.Context, cred *credential) bool {
+func (s *Store) probe(ctx context.Context, cred *Credential) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(cred.Info.Server, "/")+"/version", nil)
@@ -134,8 +131,8 @@ func (s *credentialStore) probe(ctx context.Context, cred *credential) bool {
 	return resp.StatusCode < 500 && resp.StatusCode != http.StatusUnauthorized
 }
 
-// pick returns one of the best credentials, after a login if there are none. It fails with a *LoginError, or when ctx ends.
-func (s *credentialStore) pick(ctx context.Context) (*credential, error) {
+// Pick returns one of the best credentials, after a login if there are none. It fails with a *Error, or when ctx ends.
+func (s *Store) Pick(ctx context.Context) (*Credential, error) {
 	for {
 		best, run, err := s.bestOrLogin()
 		if best != nil || err != nil {
@@ -153,11 +150,11 @@ func (s *credentialStore) pick(ctx context.Context) (*credential, error) {
 }
 
 // bestOrLogin returns one of the best credentials, or the login that is to be waited for because there are none.
-func (s *credentialStore) bestOrLogin() (*credential, *loginRun, error) {
+func (s *Store) bestOrLogin() (*Credential, *loginRun, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
-		return nil, nil, &LoginError{Message: "the client is closed"}
+		return nil, nil, &Error{Message: "the client is closed"}
 	}
 	if best := s.bestLocked(); best != nil {
 		return best, nil, nil
@@ -172,14 +169,14 @@ func (s *credentialStore) bestOrLogin() (*credential, *loginRun, error) {
 
 // bestLocked returns a random one of the credentials with the highest priority, nil if there are none. Those that
 // have expired are put aside.
-func (s *credentialStore) bestLocked() *credential {
-	var best *credential
+func (s *Store) bestLocked() *Credential {
+	var best *Credential
 	equal := 0
 	for id, c := range s.valid {
 		switch {
 		case c.Info.expired():
 			delete(s.valid, id)
-			s.expired[id] = c.session
+			s.expired[id] = c.Session
 			s.retireLocked(c)
 		case best == nil || c.Info.Priority > best.Info.Priority:
 			best, equal = c, 1
@@ -192,24 +189,21 @@ func (s *credentialStore) bestLocked() *credential {
 	return best
 }
 
-func (i *ConnectionInfo) expired() bool {
-	return !i.Expiration.IsZero() && !time.Now().Before(i.Expiration)
-}
-
 // maxRetired is the number of credentials that are remembered because their streams may go on.
 const maxRetired = 10
 
 // retireLocked takes a credential out of use whose requests under way finish with it, and closes what those before it do not use any more.
-func (s *credentialStore) retireLocked(c *credential) {
+func (s *Store) retireLocked(c *Credential) {
 	if s.retired = append(s.retired, c); len(s.retired) > maxRetired {
 		s.retired = slices.Delete(s.retired, 0, 1)
 	}
 	for _, c := range s.retired {
-		c.closeIdle()
+		c.CloseIdle()
 	}
 }
 
-func (c *credential) closeIdle() {
+// CloseIdle closes the connections that no request uses.
+func (c *Credential) CloseIdle() {
 	c.Client.CloseIdleConnections()
 	c.WriteClient.CloseIdleConnections()
 	c.StreamClient.CloseIdleConnections()
@@ -217,9 +211,9 @@ func (c *credential) closeIdle() {
 
 // runLogin logs in for all requests that wait for the run. The credentials are stored, and the sessions of refused ones
 // replaced, under one lock: a request that is refused with new ones in between would look like one without any.
-func (s *credentialStore) runLogin(run *loginRun) {
+func (s *Store) runLogin(run *loginRun) {
 	infos, err := s.login(s.ctx)
-	var fresh []*credential
+	var fresh []*Credential
 	if err == nil {
 		fresh, err = s.take(infos)
 	}
@@ -228,9 +222,6 @@ func (s *credentialStore) runLogin(run *loginRun) {
 	if err == nil {
 		err = s.storeLocked(fresh, infos)
 	}
-	if err != nil && !errors.As(err, new(*LoginError)) {
-		err = &LoginError{Message: "the login has failed", Err: err}
-	}
 	s.endRefusedLocked()
 	s.running = nil
 	run.err = err
@@ -238,11 +229,11 @@ func (s *credentialStore) runLogin(run *loginRun) {
 }
 
 // endRefusedLocked replaces the sessions of refused credentials that no valid one goes on with.
-func (s *credentialStore) endRefusedLocked() {
+func (s *Store) endRefusedLocked() {
 	for id, list := range s.refused {
 		for _, c := range list {
-			if now := s.valid[id]; now == nil || now.session != c.session {
-				c.session.Replace()
+			if now := s.valid[id]; now == nil || now.Session != c.Session {
+				c.Session.Replace()
 			}
 		}
 	}
@@ -250,7 +241,7 @@ func (s *credentialStore) endRefusedLocked() {
 
 // take returns the credentials to store of what a login has given. Those that were refused before are only taken when
 // there are no others, and after a delay.
-func (s *credentialStore) take(infos map[string]*ConnectionInfo) ([]*credential, error) {
+func (s *Store) take(infos map[string]*Info) ([]*Credential, error) {
 	fresh, again, err := s.classify(infos)
 	if err != nil || len(fresh) > 0 || len(again) == 0 {
 		return fresh, err
@@ -259,13 +250,21 @@ func (s *credentialStore) take(infos map[string]*ConnectionInfo) ([]*credential,
 	for _, c := range again {
 		pause = min(pause, refusedRetryDelays[c.retries-1])
 	}
-	return again, await.Sleep(s.ctx, pause)
+	return again, failed(await.Sleep(s.ctx, pause))
+}
+
+// failed returns an error of a login that was cut off.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Message: "the login has failed", Err: err}
 }
 
 // storeLocked stores the credentials of a login. It fails if there are none, and none are left of the logins before.
-func (s *credentialStore) storeLocked(fresh []*credential, infos map[string]*ConnectionInfo) error {
+func (s *Store) storeLocked(fresh []*Credential, infos map[string]*Info) error {
 	if s.ctx.Err() != nil {
-		return context.Cause(s.ctx)
+		return failed(context.Cause(s.ctx))
 	}
 	if len(fresh) == 0 && len(s.valid) == 0 {
 		return s.noCredentialsLocked(infos)
@@ -278,20 +277,20 @@ func (s *credentialStore) storeLocked(fresh []*credential, infos map[string]*Con
 }
 
 // noCredentialsLocked returns why a login has left nothing to try.
-func (s *credentialStore) noCredentialsLocked(infos map[string]*ConnectionInfo) error {
+func (s *Store) noCredentialsLocked(infos map[string]*Info) error {
 	count := 0
 	for id, info := range infos {
 		if info == nil {
 			continue
 		}
 		if count++; info.expired() {
-			return &LoginError{Message: fmt.Sprintf("the credentials of %q have expired at %s already", id, info.Expiration.Format(time.RFC3339))}
+			return &Error{Message: fmt.Sprintf("the credentials of %q have expired at %s already", id, info.Expiration.Format(time.RFC3339))}
 		}
 	}
 	if count == 0 {
-		return &LoginError{Message: "no credentials were given by the login handlers"}
+		return &Error{Message: "no credentials were given by the login handlers"}
 	}
-	return &LoginError{Message: errRanOut.Error(), Err: &refusedError{s.cause}}
+	return &Error{Message: errRanOut.Error(), Err: &refusedError{s.cause}}
 }
 
 // refusedError is errRanOut with the answer of the server that has led to it.
@@ -307,7 +306,7 @@ func (e *refusedError) Error() string {
 func (e *refusedError) Unwrap() []error { return []error{errRanOut, e.cause} }
 
 // classify makes credentials of what a login has given: fresh ones, and those that were refused before but may be tried again.
-func (s *credentialStore) classify(infos map[string]*ConnectionInfo) (fresh, again []*credential, err error) {
+func (s *Store) classify(infos map[string]*Info) (fresh, again []*Credential, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(infos)) {
@@ -315,7 +314,7 @@ func (s *credentialStore) classify(infos map[string]*ConnectionInfo) (fresh, aga
 		if info == nil || info.expired() {
 			continue
 		}
-		c := &credential{ID: id, Info: info, session: s.expired[id]}
+		c := &Credential{ID: id, Info: info, Session: s.expired[id]}
 		before := s.refusedLocked(id, info)
 		if before != nil {
 			if before.retries == len(refusedRetryDelays) {
@@ -323,11 +322,11 @@ func (s *credentialStore) classify(infos map[string]*ConnectionInfo) (fresh, aga
 			}
 			c.retries = before.retries + 1
 			if before.Info.equal(info) {
-				c.session = before.session
+				c.Session = before.Session
 			}
 		}
 		if err := s.connect(c); err != nil {
-			return nil, nil, &LoginError{Message: fmt.Sprintf("the credentials of %q can't be used", id), Err: err}
+			return nil, nil, &Error{Message: fmt.Sprintf("the credentials of %q can't be used", id), Err: err}
 		}
 		if before != nil {
 			again = append(again, c)
@@ -340,7 +339,7 @@ func (s *credentialStore) classify(infos map[string]*ConnectionInfo) (fresh, aga
 
 // refusedLocked returns the refused credential that speaks against info: an equal one, or the last one if the server has
 // never accepted it; nil if there is none.
-func (s *credentialStore) refusedLocked(id string, info *ConnectionInfo) *credential {
+func (s *Store) refusedLocked(id string, info *Info) *Credential {
 	list := s.refused[id]
 	for _, c := range list {
 		if c.Info.equal(info) {
@@ -353,52 +352,43 @@ func (s *credentialStore) refusedLocked(id string, info *ConnectionInfo) *creden
 	return nil
 }
 
-// equal reports whether the server would see the same credentials.
-func (i *ConnectionInfo) equal(other *ConnectionInfo) bool {
-	a, b := *i, *other
-	same := a.HTTPClient == b.HTTPClient
-	a.HTTPClient, a.Expiration, a.Priority = b.HTTPClient, b.Expiration, b.Priority
-	return same && reflect.DeepEqual(a, b)
-}
-
 // connect makes the clients of a credential. Its session is a new one if it has none that is open.
-func (s *credentialStore) connect(c *credential) error {
+func (s *Store) connect(c *Credential) error {
 	info := *c.Info // the caller may change its own
 	c.Info = &info
-	if err := info.validate(); err != nil {
+	if err := info.Validate(); err != nil {
 		return err
 	}
-	if c.session == nil || c.session.Reads.Err() != nil {
-		c.session = credtransport.NewSession(s.ctx)
+	if c.Session == nil || c.Session.Reads.Err() != nil {
+		c.Session = credtransport.NewSession(s.ctx)
 	}
-	c.session.Accepted.Store(false)
+	c.Session.Accepted.Store(false)
 	return s.makeClients(c)
 }
 
 // makeClients makes the clients of a credential with a session.
-func (s *credentialStore) makeClients(c *credential) (err error) {
+func (s *Store) makeClients(c *Credential) (err error) {
 	c.connectTimeout, c.streamTimeout = s.timeouts()
-	if c.Client, err = c.Info.newHTTPClient(c.connectTimeout, c.session, sharing); err != nil {
+	if c.Client, err = c.Info.NewHTTPClient(c.connectTimeout, c.Session, Sharing); err != nil {
 		return err
 	}
-	if c.WriteClient, err = c.Info.newHTTPClient(c.connectTimeout, c.session, alone); err != nil {
+	if c.WriteClient, err = c.Info.NewHTTPClient(c.connectTimeout, c.Session, Alone); err != nil {
 		return err
 	}
-	c.StreamClient, err = c.Info.newHTTPClient(c.streamTimeout, c.session, sharing)
+	c.StreamClient, err = c.Info.NewHTTPClient(c.streamTimeout, c.Session, Sharing)
 	return err
 }
 
 // timeouts returns what limits the connecting of the two clients; zero means no limit.
-func (s *credentialStore) timeouts() (connect, stream time.Duration) {
-	if s.settings == nil {
+func (s *Store) timeouts() (connect, stream time.Duration) {
+	if s.Timeouts == nil {
 		return 0, 0
 	}
-	connect = s.settings.Networking.ConnectTimeout
-	return connect, cmp.Or(s.settings.Watching.ConnectTimeout, connect)
+	return s.Timeouts()
 }
 
-// reconnect makes the clients of all credentials anew whose limits have changed. Requests under way finish with the old ones.
-func (s *credentialStore) reconnect() {
+// Reconnect makes the clients of all credentials anew whose limits have changed. Requests under way finish with the old ones.
+func (s *Store) Reconnect() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	connect, stream := s.timeouts()
@@ -406,7 +396,7 @@ func (s *credentialStore) reconnect() {
 		if c.connectTimeout == connect && c.streamTimeout == stream {
 			continue
 		}
-		next := &credential{ID: c.ID, Info: c.Info, session: c.session, retries: c.retries}
+		next := &Credential{ID: c.ID, Info: c.Info, Session: c.Session, retries: c.retries}
 		if s.makeClients(next) == nil { // or the old ones are as good, for its files were there before
 			s.valid[id] = next
 			s.retireLocked(c)
@@ -416,35 +406,35 @@ func (s *credentialStore) reconnect() {
 
 // invalidate removes a credential that the server has refused; cause is its answer. What is being read with it ends: now,
 // if other credentials can take over, otherwise after the next login, unless that gives the same again.
-func (s *credentialStore) invalidate(cred *credential, cause error) {
+func (s *Store) invalidate(cred *Credential, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.valid[cred.ID] != cred {
 		return // another client was first
 	}
 	delete(s.valid, cred.ID)
-	if cred.neverAccepted = !cred.session.Accepted.Load(); !cred.neverAccepted {
+	if cred.neverAccepted = !cred.Session.Accepted.Load(); !cred.neverAccepted {
 		cred.retries = 0
 	}
 	s.cause = cause
-	list := slices.DeleteFunc(s.refused[cred.ID], func(c *credential) bool { return c.Info.equal(cred.Info) })
+	list := slices.DeleteFunc(s.refused[cred.ID], func(c *Credential) bool { return c.Info.equal(cred.Info) })
 	if list = append(list, cred); len(list) > maxRefused {
-		list[0].session.Replace()
+		list[0].Session.Replace()
 		list = slices.Delete(list, 0, 1)
 	}
 	s.refused[cred.ID] = list
-	cred.closeIdle()
+	cred.CloseIdle()
 	if s.bestLocked() != nil {
-		cred.session.Replace()
+		cred.Session.Replace()
 	}
 }
 
 // loginGracePeriod is how long a login may go on after the end of its context. It is longer than what the handlers of a login have.
 const loginGracePeriod = 5 * time.Second
 
-// close ends all connections and the login that runs, and waits for that for a limited time; nothing is picked afterwards. It reports whether
+// Close ends all connections and the login that runs, and waits for that for a limited time; nothing is picked afterwards. It reports whether
 // the login has ended.
-func (s *credentialStore) close() (ended bool) {
+func (s *Store) Close() (ended bool) {
 	s.mu.Lock()
 	s.stop() // under the lock, so that no login begins after the waiting
 	s.mu.Unlock()
@@ -452,11 +442,11 @@ func (s *credentialStore) close() (ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.valid {
-		c.closeIdle()
+		c.CloseIdle()
 	}
 	for _, list := range append(slices.Collect(maps.Values(s.refused)), s.retired) {
 		for _, c := range list {
-			c.closeIdle() // requests that have finished since have left connections
+			c.CloseIdle() // requests that have finished since have left connections
 		}
 	}
 	clear(s.valid)

@@ -1,0 +1,149 @@
+// Package connection knows how the API server is reached: what a login has to give for that, the logins that are built in, the HTTP clients that are made
+// of it, and which credentials are valid at the moment.
+//
+// The type of secrets is a parameter everywhere, so that the information of the package kopf is converted without being copied.
+package connection
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/apirequest"
+)
+
+// Error tells that no usable credentials were found, or that the API server refused all of them.
+type Error struct {
+	Message string // what was looked for, and where
+	Err     error  // the cause, if there is one
+}
+
+// Error returns the message with its cause.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.Message
+	}
+	return e.Message + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Info tells where the API server is and how to be let in. See kopf.ConnectionInfo for its fields, which are the same.
+type Info struct {
+	Server                          string
+	CAFile                          string
+	CAData                          []byte
+	InsecureSkipTLSVerify           bool
+	TLSServerName                   string
+	Username                        string
+	Password                        string
+	Scheme                          string
+	Token                           string
+	TokenFile                       string
+	CertificateFile                 string
+	CertificateData                 []byte
+	KeyFile                         string
+	KeyData                         string
+	ImpersonateUser, ImpersonateUID string
+	ImpersonateGroups               []string
+	ImpersonateExtra                map[string][]string
+	DefaultNamespace                string
+	ProxyURL                        string
+	TrustEnv                        bool
+	Priority                        int
+	Expiration                      time.Time
+	HTTPClient                      *http.Client
+	KubeContext, User               string
+}
+
+// UserName returns who the requests come from, as far as that is known.
+func (i *Info) UserName() string { return cmp.Or(i.ImpersonateUser, i.Username, i.User) }
+
+// Validate refuses what can't work, before anything is sent.
+func (i *Info) Validate() error {
+	server, err := url.Parse(i.Server)
+	switch {
+	case err != nil || server.Host == "" || server.Scheme != "https" && server.Scheme != "http":
+		return fmt.Errorf("invalid server %q: want a URL with https or http, such as \"https://10.0.0.1:6443\"", apirequest.RedactURL(i.Server))
+	case server.User != nil || server.RawQuery != "" || server.Fragment != "":
+		return fmt.Errorf("invalid server %q: want a URL with a scheme, a host and a path alone", server.Redacted())
+	case (i.Token != "" || i.TokenFile != "" || i.Scheme != "") && (i.Username != "" || i.Password != ""):
+		return errors.New("a token and a username with a password exclude each other")
+	case i.CAFile != "" && len(i.CAData) > 0:
+		return errors.New("CAFile and CAData exclude each other")
+	case i.CertificateFile != "" && len(i.CertificateData) > 0:
+		return errors.New("CertificateFile and CertificateData exclude each other")
+	case i.KeyFile != "" && len(i.KeyData) > 0:
+		return errors.New("KeyFile and KeyData exclude each other")
+	case i.ImpersonateUser == "" && (i.ImpersonateUID != "" || len(i.ImpersonateGroups)+len(i.ImpersonateExtra) > 0):
+		return errors.New("impersonation of a uid, groups or extra needs a user too")
+	case strings.ContainsAny(i.Token+i.Scheme, "\r\n"):
+		return errors.New("invalid token: want one without line breaks")
+	}
+	return i.validateProxy()
+}
+
+func (i *Info) validateProxy() error {
+	if i.ProxyURL == "" {
+		return nil
+	}
+	if proxy, err := url.Parse(i.ProxyURL); err == nil && slices.Contains([]string{"http", "https", "socks5", "socks5h"}, proxy.Scheme) {
+		return nil
+	}
+	return fmt.Errorf("invalid proxy %q: want a URL with http, https or socks5", apirequest.RedactURL(i.ProxyURL))
+}
+
+// hasCertificate reports whether there are both a certificate of the client and its key.
+func (i *Info) hasCertificate() bool {
+	return (i.CertificateFile != "" || len(i.CertificateData) > 0) && (i.KeyFile != "" || len(i.KeyData) > 0)
+}
+
+// String tells the server and the kind of the credentials, but none of the secrets.
+func (i *Info) String() string {
+	parts := []string{"no URL"} // what cannot be read could have a password anywhere
+	if server, err := url.Parse(i.Server); err == nil {
+		parts[0] = server.Redacted()
+	}
+	for _, p := range []struct {
+		given bool
+		text  string
+	}{
+		{i.Token != "", "token"},
+		{i.TokenFile != "", "token file " + i.TokenFile},
+		{i.Username != "", "user " + i.Username},
+		{i.hasCertificate(), "certificate " + i.CertificateFile},
+		{i.HTTPClient != nil, "own HTTP client"},
+		{i.ImpersonateUser != "", "as " + i.ImpersonateUser},
+		{i.InsecureSkipTLSVerify, "insecure"},
+		{!i.Expiration.IsZero(), "until " + i.Expiration.Format(time.RFC3339)},
+	} {
+		if p.given {
+			parts = append(parts, strings.TrimSpace(p.text))
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// Format prints [Info.String], whatever the verb, so that no secrets are printed.
+func (i *Info) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, i.String()) }
+
+// expired reports whether the credentials are not to be used any more.
+func (i *Info) expired() bool {
+	return !i.Expiration.IsZero() && !time.Now().Before(i.Expiration)
+}
+
+// equal reports whether the server would see the same credentials.
+func (i *Info) equal(other *Info) bool {
+	a, b := *i, *other
+	same := a.HTTPClient == b.HTTPClient
+	a.HTTPClient, a.Expiration, a.Priority = b.HTTPClient, b.Expiration, b.Priority
+	return same && reflect.DeepEqual(a, b)
+}

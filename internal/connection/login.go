@@ -1,0 +1,221 @@
+package connection
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/credtransport"
+	"github.com/kopf-go/kopf/internal/embedded"
+	"github.com/kopf-go/kopf/internal/kubeconfig"
+)
+
+// The priorities and handler ids of the built-in logins.
+const (
+	KubeconfigPriority     = 10
+	ServiceAccountPriority = 20
+	KubeconfigLogin        = "login_with_kubeconfig"
+	ServiceAccountLogin    = "login_with_service_account"
+)
+
+// Options tell the built-in logins where to look.
+type Options struct {
+	Kubeconfig        string // the files, separated as in the variable KUBECONFIG; defaults to that, then to ~/.kube/config
+	KubeContext       string // the context to use; defaults to the current one
+	ServiceAccountDir string // defaults to that of pods
+	TrustEnv          bool   // is copied to the results
+	Log               *slog.Logger
+}
+
+func (o *Options) serviceAccountFile(name string) string {
+	dir := o.ServiceAccountDir
+	if dir == "" {
+		dir = "/var/run/secrets/kubernetes.io/serviceaccount"
+	}
+	return filepath.Join(dir, name)
+}
+
+// LoginWithServiceAccount logs in as the service account of the pod. It returns nil where there is no token of one.
+// The token is read again when it rotates. The address is taken from the variables KUBERNETES_SERVICE_HOST and
+// KUBERNETES_SERVICE_PORT, and is https://kubernetes.default.svc without them.
+func LoginWithServiceAccount(ctx context.Context, o *Options) (*Info, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	info := &Info{
+		Server:    "https://kubernetes.default.svc",
+		TokenFile: o.serviceAccountFile("token"),
+		TrustEnv:  o.TrustEnv,
+		Priority:  ServiceAccountPriority,
+	}
+	token, err := credtransport.ReadToken(info.TokenFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, &Error{Message: "log in as the service account", Err: err}
+	}
+	info.User = credtransport.TokenUser(token)
+	if host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"); host != "" && port != "" {
+		info.Server = "https://" + net.JoinHostPort(host, port)
+	}
+	if ca := o.serviceAccountFile("ca.crt"); credtransport.FileExists(ca) {
+		info.CAFile = ca
+	}
+	if namespace, err := os.ReadFile(o.serviceAccountFile("namespace")); err == nil {
+		info.DefaultNamespace = strings.TrimSpace(string(namespace))
+	}
+	return info, nil
+}
+
+// DefaultLogin is the login of an operator without login handlers: with the kubeconfig and as the service account. It
+// fails if neither is there, and names the files, or what is wrong with the one that is there.
+func DefaultLogin(ctx context.Context, o *Options) (map[string]*Info, error) {
+	infos := map[string]*Info{}
+	var failures []error
+	for _, login := range []struct {
+		id  string
+		run func(context.Context, *Options) (*Info, error)
+	}{
+		{KubeconfigLogin, LoginWithKubeconfig},
+		{ServiceAccountLogin, LoginWithServiceAccount},
+	} {
+		info, err := login.run(ctx, o)
+		if err != nil {
+			failures = append(failures, err)
+		}
+		if info != nil {
+			infos[login.id] = info
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case len(infos) > 0:
+		for _, err := range failures {
+			o.Log.Warn("One of two logins failed; using the other", "error", err)
+		}
+		return infos, nil
+	}
+	if len(failures) > 0 {
+		return nil, &Error{Message: "no login", Err: errors.Join(failures...)}
+	}
+	tried := append(kubeconfig.Find(o.Kubeconfig).Missing, o.serviceAccountFile("token")+" does not exist")
+	remedy := ": pass --kubeconfig"
+	if embedded.Included {
+		remedy += ", or try --embedded"
+	}
+	return nil, &Error{Message: "no login: " + strings.Join(tried, ", ") + remedy}
+}
+
+// LoginWithKubeconfig logs in as kubectl does, with the current context of the kubeconfig: with certificates, tokens,
+// passwords, or what an exec plugin gives. It returns nil where there is no kubeconfig. Errors name the files.
+func LoginWithKubeconfig(ctx context.Context, o *Options) (*Info, error) {
+	files := kubeconfig.Find(o.Kubeconfig)
+	if len(files.Found) == 0 {
+		if o.Kubeconfig != "" {
+			return nil, &Error{Message: "kubeconfig: " + strings.Join(files.Missing, ", ")}
+		}
+		return nil, nil
+	}
+	from := "kubeconfig " + strings.Join(files.Found, string(filepath.ListSeparator))
+	config, err := kubeconfig.Read(files.Found)
+	if e := (*kubeconfig.Error)(nil); errors.As(err, &e) {
+		return nil, &Error{Message: strings.TrimSpace("kubeconfig " + e.File), Err: e.Err}
+	}
+	info, err := login(ctx, o, config)
+	if err != nil {
+		return nil, &Error{Message: from, Err: err}
+	}
+	return info, nil
+}
+
+// login makes the connection information of a context.
+func login(ctx context.Context, o *Options, k *kubeconfig.Config) (*Info, error) {
+	chosen, err := k.Choose(o.KubeContext)
+	if err != nil {
+		return nil, err
+	}
+	cluster := chosen.Cluster
+	info := &Info{
+		Server: cluster.Server, TLSServerName: cluster.TLSServerName, InsecureSkipTLSVerify: cluster.Insecure, ProxyURL: cluster.ProxyURL,
+		DefaultNamespace: chosen.Namespace, TrustEnv: o.TrustEnv, Priority: KubeconfigPriority,
+		KubeContext: chosen.Name, User: chosen.UserName,
+	}
+	info.CAFile, info.CAData = kubeconfig.DataOrFile(cluster.CAFile, cluster.CAData)
+	if err := addUser(ctx, o, info, &chosen); err != nil {
+		return nil, fmt.Errorf("the user %q: %w", chosen.UserName, err)
+	}
+	if !strings.Contains(info.Server, "://") { // as kubectl completes it
+		scheme := "http://"
+		if info.InsecureSkipTLSVerify || info.CAFile != "" || len(info.CAData) > 0 || info.hasCertificate() {
+			scheme = "https://"
+		}
+		info.Server = scheme + info.Server
+	}
+	return info, info.Validate()
+}
+
+// addUser adds the credentials of a user.
+func addUser(ctx context.Context, o *Options, info *Info, chosen *kubeconfig.Choice) error {
+	u := chosen.User
+	info.CertificateFile, info.CertificateData = kubeconfig.DataOrFile(u.CertificateFile, u.CertificateData)
+	keyFile, key := kubeconfig.DataOrFile(u.KeyFile, u.KeyData)
+	info.KeyFile, info.KeyData = keyFile, string(key)
+	info.Token, info.TokenFile = u.Token, u.TokenFile
+	info.Username, info.Password = u.Username, u.Password
+	info.ImpersonateUser, info.ImpersonateUID = u.As, u.AsUID
+	info.ImpersonateGroups, info.ImpersonateExtra = u.AsGroups, u.AsUserExtra
+	known := u.Token != "" || u.TokenFile != "" || u.Username != ""
+	if u.AuthProvider != nil && !known {
+		info.Token = u.AuthProvider.Config["access-token"]
+		o.Log.Warn("The auth-provider of the kubeconfig is not supported; using its access token, which is not renewed: configure an exec plugin",
+			"provider", u.AuthProvider.Name, "token", info.Token != "")
+	}
+	if u.Exec == nil || known { // as in kubectl, what is written down comes first
+		return nil
+	}
+	return addPlugin(ctx, o, info, chosen)
+}
+
+// addPlugin runs the exec plugin of a user and adds the credentials that it returns.
+func addPlugin(ctx context.Context, o *Options, info *Info, chosen *kubeconfig.Choice) error {
+	plugin := chosen.User.Exec
+	interactive, err := plugin.Check()
+	if err != nil {
+		return err
+	}
+	var cluster *kubeconfig.ExecCluster
+	if plugin.ProvideClusterInfo {
+		ca, err := info.authorities().PEM()
+		if err != nil {
+			return err
+		}
+		cluster = &kubeconfig.ExecCluster{
+			Server: info.Server, TLSServerName: info.TLSServerName, Insecure: info.InsecureSkipTLSVerify,
+			CAData: base64.StdEncoding.EncodeToString(ca), ProxyURL: info.ProxyURL, Config: chosen.Cluster.ExecExtension(),
+		}
+	}
+	started := time.Now()
+	status, err := plugin.Credentials(ctx, cluster, interactive)
+	if err != nil {
+		return err
+	}
+	o.Log.Debug("Exec plugin returned credentials", "command", plugin.Command, "took", time.Since(started))
+	info.Token = status.Token
+	if status.CertificateData != "" {
+		info.CertificateFile, info.CertificateData = "", []byte(status.CertificateData)
+		info.KeyFile, info.KeyData = "", status.KeyData
+	}
+	if status.Expiration != nil {
+		info.Expiration = *status.Expiration
+	}
+	return nil
+}
