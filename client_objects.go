@@ -19,8 +19,8 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/applyset"
+	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/rawjson"
-	"github.com/kopf-go/kopf/internal/suggest"
 )
 
 // This file is what handlers do with other objects: get, list, watch, create, update, patch, apply and delete them, as
@@ -459,7 +459,7 @@ func (c *Client) resolve(ctx context.Context, apiVersion, kind string) (Resource
 	if err := broken[group]; err != nil {
 		return Resource{}, fmt.Errorf("look up the kind %q in %s: %w", kind, apiVersion, err)
 	}
-	return Resource{}, unknownKind(apiVersion, kind, found)
+	return Resource{}, discovery.UnknownKind(apiVersion, kind, asDiscovered(found))
 }
 
 // resourceOf finds the resource of a kind, in the preferred version, and reports whether there is one. That it cannot be known is an error.
@@ -482,20 +482,6 @@ func (c *Client) resourceOf(ctx context.Context, kind applyset.GroupKind) (r Res
 		return Resource{}, false, fmt.Errorf("look up the kind %s: %w", kind, err)
 	}
 	return Resource{}, false, nil
-}
-
-// unknownKind returns the error about a kind that is none of those found, with the one that was probably meant.
-func unknownKind(apiVersion, kind string, found []Resource) error {
-	text := fmt.Sprintf("there is no kind %q in %s", kind, apiVersion)
-	found = slices.DeleteFunc(slices.Clone(found), func(r Resource) bool { return r.APIVersion() != apiVersion })
-	switch r, near := suggest.Among(kind, found, Resource.names); {
-	case !near:
-		return errors.New(text)
-	case slices.ContainsFunc(r.names(), func(name string) bool { return strings.EqualFold(name, kind) }):
-		return fmt.Errorf("%s: its kind is %s", text, r.Kind)
-	default:
-		return fmt.Errorf("%s: did you mean %s?", text, r.Kind)
-	}
 }
 
 // store puts an answer where the caller wants it.

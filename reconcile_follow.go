@@ -49,7 +49,7 @@ func (engine) resolve(served map[string]*resolved, found []Resource, failed map[
 			for _, spec := range rec.handler.reconcile.follows {
 				fit := spec.selector.selected(found)
 				switch {
-				case len(fit) == 0 && spec.selector.hasGroup && failed[spec.selector.group] != nil:
+				case len(fit) == 0 && spec.selector.HasGroup && failed[spec.selector.Group] != nil:
 				case len(fit) == 0:
 					warnings = append(warnings, fmt.Sprintf("Unresolved resources cannot be followed by %q (try creating their CRDs): %s.%s", rec.handler.id, spec.text, spec.selector.suggestion(found)))
 				case len(fit) > 1:

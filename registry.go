@@ -387,11 +387,11 @@ func (r *Registry) groups() []string {
 			continue
 		}
 		for _, selector := range append(h.followed(), h.selector) {
-			if !selector.hasGroup {
+			if !selector.HasGroup {
 				return nil
 			}
-			if !slices.Contains(groups, selector.group) {
-				groups = append(groups, selector.group)
+			if !slices.Contains(groups, selector.Group) {
+				groups = append(groups, selector.Group)
 			}
 		}
 	}
@@ -408,7 +408,7 @@ func (r *Registry) resolve(found []Resource, failed map[string]error) (served ma
 			continue
 		}
 		resources, problems := h.resources(found)
-		if len(resources) == 0 && h.selector.hasGroup && failed[h.selector.group] != nil && !slices.ContainsFunc(found, h.selector.matches) {
+		if len(resources) == 0 && h.selector.HasGroup && failed[h.selector.Group] != nil && !slices.ContainsFunc(found, h.selector.matches) {
 			continue
 		}
 		for _, warning := range problems {

@@ -298,7 +298,7 @@ func kind(name string, verbs ...string) Resource {
 	if verbs == nil {
 		verbs = []string{"list", "watch", "patch"}
 	}
-	return Resource{Group: spec.group, Version: spec.version, Plural: spec.name, Verbs: verbs, Preferred: true}
+	return Resource{Group: spec.Group, Version: spec.Version, Plural: spec.Name, Verbs: verbs, Preferred: true}
 }
 
 func TestResolve(t *testing.T) {

@@ -1,12 +1,10 @@
 package kopf
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/kopf-go/kopf/internal/suggest"
-	"github.com/kopf-go/kopf/internal/validation"
+	"github.com/kopf-go/kopf/internal/discovery"
 )
 
 // This file knows resources: what discovery tells of them, and the selectors that name them.
@@ -107,76 +105,14 @@ func Category(category string) Selector { return Selector("category:" + category
 
 // selectorSpec is a selector as it is understood.
 type selectorSpec struct {
-	by             string // what the name is: "kind", "category", "*" for everything, "" for any name
-	name           string
-	version, group string
-	hasGroup       bool // whether the group is given: the core group has an empty name
-	where          func(Resource) bool
+	discovery.Selector
+	where func(Resource) bool
 }
 
 // spec reads the selector.
 func (s Selector) spec(where func(Resource) bool) (selectorSpec, error) {
-	spec := selectorSpec{where: where}
-	text := string(s)
-	if text == "" && where != nil {
-		text = string(Everything)
-	}
-	for _, by := range []string{"kind", "category"} {
-		if rest, ok := strings.CutPrefix(text, by+":"); ok {
-			spec.by, text = by, rest
-		}
-	}
-	spec.name = text
-	dots := false
-	if strings.Contains(text, "/") {
-		spec.readSlashes(text)
-	} else if spec.name, text, dots = strings.Cut(text, "."); dots {
-		spec.readDots(text)
-	}
-	if spec.by == "" && spec.name == string(Everything) {
-		spec.by, spec.name = "*", ""
-	}
-	if !spec.wellFormed(dots) {
-		return spec, fmt.Errorf("invalid selector %q: want \"plural\", \"plural.group\", \"plural.version.group\" or \"group/version/plural\"", s)
-	}
-	return spec, nil
-}
-
-// wellFormed reports whether all parts could be names in Kubernetes. The group is empty for the core group, which dots cannot say.
-func (s *selectorSpec) wellFormed(dots bool) bool {
-	return (s.by == "*" || validation.IsName(s.name, "-")) &&
-		(s.version == "" || validation.IsName(s.version, "-")) &&
-		(s.group == "" && !(dots && s.hasGroup) || validation.IsName(s.group, "-."))
-}
-
-// readSlashes reads group/version/name, group/name, and v1/name.
-func (s *selectorSpec) readSlashes(text string) {
-	s.hasGroup = true
-	parts := strings.Split(text, "/")
-	s.name = parts[len(parts)-1]
-	switch {
-	case len(parts) == 3 && parts[1] != "":
-		s.group, s.version = parts[0], parts[1]
-	case len(parts) == 2 && parts[0] == "v1":
-		s.version = parts[0]
-	case len(parts) == 2:
-		s.group = parts[0]
-	default:
-		s.name = ""
-	}
-}
-
-// readDots reads what follows the name: version.group, version, or group.
-func (s *selectorSpec) readDots(rest string) {
-	first, group, more := strings.Cut(rest, ".")
-	if !validation.IsVersion(first) {
-		s.group, s.hasGroup = rest, true
-		return
-	}
-	s.version = first
-	if more {
-		s.group, s.hasGroup = group, true
-	}
+	read, err := discovery.ParseSelector(string(s), where != nil)
+	return selectorSpec{read, where}, err
 }
 
 // text returns the selector for messages.
@@ -188,36 +124,11 @@ func (s selectorSpec) text(written Selector) string {
 }
 
 // specific reports whether the selector means one resource, however many it fits.
-func (s selectorSpec) specific() bool { return s.where == nil && s.named() }
-
-// named reports whether the selector has the name of a resource, which the core group has the first right to.
-func (s selectorSpec) named() bool { return s.by == "" || s.by == "kind" }
+func (s selectorSpec) specific() bool { return s.where == nil && s.Named() }
 
 // matches reports whether the resource is one of those selected.
 func (s selectorSpec) matches(r Resource) bool {
-	if s.hasGroup && s.group != r.Group || s.version != "" && s.version != r.Version {
-		return false
-	}
-	if s.version == "" && !r.Preferred && (s.where == nil || s.by != "*") {
-		return false
-	}
-	if s.where != nil && !s.where(r) {
-		return false
-	}
-	switch s.by {
-	case "*":
-		return r.Plural != "events" || r.Group != "" && r.Group != "events.k8s.io"
-	case "kind":
-		return r.Kind == s.name
-	case "category":
-		return slices.Contains(r.Categories, s.name)
-	}
-	return s.name == r.Kind || s.name == r.Plural || s.name == r.Singular || slices.Contains(r.ShortNames, s.name)
-}
-
-// names returns what the resource can be called.
-func (r Resource) names() []string {
-	return append([]string{r.Plural, r.Kind, r.Singular}, r.ShortNames...)
+	return s.InVersion(discovery.Resource(r)) && (s.where == nil || s.where(r)) && s.ByName(discovery.Resource(r))
 }
 
 // selected returns the resources that the selector fits, sorted; a name means the core group if that has it.
@@ -227,7 +138,7 @@ func (s selectorSpec) selected(found []Resource) (fit []Resource) {
 			fit = append(fit, r)
 		}
 	}
-	if core := func(r Resource) bool { return r.Group == "" }; s.named() && slices.ContainsFunc(fit, core) {
+	if core := func(r Resource) bool { return r.Group == "" }; s.Named() && slices.ContainsFunc(fit, core) {
 		fit = slices.DeleteFunc(fit, func(r Resource) bool { return r.Group != "" })
 	}
 	sortByName(fit)
@@ -236,25 +147,19 @@ func (s selectorSpec) selected(found []Resource) (fit []Resource) {
 
 // suggestion returns the end of a message about a selector that fits none of the resources: which one may have been meant.
 func (s selectorSpec) suggestion(found []Resource) string {
-	found = slices.DeleteFunc(slices.Clone(found), func(r Resource) bool {
-		return !s.specific() || s.hasGroup && s.group != r.Group || s.version == "" && !r.Preferred
-	})
-	sortByName(found) // for the same one to win always
-	r, near := suggest.Among(s.name, found, func(r Resource) []string {
-		if s.by == "kind" {
-			return []string{r.Kind}
-		}
-		return r.names()
-	})
-	if !near {
+	if !s.specific() {
 		return ""
 	}
-	name := r.Plural
-	if s.by == "kind" {
-		name = r.Kind
+	found = slices.Clone(found)
+	sortByName(found) // for the same one to win always
+	return s.Suggestion(asDiscovered(found))
+}
+
+// asDiscovered returns the same resources as the discovery has them.
+func asDiscovered(found []Resource) []discovery.Resource {
+	all := make([]discovery.Resource, len(found))
+	for i, r := range found {
+		all[i] = discovery.Resource(r)
 	}
-	if s.version != "" {
-		name += "." + r.Version
-	}
-	return " Did you mean " + strings.TrimSuffix(name+"."+r.Group, ".") + "?"
+	return all
 }

@@ -84,21 +84,21 @@ func TestSelectorParsing(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := map[string]any{"specific": spec.specific()}
-			if spec.hasGroup {
-				got["group"] = spec.group
+			if spec.HasGroup {
+				got["group"] = spec.Group
 			}
-			if spec.version != "" {
-				got["version"] = spec.version
+			if spec.Version != "" {
+				got["version"] = spec.Version
 			}
 			switch {
-			case spec.by == "*" && spec.where != nil:
+			case spec.By == "*" && spec.where != nil:
 				got["fn"] = "@callable"
-			case spec.by == "*":
+			case spec.By == "*":
 				got["any_name"] = "@everything"
-			case spec.by == "":
-				got["any_name"] = spec.name
+			case spec.By == "":
+				got["any_name"] = spec.Name
 			default:
-				got[spec.by] = spec.name
+				got[spec.By] = spec.Name
 			}
 			if diff := cmp.Diff(r.Result, got); diff != "" {
 				t.Errorf("%q (-want +got)\n%s", s, diff)
@@ -275,11 +275,11 @@ func FuzzSelector(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if spec.by != "*" && spec.name == "" {
+		if spec.By != "*" && spec.Name == "" {
 			t.Errorf("%q names nothing", text)
 		}
-		if !spec.hasGroup && spec.group != "" {
-			t.Errorf("%q has the group %q and has none", text, spec.group)
+		if !spec.HasGroup && spec.Group != "" {
+			t.Errorf("%q has the group %q and has none", text, spec.Group)
 		}
 	})
 }

@@ -454,7 +454,9 @@ func Map(raw []byte) map[string]any {
 }
 
 // AppendString appends s as a JSON string in pure ASCII: everything else is
-// written as \uXXXX, as the original does in stored annotations.
+// written as \uXXXX, as the original does in stored annotations. Like [Lookup], it is not copied to its callers.
+//
+//go:noinline
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, r := range s {

@@ -25,21 +25,6 @@ func Nearest(word string, among []string) string {
 	return nearest
 }
 
-// Among returns the thing one of whose names is [Nearest] to a word, and whether there is one. Of things whose names are as near, the first one wins.
-func Among[T any](word string, things []T, names func(T) []string) (nearest T, near bool) {
-	var words []string
-	owners := make(map[string]T)
-	for _, thing := range things {
-		for _, name := range names(thing) {
-			if _, taken := owners[name]; !taken && name != "" {
-				words, owners[name] = append(words, name), thing
-			}
-		}
-	}
-	nearest, near = owners[Nearest(word, words)]
-	return nearest, near
-}
-
 // Distance returns how many letters are to be added, left out, replaced, or exchanged with their neighbor, to turn one word into another; a limit
 // and more are the same.
 func Distance(from, to string, limit int) int {

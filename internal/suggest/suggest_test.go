@@ -61,13 +61,3 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
-
-func TestAmong(t *testing.T) {
-	things := [][]string{{"pods", "", "po"}, {"configmaps", "cm"}, {"pods", "metrics"}}
-	for word, want := range map[string]int{"podz": 0, "pods": 0, "configmap": 1, "metrik": -1, "metric": 2, "": -1, "services": -1} {
-		got, near := Among(word, []int{0, 1, 2}, func(i int) []string { return things[i] })
-		if near != (want >= 0) || near && got != want {
-			t.Errorf("%q: got %d, %t, want %d", word, got, near, want)
-		}
-	}
-}

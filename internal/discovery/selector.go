@@ -1,0 +1,183 @@
+package discovery
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/suggest"
+	"github.com/kopf-go/kopf/internal/validation"
+)
+
+// This file knows which resources a selector means, and which one a wrong name probably means.
+
+// everything is the selector of all resources.
+const everything = "*"
+
+// Selector names resources. See kopf.Selector for how it is written.
+type Selector struct {
+	By             string // what the name is: "kind", "category", "*" for everything, "" for any name
+	Name           string
+	Version, Group string
+	HasGroup       bool // whether the group is given: the core group has an empty name
+	Chosen         bool // whether a function chooses among the resources, too
+}
+
+// ParseSelector reads a selector, which may be empty if a function chooses.
+func ParseSelector(written string, chosen bool) (Selector, error) {
+	s, text := Selector{Chosen: chosen}, written
+	if text == "" && chosen {
+		text = everything
+	}
+	for _, by := range []string{"kind", "category"} {
+		if rest, ok := strings.CutPrefix(text, by+":"); ok {
+			s.By, text = by, rest
+		}
+	}
+	s.Name = text
+	dots := false
+	if strings.Contains(text, "/") {
+		s.readSlashes(text)
+	} else if s.Name, text, dots = strings.Cut(text, "."); dots {
+		s.readDots(text)
+	}
+	if s.By == "" && s.Name == everything {
+		s.By, s.Name = "*", ""
+	}
+	if !s.wellFormed(dots) {
+		return s, fmt.Errorf("invalid selector %q: want \"plural\", \"plural.group\", \"plural.version.group\" or \"group/version/plural\"", written)
+	}
+	return s, nil
+}
+
+// wellFormed reports whether all parts could be names in Kubernetes. The group is empty for the core group, which dots cannot say.
+func (s *Selector) wellFormed(dots bool) bool {
+	return (s.By == "*" || validation.IsName(s.Name, "-")) &&
+		(s.Version == "" || validation.IsName(s.Version, "-")) &&
+		(s.Group == "" && !(dots && s.HasGroup) || validation.IsName(s.Group, "-."))
+}
+
+// readSlashes reads group/version/name, group/name, and v1/name.
+func (s *Selector) readSlashes(text string) {
+	s.HasGroup = true
+	parts := strings.Split(text, "/")
+	s.Name = parts[len(parts)-1]
+	switch {
+	case len(parts) == 3 && parts[1] != "":
+		s.Group, s.Version = parts[0], parts[1]
+	case len(parts) == 2 && parts[0] == "v1":
+		s.Version = parts[0]
+	case len(parts) == 2:
+		s.Group = parts[0]
+	default:
+		s.Name = ""
+	}
+}
+
+// readDots reads what follows the name: version.group, version, or group.
+func (s *Selector) readDots(rest string) {
+	first, group, more := strings.Cut(rest, ".")
+	if !validation.IsVersion(first) {
+		s.Group, s.HasGroup = rest, true
+		return
+	}
+	s.Version = first
+	if more {
+		s.Group, s.HasGroup = group, true
+	}
+}
+
+// Named reports whether the selector has the name of a resource, which the core group has the first right to.
+func (s Selector) Named() bool { return s.By == "" || s.By == "kind" }
+
+// InVersion reports whether the resource is of the group and the version that are selected.
+func (s Selector) InVersion(r Resource) bool {
+	if s.HasGroup && s.Group != r.Group || s.Version != "" && s.Version != r.Version {
+		return false
+	}
+	return s.Version != "" || r.Preferred || s.Chosen && s.By == "*"
+}
+
+// ByName reports whether the name fits the resource.
+func (s Selector) ByName(r Resource) bool {
+	switch s.By {
+	case "*":
+		return r.Plural != "events" || r.Group != "" && r.Group != "events.k8s.io"
+	case "kind":
+		return r.Kind == s.Name
+	case "category":
+		return slices.Contains(r.Categories, s.Name)
+	}
+	return s.Name == r.Kind || s.Name == r.Plural || s.Name == r.Singular || slices.Contains(r.ShortNames, s.Name)
+}
+
+// Suggestion returns the end of a message about a selector of one resource that fits none of those found: which one may have been meant. Of those that are
+// as near, it is the first one.
+func (s Selector) Suggestion(found []Resource) string {
+	var fit []Resource
+	for _, r := range found {
+		if (!s.HasGroup || s.Group == r.Group) && (s.Version != "" || r.Preferred) {
+			fit = append(fit, r)
+		}
+	}
+	r := nearest(s.Name, fit, s.By == "kind")
+	if r == nil {
+		return ""
+	}
+	name := r.Plural
+	if s.By == "kind" {
+		name = r.Kind
+	}
+	if s.Version != "" {
+		name += "." + r.Version
+	}
+	return " Did you mean " + strings.TrimSuffix(name+"."+r.Group, ".") + "?"
+}
+
+// UnknownKind returns the error about a kind that is none of those found, with the one that was probably meant.
+func UnknownKind(apiVersion, kind string, found []Resource) error {
+	var fit []Resource
+	for _, r := range found {
+		if r.apiVersion() == apiVersion {
+			fit = append(fit, r)
+		}
+	}
+	text := fmt.Sprintf("there is no kind %q in %s", kind, apiVersion)
+	switch r := nearest(kind, fit, false); {
+	case r == nil:
+		return errors.New(text)
+	case slices.ContainsFunc(r.names(), func(name string) bool { return strings.EqualFold(name, kind) }):
+		return fmt.Errorf("%s: its kind is %s", text, r.Kind)
+	default:
+		return fmt.Errorf("%s: did you mean %s?", text, r.Kind)
+	}
+}
+
+// nearest returns the resource one of whose names, or whose kind, is nearest to a word; nil if none is near. Of resources that are as near, it is the first one.
+func nearest(word string, found []Resource, kinds bool) *Resource {
+	var words []string
+	owners := make(map[string]*Resource)
+	for i := range found {
+		names := found[i].names()
+		if kinds {
+			names = []string{found[i].Kind}
+		}
+		for _, name := range names {
+			if owners[name] == nil && name != "" {
+				words, owners[name] = append(words, name), &found[i]
+			}
+		}
+	}
+	return owners[suggest.Nearest(word, words)]
+}
+
+// names returns what the resource can be called.
+func (r *Resource) names() []string {
+	return append([]string{r.Plural, r.Kind, r.Singular}, r.ShortNames...)
+}
+
+// apiVersion returns "group/version", or the version alone in the core group.
+func (r *Resource) apiVersion() string {
+	return strings.TrimPrefix(r.Group+"/"+r.Version, "/")
+}

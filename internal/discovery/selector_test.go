@@ -1,0 +1,76 @@
+package discovery
+
+import "testing"
+
+var some = []Resource{
+	{Version: "v1", Plural: "pods", Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Preferred: true},
+	{Version: "v1", Plural: "configmaps", Kind: "ConfigMap", ShortNames: []string{"cm"}, Preferred: true},
+	{Group: "metrics.k8s.io", Version: "v1beta1", Plural: "pods", Kind: "PodMetrics", Preferred: true},
+	{Group: "metrics.k8s.io", Version: "v1", Plural: "pods", Kind: "PodMetrics"},
+}
+
+func TestSelector(t *testing.T) {
+	for _, tt := range []struct {
+		selector string
+		chosen   bool
+		want     []bool // which of the resources are selected
+	}{
+		{"pods", false, []bool{true, false, true, false}},
+		{"po", false, []bool{true, false, false, false}},
+		{"pods.v1", false, []bool{true, false, false, true}},
+		{"v1/pods", false, []bool{true, false, false, false}},
+		{"metrics.k8s.io/pods", false, []bool{false, false, true, false}},
+		{"pods.v1.metrics.k8s.io", false, []bool{false, false, false, true}},
+		{"kind:PodMetrics", false, []bool{false, false, true, false}},
+		{"*", false, []bool{true, true, true, false}},
+		{"*", true, []bool{true, true, true, true}}, // the function chooses among all versions
+		{"", true, []bool{true, true, true, true}},
+	} {
+		s, err := ParseSelector(tt.selector, tt.chosen)
+		if err != nil {
+			t.Errorf("%q: %v", tt.selector, err)
+			continue
+		}
+		for i, r := range some {
+			if got := s.InVersion(r) && s.ByName(r); got != tt.want[i] {
+				t.Errorf("%q selects %v: %t, want %t", tt.selector, r, got, tt.want[i])
+			}
+		}
+	}
+	for _, wrong := range []string{"", "a/b/c/d", "pods.", "po ds", "category:"} {
+		if s, err := ParseSelector(wrong, false); err == nil {
+			t.Errorf("%q is read as %+v, want an error", wrong, s)
+		}
+	}
+}
+
+// TestNearest holds that the first one wins of resources whose names are as near.
+func TestNearest(t *testing.T) {
+	for word, want := range map[string]string{"podz": "Pod", "PODS": "Pod", "configmap": "ConfigMap", "PodMetric": "PodMetrics", "": "", "services": ""} {
+		got := ""
+		if r := nearest(word, some, false); r != nil {
+			got = r.Kind
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", word, got, want)
+		}
+	}
+	if r := nearest("configmaps", some, true); r == nil || r.Kind != "ConfigMap" {
+		t.Errorf("got %v for a kind", r)
+	}
+	if r := nearest("po", some, true); r != nil {
+		t.Errorf("got %v for a short name that is no kind", r)
+	}
+}
+
+func TestUnknownKind(t *testing.T) {
+	for kind, want := range map[string]string{
+		"Secret": `there is no kind "Secret" in v1`,
+		"pods":   `there is no kind "pods" in v1: its kind is Pod`,
+		"Podd":   `there is no kind "Podd" in v1: did you mean Pod?`,
+	} {
+		if got := UnknownKind("v1", kind, some).Error(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
