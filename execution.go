@@ -737,7 +737,7 @@ func (s *subhandlers) run(ctx context.Context) error {
 	var group []*progress
 	cause := c.cause
 	cause.Body = c.bodyNow()
-	for _, h := range selectHandlers(s.waiting, &cause, c.decided.initial) {
+	for _, h := range selectHandlers(s.waiting, &cause, c.decided.Initial) {
 		group = append(group, c.addProgress(h, s.parent, true, now))
 	}
 	s.waiting = nil

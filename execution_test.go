@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -174,26 +175,26 @@ func TestCauseDetection(t *testing.T) {
 	}
 	for i, r := range golden[row](t, "cause_detection") {
 		t.Run(fmt.Sprintf("CH-88 row %d", i), func(t *testing.T) {
-			var s snapshot
-			s.deleting, s.finalized, s.initial = r.Deleting, slices.Contains(r.Finalizers, NewSettings().Persistence.Finalizer), r.InitialIn
+			var s decision.Snapshot
+			s.Deleting, s.Finalized, s.Initial = r.Deleting, slices.Contains(r.Finalizers, NewSettings().Persistence.Finalizer), r.InitialIn
 			switch r.Stored {
 			case "absent":
 			case "same":
-				s.stored = true
+				s.Stored = true
 			case "different":
-				s.stored, s.changed = true, true
+				s.Stored, s.Changed = true, true
 			default:
 				t.Fatalf("unknown: %q", r.Stored)
 			}
 			switch r.Event {
 			case "DELETED":
-				s.deleted = true
+				s.Deleted = true
 			case "any except DELETED":
 			default:
 				t.Fatalf("unknown: %q", r.Event)
 			}
-			reason, initial := s.reason()
-			if reason != r.Reason || initial != r.InitialOut {
+			reason, initial := s.Reason()
+			if Reason(reason) != r.Reason || initial != r.InitialOut {
 				t.Errorf("got %s, %v, want %s, %v", reason, initial, r.Reason, r.InitialOut)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -339,7 +340,7 @@ func TestReasons(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := mustChange(t, tt.kind, "", tt.options)
 			var all []string
-			for _, reason := range []Reason{ReasonCreate, ReasonUpdate, ReasonDelete, ReasonResume, reasonNoop, reasonFree, reasonGone} {
+			for _, reason := range []Reason{ReasonCreate, ReasonUpdate, ReasonDelete, ReasonResume, reasonNoop, Reason(decision.Free), Reason(decision.Gone)} {
 				if h.matches(cause(t, reason, `{}`, `{}`), tt.initial) {
 					all = append(all, string(reason))
 				}

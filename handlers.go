@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/cut"
+	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/stopper"
 )
@@ -300,12 +301,8 @@ const (
 	ReasonResume Reason = "resume" // it was there before the operator, and has not changed since it was last handled
 )
 
-// The reasons for which no handler is called.
-const (
-	reasonNoop Reason = "noop" // nothing that we track has changed
-	reasonFree Reason = "free" // marked for deletion, and no longer held by our finalizer
-	reasonGone Reason = "gone" // deleted
-)
+// reasonNoop is one for which no handler is called: nothing that we track has changed.
+const reasonNoop = Reason(decision.Noop)
 
 // Attempt is which attempt of a retried handler this is.
 type Attempt struct {

@@ -408,7 +408,7 @@ func (c *cycle) finishedFor(seen *handlingState) bool {
 // unseen returns the kept state if it is not that of the object any more, and if there is only its digest, so that the finished handlers
 // cannot be called for the difference later: they are called again now.
 func (c *cycle) unseen(saved *handlingState) *handlingState {
-	if saved == nil || saved.essence != nil || c.decided.reason == ReasonDelete || saved.is(c.states.essence) {
+	if saved == nil || saved.essence != nil || c.reason() == ReasonDelete || saved.is(c.states.essence) {
 		return nil
 	}
 	return saved

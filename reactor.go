@@ -14,6 +14,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/boundedset"
+	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/firstlisting"
 	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/stopper"
@@ -187,7 +188,7 @@ type cycle struct {
 	sender   sender
 	states   cycleStates
 	conflict cycleConflict
-	decided  action
+	decided  decision.Action
 	ran      bool   // whether its reconcile handlers were looked at
 	cause    Change // of the handlers, with the old and new state of the whole object, copied for each; without a reason before they are collected
 
@@ -326,7 +327,7 @@ func (r *reactor) argument(body *Body, log *slog.Logger) Object {
 func (c *cycle) reconcile() result {
 	e := c.entry
 	c.decided = c.decide()
-	if c.decided.kind == actionConfirm {
+	if c.decided.Kind == decision.Confirm {
 		_, err := c.sender.get(c.known)
 		if errors.Is(err, errGone) { // the event was only late
 			return c.requeue(-1, err)
@@ -337,10 +338,10 @@ func (c *cycle) reconcile() result {
 		e.state.end.goneVersion = ""
 		c.decided = c.decide()
 	}
-	switch c.decided.kind {
-	case actionDrop:
+	switch c.decided.Kind {
+	case decision.Drop:
 		return c.drop()
-	case actionEnd:
+	case decision.End:
 		if c.reactor.daemons != nil {
 			c.reactor.daemons.forget(e, stopper.ResourceDeleted)
 		}
@@ -349,9 +350,9 @@ func (c *cycle) reconcile() result {
 		}
 		c.log.Debug("Deleted, really deleted, and we are notified.")
 		return result{gone: true}
-	case actionPause:
+	case decision.Pause:
 		c.keepPatches()
-		return result{requeue: true, requeueAfter: c.decided.wait, body: c.event.Body}
+		return result{requeue: true, requeueAfter: c.decided.Wait, body: c.event.Body}
 	}
 	return c.requeue(c.act())
 }
@@ -407,38 +408,41 @@ func (c *cycle) requeue(wait time.Duration, err error) result {
 	return result{}.requeueWithin(wait, c.known)
 }
 
+// reason returns what has happened to the object.
+func (c *cycle) reason() Reason { return Reason(c.decided.Reason) }
+
 // act does what was decided. It returns after what time the object is due again, negative if only an event can change anything.
 func (c *cycle) act() (time.Duration, error) {
 	e, p := c.entry.state, c.served.persistence
-	switch c.decided.kind {
-	case actionBackOff:
+	switch c.decided.Kind {
+	case decision.BackOff:
 		c.keepPatches()
-		return c.decided.wait, nil
-	case actionRemoveLegacy:
+		return c.decided.Wait, nil
+	case decision.RemoveLegacy:
 		c.log.Debug("Removing the finalizers of an older operator")
 		return -1, c.write(&Patch{removes: p.LegacyFinalizers})
-	case actionAddFinalizer:
+	case decision.AddFinalizer:
 		c.log.Debug("Adding the finalizer, thus preventing the actual deletion.")
 		return -1, c.write(&Patch{adds: []string{p.Finalizer}})
-	case actionRemoveFinalizer:
+	case decision.RemoveFinalizer:
 		c.log.Debug("Removing the finalizer, as there are no handlers that need it.")
 		return -1, c.write(&Patch{removes: []string{p.Finalizer}})
-	case actionDeleteMembers:
+	case decision.DeleteMembers:
 		if wait, gone := c.membersGone(); !gone {
 			return wait, c.write(nil)
 		}
 		return -1, c.write(&Patch{removes: []string{p.Finalizer}})
-	case actionSkip:
+	case decision.Skip:
 		return c.thenReconcile(-1, c.write(nil))
-	case actionAwait:
-		return c.decided.wait, c.write(nil)
-	case actionRefetch:
+	case decision.Await:
+		return c.decided.Wait, c.write(nil)
+	case decision.Refetch:
 		return c.refetch()
-	case actionUnchanged:
-		c.log.Debug("No tracked field has changed; skipping handlers", "reason", c.decided.reason)
+	case decision.Unchanged:
+		c.log.Debug("No tracked field has changed; skipping handlers", "reason", c.reason())
 		e.handling.pendingFlush, e.handling.seen = nil, nil // what was to be stored belonged to a cause that is over
 		return c.thenReconcile(-1, c.write(nil))
-	case actionHandle:
+	case decision.Handle:
 		return c.thenReconcile(c.handle())
 	}
 	return -1, nil
@@ -495,13 +499,13 @@ func (c *cycle) handle() (time.Duration, error) {
 	c.prepareHandling()
 	superseded := c.collectHandlers()
 	for _, reason := range []Reason{ReasonCreate, ReasonUpdate, ReasonResume, ReasonDelete} {
-		if t := superseded[reason]; t != nil && c.decided.reason != reasonNoop {
-			cause.Logger.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", reasonTitles[reason], strings.ToLower(reasonTitles[c.decided.reason]), t.succeeded, t.failed, t.unfinished))
+		if t := superseded[reason]; t != nil && c.reason() != reasonNoop {
+			cause.Logger.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", reasonTitles[reason], strings.ToLower(reasonTitles[c.reason()]), t.succeeded, t.failed, t.unfinished))
 		}
 	}
 	if top := c.topHandlers(); len(top) > 0 {
-		cause.Logger.Debug(reasonTitles[c.decided.reason]+" is in progress.", "body", cause.Resource.loggable(c.event.Body))
-		if c.decided.reason == ReasonUpdate {
+		cause.Logger.Debug(reasonTitles[c.reason()]+" is in progress.", "body", cause.Resource.loggable(c.event.Body))
+		if c.reason() == ReasonUpdate {
 			cause.Logger.Debug("Detected differences", "diff", cause.Resource.loggable(lazyDiff(cause.diff)))
 		}
 		e.state.handling.inProgress = true
@@ -541,9 +545,9 @@ func (c *cycle) handle() (time.Duration, error) {
 	if storesBase {
 		e.last.baseDigest, e.last.baseStoredAt = c.handledState().digest(), c.reactor.clock()
 	}
-	e.last.handled, e.state.handling.deleteHandled, e.state.handling.pendingFlush, e.state.handling.seen = true, c.decided.reason == ReasonDelete, nil, nil
-	e.state.handling.inProgress = c.decided.reason != ReasonDelete && c.leavesRecords()
-	if c.decided.reason == ReasonDelete {
+	e.last.handled, e.state.handling.deleteHandled, e.state.handling.pendingFlush, e.state.handling.seen = true, c.reason() == ReasonDelete, nil, nil
+	e.state.handling.inProgress = c.reason() != ReasonDelete && c.leavesRecords()
+	if c.reason() == ReasonDelete {
 		c.log.Debug("Removing the finalizer, thus allowing the actual deletion.")
 	} else if c.known.version == c.event.Body.version {
 		c.log.Debug("Handling is finished, with nothing to store")
@@ -553,7 +557,7 @@ func (c *cycle) handle() (time.Duration, error) {
 
 // released reports whether nothing else than handlers of the deletion holds an object, if it is being deleted. Otherwise, it returns when to look again.
 func (c *cycle) released() (wait time.Duration, released bool) {
-	if c.decided.reason != ReasonDelete {
+	if c.reason() != ReasonDelete {
 		return 0, true
 	}
 	if len(c.served.tasks) > 0 && !c.reactor.daemons.waitIdle(c.entry, c.reactor.settings.Background.InstantExitTimeout) {
@@ -569,7 +573,7 @@ func (c *cycle) logProcessed() {
 	if failed == 0 {
 		level = c.reactor.successes.Level()
 	}
-	c.cause.Logger.Log(c.handlers, level, fmt.Sprintf("%s is processed: %d succeeded; %d failed.", reasonTitles[c.decided.reason], succeeded, failed))
+	c.cause.Logger.Log(c.handlers, level, fmt.Sprintf("%s is processed: %d succeeded; %d failed.", reasonTitles[c.reason()], succeeded, failed))
 }
 
 // postpone stores the progress of handlers that are not all finished. It returns when they are to be called again.
@@ -600,7 +604,7 @@ func (c *cycle) postpone(wait time.Duration) (time.Duration, error) {
 // prepareHandling notes the cause, and what is still to be sent.
 func (c *cycle) prepareHandling() {
 	cause := &c.cause
-	cause.Reason, cause.Logger = c.decided.reason, postedLogger(c.log, c.event.Body.Reference(), c.reactor.events)
+	cause.Reason, cause.Logger = c.reason(), postedLogger(c.log, c.event.Body.Reference(), c.reactor.events)
 	cause.Old, cause.New = c.states.before.View(), c.states.essence.View()
 	cause.diff = sync.OnceValue(func() Diff { return diffJSON(valueOf(c.states.before), valueOf(c.states.essence)) })
 	if u := c.entry.state.handling.pendingFlush; u != nil {
@@ -709,7 +713,7 @@ func (c *cycle) collectHandlers() (superseded map[Reason]*handlerCounts) {
 	collected := make(map[HandlerID]bool)
 	note := func(p *progress) {
 		collected[p.handler.id] = true
-		if foreign := p.stored && p.purpose != "" && p.purpose != c.decided.reason; foreign {
+		if foreign := p.stored && p.purpose != "" && p.purpose != c.reason(); foreign {
 			if superseded == nil {
 				superseded = make(map[Reason]*handlerCounts)
 			}
@@ -720,7 +724,7 @@ func (c *cycle) collectHandlers() (superseded map[Reason]*handlerCounts) {
 			c.progress.purge = c.progress.purge || !p.selected
 		}
 	}
-	for _, h := range selectHandlers(c.served.changes, &c.cause, c.decided.initial) {
+	for _, h := range selectHandlers(c.served.changes, &c.cause, c.decided.Initial) {
 		note(c.addProgress(h, nil, true, now))
 	}
 	for _, h := range c.served.changes {
@@ -737,7 +741,7 @@ func (c *cycle) collectHandlers() (superseded map[Reason]*handlerCounts) {
 // count returns how many handlers of the cause have succeeded and failed.
 func (c *cycle) count() (succeeded, failed int) {
 	for _, p := range c.progress.all {
-		if p.parent == nil && (p.selected || p.purpose == c.decided.reason || p.purpose == "") {
+		if p.parent == nil && (p.selected || p.purpose == c.reason() || p.purpose == "") {
 			if p.record.Success {
 				succeeded++
 			} else if p.record.Failure {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/essence"
 	"github.com/kopf-go/kopf/internal/firstlisting"
 	"github.com/kopf-go/kopf/internal/markers"
@@ -247,10 +248,10 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 		return false, false
 	}
 	a := p.decide(o, raw, initial)
-	if a.kind != actionSkip && a.kind != actionUnchanged {
+	if a.Kind != decision.Skip && a.Kind != decision.Unchanged {
 		return false, false
 	}
-	handled := a.kind == actionUnchanged
+	handled := a.Kind == decision.Unchanged
 	var ref ObjectReference
 	if e == nil {
 		ref = ObjectReference{APIVersion: p.apiVersion, Kind: p.kind, Namespace: rawjson.Unquote(o.Namespace.Of(raw)), Name: rawjson.Unquote(o.Name.Of(raw)), UID: string(uid)}
@@ -277,40 +278,40 @@ func (r *reactor) follows(p *prefilter, e *entry, o *rawjson.Header, raw []byte)
 }
 
 // logSkip logs for debugging what a cycle would have logged.
-func (p *prefilter) logSkip(ref ObjectReference, a action) {
-	if a.kind != actionUnchanged || !p.log.Enabled(context.Background(), slog.LevelDebug) {
+func (p *prefilter) logSkip(ref ObjectReference, a decision.Action) {
+	if a.Kind != decision.Unchanged || !p.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
 	log := objectLogger(p.log, ref)
-	if a.initial {
+	if a.Initial {
 		log.Debug("Handling is finished, with nothing to store")
 	} else {
-		log.Debug("No tracked field has changed; skipping handlers", "reason", a.reason)
+		log.Debug("No tracked field has changed; skipping handlers", "reason", a.Reason)
 	}
 }
 
 // decide returns what is to be done with an idle object, as far as its bytes show that. The flag initial says that it was there before the operator and was not
 // handled since.
-func (p *prefilter) decide(o *rawjson.Header, raw []byte, initial bool) action {
-	var s snapshot
-	s.finalized, s.legacy = markers.Finalizers(o.Finalizers.Of(raw), p.finalizer, p.legacy)
+func (p *prefilter) decide(o *rawjson.Header, raw []byte, initial bool) decision.Action {
+	var s decision.Snapshot
+	s.Finalized, s.Legacy = markers.Finalizers(o.Finalizers.Of(raw), p.finalizer, p.legacy)
 	p.body.outline(o, raw, 0)
 	c := &p.change
 	*c = Change{Object: Object{Body: &p.body}}
 	fits := func(h *handler) bool { return h.filters.fitsMeta(&c.Object) }
-	if slices.ContainsFunc(p.handlers, fits) || slices.ContainsFunc(p.others, fits) || s.finalized && len(p.others) > 0 {
+	if slices.ContainsFunc(p.handlers, fits) || slices.ContainsFunc(p.others, fits) || s.Finalized && len(p.others) > 0 {
 		if len(p.others) > 0 || !p.stored.SameAsStored(o, raw) {
-			return action{kind: actionObserve}
+			return decision.Action{Kind: decision.Observe}
 		}
-		s.stored, s.initial = true, initial
+		s.Stored, s.Initial = true, initial
 		c.Old, c.New, c.Reason = View{raw: p.stored.Now()}, View{raw: p.stored.Now()}, ReasonResume
 		for _, h := range p.handlers {
 			if h.preMatches(c) {
-				s.matched(h)
-				s.resumes = s.resumes || initial && h.matches(c, true)
+				matched(&s, h)
+				s.Resumes = s.Resumes || initial && h.matches(c, true)
 			}
 		}
 	}
-	s.stage = stateObserved
-	return decide(&s)
+	s.Stage = decision.StateObserved
+	return decision.Decide(&s)
 }

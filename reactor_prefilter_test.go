@@ -14,6 +14,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -243,7 +244,7 @@ func (w *prefilterPair) compare(t *testing.T, what string, event EventType, body
 	}
 	initial := event == Listed
 	v := p.decide(&o, body.raw, initial)
-	if v.kind != actionSkip && v.kind != actionUnchanged || !rawjson.IsNull(o.DeletionTimestamp.Of(body.raw)) {
+	if v.Kind != decision.Skip && v.Kind != decision.Unchanged || !rawjson.IsNull(o.DeletionTimestamp.Of(body.raw)) {
 		return false
 	}
 	e := &entry{key: body.uid, typeMeta: &typeMeta{}, namespace: &namespace{name: "ns"}, listed: initial}
@@ -254,7 +255,7 @@ func (w *prefilterPair) compare(t *testing.T, what string, event EventType, body
 	if w.calls > 0 || w.requests > 0 || r.requeue {
 		t.Fatalf("%s: skipped by the prefilter, but there are %d calls and %d requests (%+v): %s", what, w.calls, w.requests, r, body.raw)
 	}
-	if e.last.handled != (v.kind == actionUnchanged && initial) || e.last.trackingCurrent != (v.kind == actionUnchanged) || !e.state.idle() {
+	if e.last.handled != (v.Kind == decision.Unchanged && initial) || e.last.trackingCurrent != (v.Kind == decision.Unchanged) || !e.state.idle() {
 		t.Fatalf("%s: the prefilter decides %+v, but the cycle leaves handled %t, tracked %t, idle %t: %s", what, v, e.last.handled, e.last.trackingCurrent, e.state.idle(), body.raw)
 	}
 	return true
@@ -490,7 +491,7 @@ func BenchmarkPrefilter(b *testing.B) {
 			b.ReportAllocs()
 			var o rawjson.Header
 			for b.Loop() {
-				if err := o.Scan(body.raw); err != nil || g.decide(&o, body.raw, false).kind != actionUnchanged {
+				if err := o.Scan(body.raw); err != nil || g.decide(&o, body.raw, false).Kind != decision.Unchanged {
 					b.Fatal("it takes more than a glance")
 				}
 			}

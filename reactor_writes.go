@@ -239,7 +239,7 @@ func (c *cycle) sendEach(patches []*handlerPatch) error {
 func (c *cycle) sendRecords(patches []*handlerPatch, ending bool) error {
 	refusal := firstRefusal(patches)
 	waiting := slices.ContainsFunc(patches, func(p *handlerPatch) bool { return p.change && p.refusals == 1 && p.refusal != nil })
-	if refusal != nil && (waiting || !ending || c.decided.reason != ReasonDelete) {
+	if refusal != nil && (waiting || !ending || c.reason() != ReasonDelete) {
 		return refusal
 	}
 	_, own, _ := c.outgoing(ending)
@@ -345,7 +345,7 @@ func (c *cycle) outgoing(ending bool) ([]*handlerPatch, *Patch, []HandlerID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	own := &Patch{}
-	if ending && c.decided.reason == ReasonDelete {
+	if ending && c.reason() == ReasonDelete {
 		own.removes = []string{p.Finalizer}
 	}
 	if ending || c.progress.purge {
@@ -422,7 +422,7 @@ func (c *cycle) handledState() *Essence {
 
 // storesBase reports whether the end of the handling stores another state than is stored already. That of an object that goes is of no use.
 func (c *cycle) storesBase() bool {
-	return c.decided.reason != ReasonDelete && (c.states.before == nil || c.states.storedOutdated || !c.handledState().Equal(c.states.before))
+	return c.reason() != ReasonDelete && (c.states.before == nil || c.states.storedOutdated || !c.handledState().Equal(c.states.before))
 }
 
 // detectOtherOperator warns, once, if another operator has handled the object while our handlers ran: what is stored as handled has changed then, and not by us, who are
@@ -463,7 +463,7 @@ func (c *cycle) storeBase(fresh *Body, own *Patch) {
 // that the finished handlers have seen.
 func (c *cycle) storeProgress(fresh *Body, own *Patch) {
 	storage := c.served.persistence.ProgressStorage
-	keeps := c.decided.reason != ReasonDelete
+	keeps := c.reason() != ReasonDelete
 	if keeps {
 		c.noteSeen()
 	}
