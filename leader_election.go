@@ -394,8 +394,8 @@ func (l *leadership) post(what string) {
 // leads reports whether this replica works.
 func (l *leadership) leads() bool { return l == nil || !l.standby.Paused() }
 
-// holds reports whether this replica may write: it works, or is about to.
-func (l *leadership) holds() bool { return l == nil || l.fence.Load() != 0 }
+// Holds reports whether this replica may write: it works, or is about to.
+func (l *leadership) Holds() bool { return l == nil || l.fence.Load() != 0 }
 
 // term returns the number of the term, or of the time between two.
 func (l *leadership) term() uint32 {

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/await"
@@ -30,30 +29,22 @@ func (o *observer) lead() {
 
 // renew writes the own records anew, as another replica may have removed them. The channels are closed when that was tried, and the records in the answers
 // were looked at, which the streams may not have shown yet.
-func (p *peering) renew() (looked []chan struct{}) {
+func (p *peering) renew() (looked []<-chan struct{}) {
 	if p == nil {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, s := range p.sessions {
-		if s.resource.Plural == "" || s.sessionCtx.Err() != nil {
-			continue
+	for _, k := range p.sessions {
+		if done := k.Renew(); done != nil {
+			looked = append(looked, done)
 		}
-		s.mu.Lock()
-		if s.looked == nil {
-			s.looked = make(chan struct{})
-		}
-		looked = append(looked, s.looked)
-		s.state.Renew(time.Now()) // what is known is of an earlier term
-		s.mu.Unlock()
-		s.wake()
 	}
 	return looked
 }
 
 // waitRenewed waits for what renew has begun, for a limited time.
-func (p *peering) waitRenewed(ctx context.Context, looked []chan struct{}) {
+func (p *peering) waitRenewed(ctx context.Context, looked []<-chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, 2*peeringTimeout)
 	defer cancel()
 	for _, done := range looked {
@@ -61,14 +52,6 @@ func (p *peering) waitRenewed(ctx context.Context, looked []chan struct{}) {
 		case <-done:
 		case <-ctx.Done():
 		}
-	}
-}
-
-// endLookLocked has nothing wait any more for a session that ends.
-func (s *peerSession) endLookLocked() {
-	if s.looked != nil {
-		close(s.looked)
-		s.looked = nil
 	}
 }
 

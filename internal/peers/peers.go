@@ -1,5 +1,5 @@
-// Package peers decides, by the records that operators keep of themselves in a peering object, whether one of them works or pauses, and what it has to do for its own
-// record. It makes no requests, and reads no clock.
+// Package peers keeps the membership of an operator in a peering object. A [Session] decides, by the records that operators keep of themselves there, whether one of them
+// works or pauses, and what it has to do for its own record: it makes no requests, and reads no clock. A [Keeper] does that.
 package peers
 
 import (
