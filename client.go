@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -167,33 +166,7 @@ func (t *apiTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // send sends one request, again if the credentials are refused.
 func (t *apiTransport) send(r *http.Request) (*http.Response, error) {
-	var resp *http.Response
-	err := t.client.credentials.Do(r.Context(), func(cred *connection.Credential) (bool, error) {
-		if resp != nil {
-			credtransport.Drain(resp.Body)
-			resp = nil
-		}
-		if err := apirequest.LeadsTo(cred.Info.Server, r.URL); err != nil {
-			credtransport.CloseBody(r)
-			return false, err
-		}
-		again, err := credtransport.Again(r.Context(), r)
-		if err != nil {
-			return false, err
-		}
-		repeatable := r.Body == nil || r.GetBody != nil
-		if resp, err = cred.Client.Transport.RoundTrip(again); err != nil {
-			return repeatable && apirequest.RefusesCertificate(err), err
-		}
-		refused := repeatable && resp.StatusCode == http.StatusUnauthorized
-		if refused {
-			err = errors.New(resp.Status)
-		}
-		return refused, err
-	})
-	if resp != nil && resp.StatusCode == http.StatusUnauthorized {
-		return resp, nil
-	}
+	resp, err := t.client.credentials.Send(r)
 	return resp, loginError(err)
 }
 
@@ -213,29 +186,10 @@ func isDenied(err error) bool {
 
 // newAPIError reads an answer that is an error.
 func newAPIError(method, path string, resp *http.Response) *APIError {
-	e := &APIError{Code: resp.StatusCode, Reason: http.StatusText(resp.StatusCode), Method: method, Path: path, Header: resp.Header}
-	data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // what has come is better than nothing
-	var status struct {
-		Kind, Message, Reason string
-		Details               struct {
-			Name              string       `json:"name"`
-			Causes            []ErrorCause `json:"causes"`
-			RetryAfterSeconds float64      `json:"retryAfterSeconds"`
-		}
-	}
-	if json.Unmarshal(data, &status) == nil && status.Kind == "Status" {
-		e.Message, e.Causes, e.Name = status.Message, status.Details.Causes, status.Details.Name
-		if status.Reason != "" {
-			e.Reason = status.Reason
-		}
-		e.RetryAfter = apirequest.RetryAfterDuration(status.Details.RetryAfterSeconds)
-	} else if text := strings.TrimSpace(string(data)); len(text) > apirequest.MaxErrorText {
-		e.Message = strings.ToValidUTF8(text[:apirequest.MaxErrorText], "") + "..."
-	} else {
-		e.Message = text
-	}
-	if wish := apirequest.RetryAfter(resp.Header.Get("Retry-After")); wish > 0 {
-		e.RetryAfter = wish
+	r := apirequest.ReadRefusal(resp)
+	e := &APIError{Code: resp.StatusCode, Reason: r.Reason, Message: r.Message, Name: r.Name, RetryAfter: r.RetryAfter, Method: method, Path: path, Header: resp.Header}
+	for _, cause := range r.Causes {
+		e.Causes = append(e.Causes, ErrorCause(cause))
 	}
 	return e
 }

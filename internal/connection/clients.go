@@ -1,9 +1,11 @@
 package connection
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/connshare"
 	"github.com/kopf-go/kopf/internal/credtransport"
 )
@@ -81,4 +83,36 @@ func (i *Info) authorities() credtransport.Authorities {
 // clientCertificate returns where the client's certificate comes from.
 func (i *Info) clientCertificate() *credtransport.CertificateSource {
 	return &credtransport.CertificateSource{CertificateData: i.CertificateData, CertificateFile: i.CertificateFile, KeyData: []byte(i.KeyData), KeyFile: i.KeyFile}
+}
+
+// Send sends one request to the API server with the credentials of the moment, again if they are refused.
+func (s *Store) Send(r *http.Request) (*http.Response, error) {
+	var resp *http.Response
+	err := s.Do(r.Context(), func(cred *Credential) (bool, error) {
+		if resp != nil {
+			credtransport.Drain(resp.Body)
+			resp = nil
+		}
+		if err := apirequest.LeadsTo(cred.Info.Server, r.URL); err != nil {
+			credtransport.CloseBody(r)
+			return false, err
+		}
+		again, err := credtransport.Again(r.Context(), r)
+		if err != nil {
+			return false, err
+		}
+		repeatable := r.Body == nil || r.GetBody != nil
+		if resp, err = cred.Client.Transport.RoundTrip(again); err != nil {
+			return repeatable && apirequest.RefusesCertificate(err), err
+		}
+		refused := repeatable && resp.StatusCode == http.StatusUnauthorized
+		if refused {
+			err = errors.New(resp.Status)
+		}
+		return refused, err
+	})
+	if resp != nil && resp.StatusCode == http.StatusUnauthorized {
+		return resp, nil
+	}
+	return resp, err
 }

@@ -723,3 +723,46 @@ func TestConnectionsOfExpiredCredentials(t *testing.T) {
 		t.Error("connections are left open, though the store is closed")
 	}
 }
+
+// TestSend holds that requests of other libraries are sent again with the next credentials, if they can be.
+func TestSend(t *testing.T) {
+	g := newGate("good")
+	for name, tt := range map[string]struct {
+		target string
+		body   io.Reader
+		code   int
+		err    string
+	}{
+		"AC-64 a request":                        {"http://turnstile/x", nil, http.StatusOK, ""},
+		"AC-64 one whose body can be read again": {"http://turnstile/x", strings.NewReader("{}"), http.StatusOK, ""},
+		"one that cannot be repeated":            {"http://turnstile/x", io.MultiReader(strings.NewReader("{}")), http.StatusUnauthorized, ""},
+		"one to another host":                    {"http://elsewhere/x", nil, 0, "elsewhere"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := NewStore(func(context.Context) (map[string]*Info, error) {
+				bad := g.info("bad")
+				bad.Priority = 1
+				return map[string]*Info{"a": bad, "b": g.info("good")}, nil
+			})
+			defer v.Close()
+			req, err := http.NewRequest(http.MethodPost, tt.target, tt.body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := v.Send(req)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("got the error %v, want one with %q", err, tt.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			credtransport.Drain(resp.Body)
+			if resp.StatusCode != tt.code {
+				t.Errorf("got %s, want %d", resp.Status, tt.code)
+			}
+		})
+	}
+}
