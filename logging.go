@@ -2,7 +2,6 @@ package kopf
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -150,43 +149,18 @@ func postedLogger(base *slog.Logger, ref ObjectReference, to eventRecorder) *slo
 	if !ok {
 		return base
 	}
-	return slog.New(&postingHandler{next: base.Handler(), text: eventMessages, level: level, ref: ref, to: to})
+	return slog.New(loghandler.NewPosting(base.Handler(), eventMessages, level, &messagePoster{ref, to}))
 }
 
-// postingHandler passes log records on, and posts them.
-type postingHandler struct {
-	next  slog.Handler
-	text  *loghandler.Handler // makes the messages, and writes nothing
-	level slog.Level
-	ref   ObjectReference
-	to    eventRecorder
+// messagePoster posts messages as events about an object.
+type messagePoster struct {
+	ref ObjectReference
+	to  eventRecorder
 }
 
-// Enabled reports whether records of the level are logged: what is not is not posted either.
-func (h *postingHandler) Enabled(ctx context.Context, level slog.Level) bool {
-	return h.next.Enabled(ctx, level)
-}
-
-// WithAttrs returns a handler that adds the attributes to each record.
-func (h *postingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	derived := *h
-	derived.next, derived.text = h.next.WithAttrs(attrs), h.text.WithAttrs(attrs).(*loghandler.Handler)
-	return &derived
-}
-
-// WithGroup returns a handler that puts all further attributes into a group.
-func (h *postingHandler) WithGroup(name string) slog.Handler {
-	derived := *h
-	derived.next, derived.text = h.next.WithGroup(name), h.text.WithGroup(name).(*loghandler.Handler)
-	return &derived
-}
-
-// Handle logs one record, and posts it.
-func (h *postingHandler) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level >= h.level {
-		h.to.post(r.Level, h.ref, eventTypeOf(r.Level), "Logging", h.text.Message(r))
-	}
-	return h.next.Handle(ctx, r)
+// Post implements [loghandler.Poster].
+func (p *messagePoster) Post(level slog.Level, message string) {
+	p.to.post(level, p.ref, eventTypeOf(level), "Logging", message)
 }
 
 // eventTypeOf returns the type of the events of a level.
