@@ -401,7 +401,7 @@ func isUnknownPath(err error) bool {
 func (c *Client) forget(apiVersion, kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.resources = slices.DeleteFunc(slices.Clone(c.resources), func(r Resource) bool { return r.Kind == kind && r.APIVersion() == apiVersion })
+	c.resources = keepResources(c.resources, func(r Resource) bool { return r.Kind != kind || r.APIVersion() != apiVersion })
 }
 
 // namedReference returns the reference to one object, never to all of them: a deletion

@@ -509,14 +509,19 @@ func (p *Patch) dropValue(keys ...string) { jsonpatch.DropValueIn(p.merge, keys)
 // unapplied returns what of a merge patch is not so in the response to it: what the schema has
 // dropped, and what another client has changed at the same time. What the response has besides does not
 // matter, nor whether a list or a map of the metadata that was emptied is there.
-func unapplied(patch map[string]any, response *Body) Diff {
+func unapplied(patch map[string]any, response *Body) (lost Diff) {
 	if jsonpatch.IsApplied(response.raw, patch) {
 		return nil
 	}
-	return slices.DeleteFunc(leftDiff(patch, response.raw), func(item DiffItem) bool {
-		return item.New == nil && jsonpatch.OnlyRemoves(item.Old) || len(item.Path) == 2 && item.Path[0] == "metadata" && rawjson.IsEmpty(item.Old) && rawjson.IsEmpty(item.New) &&
+	for _, item := range leftDiff(patch, response.raw) {
+		removed := item.New == nil && jsonpatch.OnlyRemoves(item.Old)
+		empty := len(item.Path) == 2 && item.Path[0] == "metadata" && rawjson.IsEmpty(item.Old) && rawjson.IsEmpty(item.New) &&
 			slices.Contains([]string{"annotations", "labels", "finalizers"}, item.Path[1])
-	})
+		if !removed && !empty {
+			lost = append(lost, item)
+		}
+	}
+	return lost
 }
 
 // leftDiff is [diffJSON] of the keys that before has, on each level.

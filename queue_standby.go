@@ -93,7 +93,13 @@ func (o *observer) readVersions(ctx context.Context, fence uint64) {
 	}
 	o.mu.Unlock()
 	for failures := 0; len(readings) > 0 && ctx.Err() == nil; failures++ {
-		readings = slices.DeleteFunc(readings, func(r versionReading) bool { return o.readVersion(ctx, r, fence) })
+		var failed []versionReading
+		for _, r := range readings {
+			if !o.readVersion(ctx, r, fence) {
+				failed = append(failed, r)
+			}
+		}
+		readings = failed
 		if len(readings) > 0 && await.Sleep(ctx, backoffDelay(failures)) != nil {
 			return
 		}

@@ -132,17 +132,24 @@ func (s selectorSpec) matches(r Resource) bool {
 }
 
 // selected returns the resources that the selector fits, sorted; a name means the core group if that has it.
-func (s selectorSpec) selected(found []Resource) (fit []Resource) {
-	for _, r := range found {
-		if s.matches(r) {
-			fit = append(fit, r)
-		}
-	}
-	if core := func(r Resource) bool { return r.Group == "" }; s.Named() && slices.ContainsFunc(fit, core) {
-		fit = slices.DeleteFunc(fit, func(r Resource) bool { return r.Group != "" })
+func (s selectorSpec) selected(found []Resource) []Resource {
+	fit := keepResources(found, s.matches)
+	core := func(r Resource) bool { return r.Group == "" }
+	if s.Named() && slices.ContainsFunc(fit, core) {
+		fit = keepResources(fit, core)
 	}
 	sortByName(fit)
 	return fit
+}
+
+// keepResources returns some of the resources.
+func keepResources(all []Resource, wanted func(Resource) bool) (kept []Resource) {
+	for _, r := range all {
+		if wanted(r) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
 }
 
 // suggestion returns the end of a message about a selector that fits none of the resources: which one may have been meant.
