@@ -15,6 +15,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/flapping"
+	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/ownership"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -217,13 +218,13 @@ func (d *desiredSet) resourceOf(apiVersion, kind string) (Resource, error) {
 
 // complete gives a desired object what it lacks.
 func (d *desiredSet) complete(c *Child, object map[string]any) error {
-	steps := []step{harmonizeName, label}
+	steps := []manifest.Step{(*manifest.Hierarchy).SetName, (*manifest.Hierarchy).AddLabels}
 	if c.resource.Namespaced {
-		steps = append(steps, adjustNamespace)
+		steps = append(steps, (*manifest.Hierarchy).SetNamespace)
 	}
-	options := &HierarchyOptions{Strict: true}
+	h := hierarchyOf(d.owner, &HierarchyOptions{Strict: true})
 	for _, apply := range steps {
-		if err := apply(d.owner, object, options); err != nil {
+		if err := apply(h, object); err != nil {
 			return err
 		}
 	}
@@ -245,7 +246,7 @@ func (d *desiredSet) complete(c *Child, object map[string]any) error {
 		c.member = true
 		return d.addMember(object)
 	}
-	return appendOwner(d.owner, object, options)
+	return h.AddOwner(object)
 }
 
 // keyOf returns the key of the family that a child belongs to.

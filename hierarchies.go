@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 
@@ -39,7 +38,7 @@ type HierarchyOptions struct {
 // map[string]any, or a pointer to a struct that encoding/json turns into a Kubernetes object, such as those of the common
 // client libraries. Anything else is an error, and then no object is changed. Nil options mean the defaults.
 func Adopt(owner *Body, objects any, options *HierarchyOptions) error {
-	return edit("adopting", owner, objects, options, appendOwner, harmonizeName, adjustNamespace, label)
+	return edit("adopting", owner, objects, options, (*manifest.Hierarchy).AddOwner, (*manifest.Hierarchy).SetName, (*manifest.Hierarchy).SetNamespace, (*manifest.Hierarchy).AddLabels)
 }
 
 // Adopt makes objects the children of the object that is being handled, as [Adopt] does, with its errors.
@@ -50,37 +49,34 @@ func (o *Object) Adopt(objects any, options *HierarchyOptions) error {
 // AppendOwnerReference adds a reference to the owner to objects, unless they have one with its uid. It fails if the owner has no uid, or
 // if the objects have another controller and NotController is not set. For the objects, see [Adopt].
 func AppendOwnerReference(owner *Body, objects any, options *HierarchyOptions) error {
-	return edit("appending an owner reference", owner, objects, options, appendOwner)
+	return edit("appending an owner reference", owner, objects, options, (*manifest.Hierarchy).AddOwner)
 }
 
 // RemoveOwnerReference removes all references with the owner's uid from objects. For the objects, see [Adopt].
 func RemoveOwnerReference(owner *Body, objects any) error {
-	return edit("removing an owner reference", owner, objects, nil, removeOwner)
+	return edit("removing an owner reference", owner, objects, nil, (*manifest.Hierarchy).RemoveOwner)
 }
 
 // HarmonizeNaming names objects after the owner, unless they have a name or a generateName: by generateName, or
 // by name if Strict is set. It fails if the owner has no name and the options have none. For the objects, see [Adopt].
 func HarmonizeNaming(owner *Body, objects any, options *HierarchyOptions) error {
-	return edit("naming", owner, objects, options, harmonizeName)
+	return edit("naming", owner, objects, options, (*manifest.Hierarchy).SetName)
 }
 
 // AdjustNamespace puts objects into the namespace of the owner, unless they have one. If neither the owner nor the
 // options have a namespace, the objects are left alone. For the objects, see [Adopt].
 func AdjustNamespace(owner *Body, objects any, options *HierarchyOptions) error {
-	return edit("adjusting the namespace", owner, objects, options, adjustNamespace)
+	return edit("adjusting the namespace", owner, objects, options, (*manifest.Hierarchy).SetNamespace)
 }
 
 // Label puts the labels of the owner on objects, and on the structures in them at the Nested paths. Labels that are there already are
 // kept unless Forced is set. For the objects, see [Adopt].
 func Label(owner *Body, objects any, options *HierarchyOptions) error {
-	return edit("labelling", owner, objects, options, label)
+	return edit("labelling", owner, objects, options, (*manifest.Hierarchy).AddLabels)
 }
 
-// step is one change to an object, which is made to its decoded form.
-type step func(owner *Body, object map[string]any, o *HierarchyOptions) error
-
 // edit takes the steps with copies of all objects, and only then changes the objects.
-func edit(what string, owner *Body, objects any, options *HierarchyOptions, steps ...step) error {
+func edit(what string, owner *Body, objects any, options *HierarchyOptions, steps ...manifest.Step) error {
 	if options == nil {
 		options = &HierarchyOptions{}
 	}
@@ -91,10 +87,11 @@ func edit(what string, owner *Body, objects any, options *HierarchyOptions, step
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
+	h := hierarchyOf(owner, options)
 	for i := range children {
 		child := &children[i]
 		for _, apply := range steps {
-			if err := apply(owner, child.After, options); err != nil {
+			if err := apply(h, child.After); err != nil {
 				return fmt.Errorf("%s: %w", what, err)
 			}
 		}
@@ -107,77 +104,19 @@ func edit(what string, owner *Body, objects any, options *HierarchyOptions, step
 	return nil
 }
 
-func appendOwner(owner *Body, object map[string]any, o *HierarchyOptions) error {
-	if owner.UID() == "" {
-		return fmt.Errorf("the owner %s has no uid", owner.Reference())
-	}
-	return manifest.AddOwner(object, ownerReference(owner, o))
-}
-
-// ownerReference is the entry of an owner in metadata.ownerReferences. What the owner does not have is left out.
-func ownerReference(owner *Body, o *HierarchyOptions) map[string]any {
-	ref := map[string]any{"controller": !o.NotController, "blockOwnerDeletion": !o.NotBlocking}
-	for key, text := range map[string]string{
-		"apiVersion": owner.APIVersion(), "kind": owner.Kind(), "name": owner.Name(), "uid": owner.UID(),
-	} {
-		if text != "" {
-			ref[key] = text
-		}
-	}
-	return ref
-}
-
-func removeOwner(owner *Body, object map[string]any, _ *HierarchyOptions) error {
-	if owner.UID() == "" {
-		return fmt.Errorf("the owner %s has no uid", owner.Reference())
-	}
-	return manifest.RemoveOwner(object, owner.UID())
-}
-
-func harmonizeName(owner *Body, object map[string]any, o *HierarchyOptions) error {
-	name := o.Name
-	if name == "" {
-		name = owner.Name()
-	}
-	if name == "" {
-		return errors.New("there is no name to use: the owner has none, and none was given")
-	}
-	return manifest.SetName(object, name, o.Strict, o.Forced)
-}
-
-func adjustNamespace(owner *Body, object map[string]any, o *HierarchyOptions) error {
-	namespace := o.Namespace
-	if namespace == "" {
-		namespace = owner.Namespace()
-	}
-	if namespace == "" {
-		return nil
-	}
-	return manifest.SetNamespace(object, namespace, o.Forced)
-}
-
-func label(owner *Body, object map[string]any, o *HierarchyOptions) error {
-	labels := o.AddLabels
-	if labels == nil {
-		labels = owner.Labels()
-		delete(labels, applyset.IDLabel) // which would make the object a parent or a member of the set, to be pruned with it
-		delete(labels, applyset.PartOfLabel)
-	}
-	if err := manifest.AddLabels(object, labels, o.Forced); err != nil {
-		return err
+// hierarchyOf returns how objects are tied to an owner.
+func hierarchyOf(owner *Body, o *HierarchyOptions) *manifest.Hierarchy {
+	h := &manifest.Hierarchy{
+		Owner:  manifest.Owner{APIVersion: owner.APIVersion(), Kind: owner.Kind(), Namespace: owner.Namespace(), Name: owner.Name(), UID: owner.UID()},
+		Labels: o.AddLabels, Name: o.Name, Namespace: o.Namespace, Forced: o.Forced, Strict: o.Strict, NotController: o.NotController, NotBlocking: o.NotBlocking,
 	}
 	for _, path := range o.Nested {
-		part, ok := manifest.Lookup(object, path.Keys())
-		if !ok {
-			continue
-		}
-		nested, ok := part.(map[string]any)
-		if !ok {
-			return fmt.Errorf("%q is a %T, not a map that can be labelled", path, part)
-		}
-		if err := manifest.AddLabels(nested, labels, o.Forced); err != nil {
-			return fmt.Errorf("%q: %w", path, err)
-		}
+		h.Nested = append(h.Nested, path.Keys())
 	}
-	return nil
+	if h.Labels == nil {
+		h.Labels = owner.Labels()
+		delete(h.Labels, applyset.IDLabel) // which would make the object a parent or a member of the set, to be pruned with it
+		delete(h.Labels, applyset.PartOfLabel)
+	}
+	return h
 }
