@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -38,49 +37,27 @@ func (i DiffItem) String() string {
 type Diff []DiffItem
 
 // diffJSON compares two decoded values. The items come in the order of their paths.
-func diffJSON(before, after any) Diff { return appendDiff(nil, nil, before, after) }
-
-func appendDiff(d Diff, path []string, before, after any) Diff {
-	switch a, b := rawjson.AsMap(before), rawjson.AsMap(after); {
-	case before == nil && after == nil:
-		return d
-	case before == nil:
-		return append(d, DiffItem{DiffAdd, slices.Clone(path), nil, after})
-	case after == nil:
-		return append(d, DiffItem{DiffRemove, slices.Clone(path), before, nil})
-	case a != nil && b != nil:
-		for _, key := range rawjson.UnionKeys(a, b) {
-			d = appendDiff(d, append(path, key), a[key], b[key])
-		}
-		return d
-	case rawjson.Equal(before, after):
-		return d
-	}
-	return append(d, DiffItem{DiffChange, slices.Clone(path), before, after})
+func diffJSON(before, after any) (d Diff) {
+	rawjson.Differences(before, after, d.note)
+	return d
 }
 
-// diffRaw is [diffJSON] of two values in JSON. What is the same in its bytes is not decoded.
-func diffRaw(before, after []byte) Diff { return appendRawDiff(nil, nil, before, after) }
-
-func appendRawDiff(d Diff, path []string, before, after []byte) Diff {
-	const deep = 64 // from there on, scanning each level anew costs more than decoding it
-	if bytes.Equal(before, after) {
-		return d
-	}
-	if len(before) == 0 || len(after) == 0 || before[0] != '{' || after[0] != '{' || len(path) > deep {
-		return appendDiff(d, path, rawjson.DecodeOrNil(before), rawjson.DecodeOrNil(after))
-	}
-	a, b := rawjson.RawMembers(before), rawjson.RawMembers(after)
-	for key, value := range b {
-		if old, ok := a[key]; ok && bytes.Equal(old, value) {
-			delete(a, key)
-			delete(b, key)
-		}
-	}
-	for _, key := range rawjson.UnionKeys(a, b) {
-		d = appendRawDiff(d, append(path, key), a[key], b[key])
-	}
+// diffRaw is [diffJSON] of two values in JSON.
+func diffRaw(before, after []byte) (d Diff) {
+	rawjson.DifferencesIn(before, after, d.note)
 	return d
+}
+
+// note adds a difference.
+func (d *Diff) note(path []string, before, after any) {
+	operation := DiffChange
+	switch {
+	case before == nil:
+		operation = DiffAdd
+	case after == nil:
+		operation = DiffRemove
+	}
+	*d = append(*d, DiffItem{operation, slices.Clone(path), before, after})
 }
 
 // Reduce returns the differences at and below a path, with their paths relative to

@@ -526,7 +526,7 @@ func unapplied(patch map[string]any, response *Body) (lost Diff) {
 
 // leftDiff is [diffJSON] of the keys that before has, on each level.
 func leftDiff(before map[string]any, after []byte) Diff {
-	return appendDiff(nil, nil, before, jsonpatch.DecodeLike(after, before))
+	return diffJSON(before, jsonpatch.DecodeLike(after, before))
 }
 
 // PatchOperation is one operation of a JSON patch (RFC 6902).

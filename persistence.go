@@ -79,7 +79,13 @@ func (r *ProgressRecord) members(unset bool) progressrecord.Members {
 	if unset {
 		return all
 	}
-	return slices.DeleteFunc(all, func(m progressrecord.Member) bool { return m.Value == nil })
+	set := all[:0]
+	for _, m := range all {
+		if m.Value != nil {
+			set = append(set, m)
+		}
+	}
+	return set
 }
 
 // MarshalJSON writes the record as it is stored in annotations: the set keys in their

@@ -1,0 +1,47 @@
+package rawjson
+
+import "bytes"
+
+// Differences calls a function for each difference between two decoded values, in the order of their paths, with the values on both sides, of which nil is one that is absent or
+// null. Objects are compared key by key, lists and scalars as a whole. The path is used again afterwards.
+func Differences(before, after any, note func(path []string, before, after any)) {
+	differences(nil, before, after, note)
+}
+
+func differences(path []string, before, after any, note func(path []string, before, after any)) {
+	switch a, b := AsMap(before), AsMap(after); {
+	case before == nil && after == nil:
+	case a != nil && b != nil:
+		for _, key := range UnionKeys(a, b) {
+			differences(append(path, key), a[key], b[key], note)
+		}
+	case before == nil || after == nil || !Equal(before, after):
+		note(path, before, after)
+	}
+}
+
+// DifferencesIn is [Differences] of two values in JSON. What is the same in its bytes is not decoded.
+func DifferencesIn(before, after []byte, note func(path []string, before, after any)) {
+	differencesIn(nil, before, after, note)
+}
+
+func differencesIn(path []string, before, after []byte, note func(path []string, before, after any)) {
+	const deep = 64 // from there on, scanning each level anew costs more than decoding it
+	if bytes.Equal(before, after) {
+		return
+	}
+	if len(before) == 0 || len(after) == 0 || before[0] != '{' || after[0] != '{' || len(path) > deep {
+		differences(path, DecodeOrNil(before), DecodeOrNil(after), note)
+		return
+	}
+	a, b := RawMembers(before), RawMembers(after)
+	for key, value := range b {
+		if old, ok := a[key]; ok && bytes.Equal(old, value) {
+			delete(a, key)
+			delete(b, key)
+		}
+	}
+	for _, key := range UnionKeys(a, b) {
+		differencesIn(append(path, key), a[key], b[key], note)
+	}
+}
