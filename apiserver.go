@@ -40,12 +40,17 @@ type APIServerOptions struct {
 	Logger *slog.Logger
 }
 
-// NewAPIServer makes a server with the namespaces that every cluster has. Options may be nil.
+// NewAPIServer makes a server with the namespaces that every cluster has. It knows the kinds that are defined in the default registry, see [Define], but for those that
+// RefuseUnsupported refuses. Options may be nil.
 func NewAPIServer(opts *APIServerOptions) *APIServer {
 	if opts == nil {
 		opts = &APIServerOptions{}
 	}
-	return &APIServer{apiserver.New(apiserver.Options(*opts))}
+	s := apiserver.New(apiserver.Options(*opts))
+	for _, d := range DefaultRegistry().definitions() {
+		_ = s.Apply(d) // it is refused again where the kind is used
+	}
+	return &APIServer{s}
 }
 
 // ServeHTTP answers one request.

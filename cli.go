@@ -113,7 +113,7 @@ func (c *command) serve(ctx context.Context, o *cli.Options, logger *slog.Logger
 	if !embedded.Included || !o.Embedded {
 		return op.Run(ctx)
 	}
-	server, err := embedded.Start(cmp.Or(o.Listen, embedded.DefaultAddress), o.Manifests)
+	server, err := embedded.Start(cmp.Or(o.Listen, embedded.DefaultAddress), DefaultRegistry().definitions(), o.Manifests)
 	if err != nil {
 		return err
 	}

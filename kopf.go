@@ -207,7 +207,27 @@ func (o *Operator) forTest(logger *slog.Logger, ready func()) Runnable {
 		}
 		ready()
 	}
+	if err := o.defineInMemory(); err != nil {
+		return RunFunc(func(context.Context) error { return err })
+	}
 	return &tested
+}
+
+// defineInMemory makes an API server in memory know the defined kinds, unless it has other definitions of them.
+func (o *Operator) defineInMemory() error {
+	if o.Connection == nil || o.Connection.HTTPClient == nil {
+		return nil
+	}
+	server, ok := o.Connection.HTTPClient.Transport.(interface{ Define(definition []byte) error })
+	if !ok {
+		return nil
+	}
+	for _, d := range cmp.Or(o.Registry, DefaultRegistry()).definitions() {
+		if err := server.Define(d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // run is one run of an operator: a copy of it, with the defaults filled in.
@@ -331,10 +351,14 @@ func (r *run) serve(ctx context.Context) error {
 	if p := &r.Settings.Peering; !p.Standalone && r.Clusterwide && !p.Clusterwide {
 		return errors.New("invalid Settings.Peering.Clusterwide false: want true, because an operator of the whole cluster has no namespaces for peering objects")
 	}
-	if err := r.connect(); err != nil {
-		return err
+	err := r.connect()
+	if err == nil {
+		err = r.leader.locate(ctx)
 	}
-	if err := r.leader.locate(ctx); err != nil {
+	if err == nil && registry.defined != nil {
+		err = registry.defined.prepare(ctx, r)
+	}
+	if err != nil {
 		return err
 	}
 	r.probes.begin()
@@ -365,12 +389,11 @@ func (r *run) serve(ctx context.Context) error {
 		o.barrier = &syncBarrier{}
 	}
 	if h := registry.first(func(h *handler) bool { return h.admission != nil }); h != nil {
-		var err error
 		if o.admission, err = h.admission.runner(registry, o); err != nil {
 			return err
 		}
 	}
-	err := o.observe(ctx, func() { r.begin(ctx, o) })
+	err = o.observe(ctx, func() { r.begin(ctx, o) })
 	defer o.successes.Stop()
 	r.guard.Begin()
 	r.probes.stop()

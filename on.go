@@ -359,6 +359,9 @@ func (h *handler) identify(id HandlerID, fn any) error {
 	if reflect.ValueOf(fn).IsNil() {
 		return errors.New("the function is nil")
 	}
+	if unwrap := wrappedFunction.Load(); unwrap != nil {
+		fn = (*unwrap)(fn)
+	}
 	h.registered.fn, h.registered.where = funcid.Of(fn), callSite()
 	if id == "" {
 		var err error

@@ -204,6 +204,11 @@ const (
 // makes no request. The patch is sent for one version of the object, and computed anew after a conflict. A condition that metav1.Condition does not
 // allow fails the handler permanently.
 func (p *Patch) SetCondition(condition Condition) {
+	p.transforms = append(p.transforms, p.conditionChanges(condition)...)
+}
+
+// conditionChanges returns the transformation that sets a condition, or none if it is not allowed.
+func (p *Patch) conditionChanges(condition Condition) []transformation {
 	c := manifest.Condition{
 		Type: condition.Type, Status: string(condition.Status), Reason: condition.Reason, Message: condition.Message,
 		ObservedGeneration: condition.ObservedGeneration, LastTransitionTime: condition.LastTransitionTime,
@@ -213,9 +218,9 @@ func (p *Patch) SetCondition(condition Condition) {
 	}
 	if err := c.Check(); err != nil {
 		p.fail(err)
-		return
+		return nil
 	}
-	p.transforms = append(p.transforms, &conditionChange{c})
+	return []transformation{&conditionChange{c}}
 }
 
 // conditionChange sets a condition. It comes after what is merged.

@@ -104,6 +104,7 @@ type retryPolicy struct {
 type Registry struct {
 	mu       sync.Mutex // guards following
 	handlers []*handler
+	defined  definedKinds              // nil for none
 	late     map[*lateWarning]struct{} // of the operators that run, and have not warned yet
 }
 
@@ -119,7 +120,7 @@ func (r *Registry) begin(log *slog.Logger) (served *Registry, end func()) {
 		r.late = make(map[*lateWarning]struct{})
 	}
 	r.late[w] = struct{}{}
-	return &Registry{handlers: slices.Clone(r.handlers)}, func() {
+	return &Registry{handlers: slices.Clone(r.handlers), defined: r.defined}, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.late, w)

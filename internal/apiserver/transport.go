@@ -7,12 +7,33 @@ import (
 	"io"
 	"net/http"
 	"sync"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // Transport sends requests to a server in the same process, without a network. The handler of a
 // request runs on a goroutine. It ends when the handler returns, after the body was closed or the
 // context of the request has ended.
 type Transport struct{ Handler http.Handler }
+
+// Define applies the definition of a kind, unless the server has one of that name.
+func (t *Transport) Define(definition []byte) error {
+	server, ok := t.Handler.(*Server)
+	path := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + rawjson.StringAt(definition, "metadata", "name")
+	request, err := http.NewRequest(http.MethodGet, "http://apiserver.local"+path, nil)
+	if !ok || err != nil {
+		return err
+	}
+	answer, err := t.RoundTrip(request)
+	if err != nil {
+		return err
+	}
+	answer.Body.Close()
+	if answer.StatusCode == http.StatusOK {
+		return nil
+	}
+	return server.Apply(definition)
+}
 
 // errReset is the error of the client if the server drops the connection.
 var errReset = errors.New("connection reset by peer")

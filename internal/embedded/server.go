@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -30,9 +31,9 @@ type Server struct {
 	remove   func()
 }
 
-// Start starts a server with the manifests in it, at an address that may begin with [TLSPrefix], and writes its kubeconfig. It does not overwrite a file of another origin, nor that of a server
+// Start starts a server with definitions and manifests in it, which can have other definitions of the same kinds, at an address that may begin with [TLSPrefix], and writes its kubeconfig. It does not overwrite a file of another origin, nor that of a server
 // that is running, whose users would reach the wrong one.
-func Start(address string, manifests []manifest.File) (*Server, error) {
+func Start(address string, definitions []json.RawMessage, manifests []manifest.File) (*Server, error) {
 	path, err := filepath.Abs(kubeconfig)
 	if err != nil {
 		return nil, err
@@ -43,6 +44,11 @@ func Start(address string, manifests []manifest.File) (*Server, error) {
 	}
 	address, secure := strings.CutPrefix(address, TLSPrefix)
 	s := &Server{API: apiserver.New(apiserver.Options{TLS: secure}), Kubeconfig: path}
+	for _, definition := range definitions {
+		if err := s.API.Apply(definition); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.API.Load(manifests); err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ const stale = `{"apiVersion":"v1","clusters":[{"cluster":{"server":"http://127.0
 func start(t *testing.T, folder string) (*Server, error) {
 	t.Helper()
 	t.Chdir(folder)
-	return Start(DefaultAddress, nil)
+	return Start(DefaultAddress, nil, nil)
 }
 
 func TestKubeconfigFile(t *testing.T) {
@@ -100,7 +100,7 @@ func TestKubeconfigFile(t *testing.T) {
 	})
 	t.Run("TLS", func(t *testing.T) {
 		t.Chdir(t.TempDir())
-		first, err := Start(TLSPrefix+DefaultAddress, nil)
+		first, err := Start(TLSPrefix+DefaultAddress, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestKubeconfigFile(t *testing.T) {
 		if err != nil || !strings.HasPrefix(first.URL, "https://") || !strings.Contains(string(data), `"certificate-authority-data"`) {
 			t.Errorf("at %s, the kubeconfig is %q, error %v", first.URL, data, err)
 		}
-		if _, err := Start(TLSPrefix+DefaultAddress, nil); err == nil || !strings.Contains(err.Error(), first.URL+", which is running") {
+		if _, err := Start(TLSPrefix+DefaultAddress, nil, nil); err == nil || !strings.Contains(err.Error(), first.URL+", which is running") {
 			t.Errorf("got %v, want an error that names %s", err, first.URL)
 		}
 		if err := first.Close(); err != nil {
@@ -118,7 +118,7 @@ func TestKubeconfigFile(t *testing.T) {
 	t.Run("what is refused leaves nothing", func(t *testing.T) {
 		dir := t.TempDir()
 		t.Chdir(dir)
-		if _, err := Start(DefaultAddress, []manifest.File{{Path: "x.yaml", Data: []byte("kind: X")}}); err == nil || !strings.HasPrefix(err.Error(), "x.yaml: ") {
+		if _, err := Start(DefaultAddress, nil, []manifest.File{{Path: "x.yaml", Data: []byte("kind: X")}}); err == nil || !strings.HasPrefix(err.Error(), "x.yaml: ") {
 			t.Errorf("bad manifests: got %v", err)
 		}
 		if _, err := Start("127.0.0.1:1x", nil); err == nil {

@@ -58,7 +58,7 @@ func TestStartsAtOnce(t *testing.T) {
 		var starts sync.WaitGroup
 		for i := range both {
 			starts.Go(func() {
-				s, err := Start(DefaultAddress, nil)
+				s, err := Start(DefaultAddress, nil, nil)
 				if err != nil && !strings.Contains(err.Error(), "which is running") {
 					t.Error(err)
 				}

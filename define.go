@@ -1,0 +1,222 @@
+package kopf
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/await"
+	"github.com/kopf-go/kopf/internal/definition"
+)
+
+// This file is where kinds are defined by structs, and where their definitions meet those of the cluster. Programs without Define are linked without all of it.
+
+// Definition is what a struct does not say of its kind, for [Define]. Group and Version are needed.
+type Definition struct {
+	// Group is the API group, a domain such as "example.com".
+	Group string
+	// Version is the version of the kind, such as "v1".
+	Version string
+	// Kind is the name of the kind. Defaults to the name of the struct.
+	Kind string
+	// Plural is the name in URLs. Defaults to the plural of the Kind in lower case by the rules of regular English words, such as "policies".
+	Plural string
+	// Singular is the name of one object for kubectl. Defaults to the Kind in lower case.
+	Singular string
+	// ListKind is the kind of lists. Defaults to the Kind with "List".
+	ListKind string
+	// ShortNames are further names for kubectl. Defaults to none.
+	ShortNames []string
+	// Categories are the groups of kinds for kubectl, such as "all". Defaults to none.
+	Categories []string
+	// Cluster is whether the objects are not in namespaces. Defaults to false.
+	Cluster bool
+	// Description is the text of the kind for kubectl explain. Defaults to none.
+	Description string
+	// Scale makes the subresource of that name, for kubectl scale and autoscalers. Defaults to none.
+	Scale *Scale
+	// Install is to create the definition in the cluster, or change it, when the operator starts. It needs the permission to get and patch the definition. Defaults
+	// to false: kopf compares the definition with that of the cluster, and warns of differences.
+	Install bool
+}
+
+// Scale are the paths of the fields that are scaled.
+type Scale struct {
+	// Replicas is the path of the number wanted, such as "spec.replicas".
+	Replicas FieldPath
+	// StatusReplicas is the path of the number that there is, such as "status.replicas".
+	StatusReplicas FieldPath
+	// Selector is the path of the label selector of the pods, a text. Defaults to none.
+	Selector FieldPath
+}
+
+// DefinedKind is a kind that was defined by a struct. It is made by [Define].
+type DefinedKind struct {
+	made    *definition.Definition
+	install bool
+	where   string // in the source
+}
+
+// Define makes a kind of a struct, in the default registry. The struct has [Meta] embedded, and the fields spec and status or one of them; its fields and their tags make the schema.
+// The embedded API server and [NewRunner] know the kind at once. A cluster has to be given the definition, which is a CustomResourceDefinition: see Install.
+//
+// It panics on a type or a tag that no schema can have, with the path of the field. docs/types.md has the tags.
+func Define[T any](d *Definition) *DefinedKind {
+	return defineType(DefaultRegistry(), reflect.TypeFor[T](), d)
+}
+
+// DefineIn makes a kind of a struct in a registry. See [Define].
+func DefineIn[T any](r *Registry, d *Definition) *DefinedKind {
+	return defineType(r, reflect.TypeFor[T](), d)
+}
+
+func defineType(r *Registry, t reflect.Type, d *Definition) *DefinedKind {
+	k := &DefinedKind{where: callSite()}
+	err := k.make(t, d)
+	if err == nil {
+		err = r.define(k)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("kopf: Define[%s] at %s: %v", t, k.where, err))
+	}
+	return k
+}
+
+func (k *DefinedKind) make(t reflect.Type, d *Definition) (err error) {
+	if d == nil {
+		return errors.New("the definition is nil: want one with a Group and a Version")
+	}
+	o := definition.Options{
+		Group: d.Group, Version: d.Version, Kind: d.Kind, Plural: d.Plural, Singular: d.Singular, ListKind: d.ListKind,
+		ShortNames: slices.Clone(d.ShortNames), Categories: slices.Clone(d.Categories), Cluster: d.Cluster, Description: d.Description,
+	}
+	if d.Scale != nil {
+		o.Scale = &definition.Scale{Replicas: string(d.Scale.Replicas), StatusReplicas: string(d.Scale.StatusReplicas), Selector: string(d.Scale.Selector)}
+	}
+	k.install = d.Install
+	k.made, err = definition.Of(t, reflect.TypeFor[Meta](), describeType, o)
+	return err
+}
+
+// Selector returns the selector of the kind in its version.
+func (k *DefinedKind) Selector() Selector {
+	return Selector(k.made.Group + "/" + k.made.Version + "/" + k.made.Plural)
+}
+
+// Manifest returns the CustomResourceDefinition of the kind in JSON. It is the same for the same struct, on each platform.
+func (k *DefinedKind) Manifest() []byte { return slices.Clone(k.made.JSON) }
+
+// definedKinds are the kinds of a registry. It is an interface so that programs without Define are linked without what installs and compares definitions.
+type definedKinds interface {
+	// prepare is called before the operator's streams are opened.
+	prepare(ctx context.Context, r *run) error
+}
+
+// definedTypes are kinds in the order of the calls of Define. It is not changed any more when it is in a registry.
+type definedTypes []*DefinedKind
+
+// define adds a kind, of which there can be one of a name.
+func (r *Registry) define(k *DefinedKind) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all, _ := r.defined.(definedTypes)
+	for _, other := range all {
+		if other.made.Name == k.made.Name {
+			return fmt.Errorf("the kind %s is defined already at %s", k.made.Name, other.where)
+		}
+	}
+	r.defined = append(slices.Clip(all), k)
+	return nil
+}
+
+// definitions returns the CustomResourceDefinitions of the defined kinds, in the order of the calls of Define.
+func (r *Registry) definitions() (all []json.RawMessage) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kinds, _ := r.defined.(definedTypes)
+	for _, k := range kinds {
+		all = append(all, k.made.JSON)
+	}
+	return all
+}
+
+func (d definedTypes) prepare(ctx context.Context, r *run) error {
+	for _, k := range d {
+		if err := k.prepare(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare installs the definition, or compares it with the one of the cluster, before the operator's streams are opened.
+func (k *DefinedKind) prepare(ctx context.Context, r *run) error {
+	for _, warning := range k.made.Warnings {
+		r.Logger.Warn("The definition of a kind may cause trouble", "definition", k.made.Name, "defined", k.where, "problem", warning)
+	}
+	client := r.client.withoutFence() // all replicas want the same
+	if k.install {
+		if err := k.apply(ctx, client); err != nil {
+			return fmt.Errorf("install the definition %s: %w", k.made.Name, err)
+		}
+		r.Logger.Info("Definition installed", "definition", k.made.Name)
+		return nil
+	}
+	found, err := client.body(ctx, k.request(http.MethodGet))
+	problem := ""
+	switch code := StatusCode(err); {
+	case code == http.StatusNotFound:
+		problem = "it is missing"
+	case err != nil: // such as the refusal of a permission that nothing else needs
+		r.Logger.Debug("Definition could not be compared with that of the cluster", "definition", k.made.Name, "error", err)
+	default:
+		problem = k.made.Difference(found.raw)
+	}
+	if problem != "" {
+		r.Logger.Warn("The cluster has another definition of a kind than the operator", "definition", k.made.Name, "defined", k.where, "problem", problem,
+			"hint", "apply the definition of this operator, or set Install in it")
+	}
+	return nil
+}
+
+// request returns a request for the definition in the cluster.
+func (k *DefinedKind) request(method string) *request {
+	return &request{method: method, path: definitionsResource.URL("", k.made.Name, "")}
+}
+
+// The manager of the fields of definitions, and the limits of the wait for one to be established.
+const (
+	definitionsManager = "kopf-definitions"
+	establishTimeout   = time.Minute
+	establishPause     = 200 * time.Millisecond
+)
+
+// apply applies the definition, and waits until its kind is served.
+func (k *DefinedKind) apply(ctx context.Context, client *Client) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, establishTimeout, fmt.Errorf("it is not established after %s", establishTimeout))
+	defer cancel()
+	r := k.request(http.MethodPatch)
+	r.contentType, r.body, r.query = string(ApplyPatch), k.made.JSON, url.Values{"fieldManager": {definitionsManager}, "force": {"true"}}
+	for {
+		found, err := client.body(ctx, r)
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(found.Status().Views("conditions"), func(c View) bool { return c.String("type") == "Established" && c.String("status") == "True" }) {
+			return nil
+		}
+		if await.Sleep(ctx, establishPause) != nil {
+			return context.Cause(ctx)
+		}
+		r = k.request(http.MethodGet)
+	}
+}

@@ -1,0 +1,95 @@
+package definition
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// This file compares the definition of a struct with what a cluster has.
+
+// maxPaths is how many fields a message names.
+const maxPaths = 5
+
+// Difference returns what is wrong with the definition that a cluster has for the kind, "" if objects of the struct can live with it.
+func (d *Definition) Difference(served []byte) string {
+	var versions []string
+	var problem string
+	found := false
+	spec, _ := rawjson.Find(served, "spec", "versions")
+	_ = rawjson.EachItem(spec, func(version []byte) bool { // what is malformed has no versions
+		if on, _ := rawjson.Find(version, "served"); string(on) != "true" {
+			return true
+		}
+		name := rawjson.StringAt(version, "name")
+		versions = append(versions, name)
+		if name == d.Version {
+			found = true
+			raw, _ := rawjson.Find(version, "schema", "openAPIV3Schema")
+			problem = d.lost(rawjson.AsMap(rawjson.DecodeOrNil(raw)))
+		}
+		return true
+	})
+	if !found {
+		return fmt.Sprintf("it serves the versions %s, but not %s", orNone(versions), d.Version)
+	}
+	return problem
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "(none)"
+	}
+	return strings.Join(names, ", ")
+}
+
+// lost returns which fields of the struct a schema would drop.
+func (d *Definition) lost(schema map[string]any) string {
+	paths := missing(nil, "", d.schema, schema)
+	if len(paths) == 0 {
+		return ""
+	}
+	more := ""
+	if len(paths) > maxPaths {
+		paths, more = paths[:maxPaths], fmt.Sprintf(" and %d more", len(paths)-maxPaths)
+	}
+	return "its schema drops the fields " + strings.Join(paths, ", ") + more
+}
+
+// missing appends the paths of the fields that a schema has, and another one would drop.
+func missing(paths []string, at string, ours, theirs map[string]any) []string {
+	if theirs["x-kubernetes-preserve-unknown-fields"] == true && theirs["properties"] == nil {
+		return paths
+	}
+	properties := rawjson.AsMap(ours["properties"])
+	for _, name := range rawjson.SortedKeys(properties) {
+		path := strings.TrimPrefix(at+"."+name, ".")
+		if path == "metadata" || path == "apiVersion" || path == "kind" { // which every schema keeps
+			continue
+		}
+		below := rawjson.AsMap(rawjson.AsMap(theirs["properties"])[name])
+		if below == nil {
+			below = rawjson.AsMap(theirs["additionalProperties"])
+		}
+		switch {
+		case below != nil:
+			paths = missing(paths, path, rawjson.AsMap(properties[name]), below)
+		case theirs["x-kubernetes-preserve-unknown-fields"] != true && theirs["additionalProperties"] != true:
+			paths = append(paths, path)
+		}
+	}
+	for key, suffix := range map[string]string{"items": "[]", "additionalProperties": "[*]"} {
+		own, other := rawjson.AsMap(ours[key]), rawjson.AsMap(theirs[key])
+		if own != nil && other != nil {
+			paths = missing(paths, at+suffix, own, other)
+		}
+	}
+	if ours["additionalProperties"] != nil && theirs["additionalProperties"] == nil && theirs["x-kubernetes-preserve-unknown-fields"] != true {
+		paths = append(paths, at+"[*]")
+	}
+	if ours["x-kubernetes-preserve-unknown-fields"] == true && theirs["x-kubernetes-preserve-unknown-fields"] != true && theirs["type"] == "object" && theirs["additionalProperties"] == nil {
+		paths = append(paths, at)
+	}
+	return paths
+}

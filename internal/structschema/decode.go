@@ -1,0 +1,80 @@
+package structschema
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// Decode stores an object in the struct that a pointer points to, as encoding/json does. Numbers in interfaces are [json.Number]. Errors name the field.
+func Decode(raw []byte, pointer any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	err := d.Decode(pointer)
+	if err == nil {
+		return nil
+	}
+	path, value, inner := locate("", raw, reflect.TypeOf(pointer).Elem())
+	if inner != nil {
+		err = inner
+	}
+	if mismatch := (*json.UnmarshalTypeError)(nil); errors.As(err, &mismatch) {
+		err = fmt.Errorf("want %s, got %s", mismatch.Type, bytes.TrimSpace(value))
+	}
+	if path == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// locate returns the path of the innermost value that does not fit its type, and the error of it.
+func locate(path string, raw []byte, t reflect.Type) (at string, value []byte, err error) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	target := reflect.New(t)
+	if err = json.Unmarshal(raw, target.Interface()); err == nil {
+		return path, raw, nil
+	}
+	_, own := target.Interface().(json.Unmarshaler)
+	_, text := target.Interface().(encoding.TextUnmarshaler)
+	if own || text {
+		return path, raw, err
+	}
+	inner := func(below string, value []byte, t reflect.Type) bool {
+		deeper, bad, failure := locate(below, value, t)
+		if failure != nil {
+			at, raw, err = deeper, bad, failure
+		}
+		return failure == nil
+	}
+	at = path
+	switch t.Kind() {
+	case reflect.Struct:
+		fields, _ := fieldsOf(t, 0, place{}) // those that there are: what is wrong with others, Define has told
+		_ = rawjson.EachMember(raw, func(quoted, value []byte) bool {
+			name := rawjson.Unquote(quoted)
+			for _, f := range fields {
+				if strings.EqualFold(f.name, name) && !inner(strings.TrimPrefix(path+"."+f.name, "."), value, f.typ) {
+					return false
+				}
+			}
+			return true
+		})
+	case reflect.Map:
+		_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { return inner(path+"."+rawjson.Unquote(quoted), value, t.Elem()) })
+	case reflect.Slice, reflect.Array:
+		i := -1
+		_ = rawjson.EachItem(raw, func(value []byte) bool {
+			i++
+			return inner(fmt.Sprintf("%s[%d]", path, i), value, t.Elem())
+		})
+	}
+	return at, raw, err
+}

@@ -1,0 +1,593 @@
+// Package structschema makes the structural schemas of custom resources from Go types, by reflection and struct tags. The same types have the same schema each time. See
+// https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema
+package structschema
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// Rule is a rule in CEL, of which [Rule] of the users' package is a copy.
+type Rule struct {
+	Rule              string `json:"rule"`
+	Message           string `json:"message,omitempty"`
+	MessageExpression string `json:"messageExpression,omitempty"`
+	Reason            string `json:"reason,omitempty"`
+	FieldPath         string `json:"fieldPath,omitempty"`
+	OptionalOldSelf   bool   `json:"optionalOldSelf,omitempty"`
+}
+
+// Description is what a type says of itself. The zero value is that of a type which says nothing.
+type Description struct {
+	Schema map[string]any // all of it
+	Enum   []string
+	Rules  []Rule
+	Atomic bool // whether an object of it is replaced as a whole
+}
+
+// Describe returns what a type says of itself, by a pointer to its zero value.
+type Describe func(pointer any) Description
+
+// Kind is the schema of a kind, and what else its fields say.
+type Kind struct {
+	Schema     map[string]any // decoded JSON
+	Columns    []Column       // in the order of the fields
+	Selectable []string       // JSON paths, in the order of the fields
+	HasStatus  bool
+	Warnings   []string
+}
+
+// Column is a field to be printed.
+type Column struct {
+	Name, Type, Format, Path, Description string
+	Priority                              int
+}
+
+// Of returns the schema of the kind of a struct, which has the given metadata type embedded, and a spec and a status. Errors begin with the path of the field.
+func Of(t, meta reflect.Type, describe Describe) (*Kind, error) {
+	b := &builder{describe: describe, kind: &Kind{}}
+	if err := b.kindOf(t, meta); err != nil {
+		return nil, err
+	}
+	return b.kind, nil
+}
+
+type builder struct {
+	describe Describe
+	kind     *Kind
+	open     []reflect.Type // the types that the present one is part of
+}
+
+// place is where in the object a schema is.
+type place struct {
+	path       string // for messages
+	json       string // for columns
+	inside     bool   // in a list or a map, where no path leads to
+	unmatched  bool   // in what cannot be compared with what it was: an item of a list without keys
+	unbounded  string // the list or map around it that has no maximum, "" for none
+	noDefaults bool   // whether no default is to be made up
+}
+
+// field returns the place of a field.
+func (p place) field(name string) place {
+	p.path = strings.TrimPrefix(p.path+"."+name, ".")
+	p.json += "." + strings.ReplaceAll(name, ".", `\.`)
+	return p
+}
+
+// fault begins an error with the path, unless it has one.
+func (p place) fault(err error) error {
+	if err == nil || errors.As(err, new(*placedError)) {
+		return err
+	}
+	return &placedError{p.path, err}
+}
+
+type placedError struct {
+	path string
+	err  error
+}
+
+func (e *placedError) Error() string { return e.path + ": " + e.err.Error() }
+
+func (e *placedError) Unwrap() error { return e.err }
+
+// kindOf makes the schema of the whole object.
+func (b *builder) kindOf(t, meta reflect.Type) error {
+	const want = "want a struct with %s embedded, and at most the fields spec and status of struct types"
+	if t.Kind() != reflect.Struct {
+		return fmt.Errorf("%s is no struct: "+want, t, meta)
+	}
+	b.open = append(b.open, t)
+	embedded := false
+	own := make([]field, 0, 2)
+	for i := range t.NumField() {
+		f := t.Field(i)
+		switch read, err := newField(f); {
+		case err != nil:
+			return (&place{path: f.Name}).fault(err)
+		case f.Anonymous && f.Type == meta && read.name == f.Name:
+			embedded = true
+		case read.name == "":
+		case read.name != "spec" && read.name != "status" || read.typ.Kind() != reflect.Struct:
+			return fmt.Errorf("%s, in JSON %q, is %s: "+want, f.Name, read.name, f.Type, meta)
+		default:
+			own = append(own, read)
+			b.kind.HasStatus = b.kind.HasStatus || read.name == "status"
+		}
+	}
+	if !embedded {
+		return fmt.Errorf("%s has no %s: "+want, t, meta, meta)
+	}
+	schema, guards, err := b.object(own, place{})
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"apiVersion", "kind"} {
+		rawjson.AsMap(schema["properties"])[name] = map[string]any{"type": "string"}
+	}
+	rawjson.AsMap(schema["properties"])["metadata"] = map[string]any{"type": "object"}
+	for _, f := range own {
+		if s := rawjson.AsMap(rawjson.AsMap(schema["properties"])[f.name]); s["type"] != "object" {
+			return fmt.Errorf("%s: the type %s is %s in JSON: want an object", f.name, f.typ, typeOf(s))
+		}
+	}
+	d, err := b.descriptionOf(t)
+	if err != nil {
+		return err
+	}
+	b.kind.Schema = schema
+	return place{path: t.Name()}.fault(b.addRules(schema, append(d.Rules, guards.rules...), place{path: t.Name()}))
+}
+
+// field is one of the fields of a struct, as JSON has them.
+type field struct {
+	name  string // "" if JSON does not have it
+	typ   reflect.Type
+	tags  tags
+	omits bool // whether it can be left out when it is written
+	depth int  // of embedding
+	named bool // whether the tag has the name
+}
+
+func newField(f reflect.StructField) (field, error) {
+	t, err := readTags(string(f.Tag))
+	if err != nil {
+		return field{}, err
+	}
+	name, options, _ := strings.Cut(t.json, ",")
+	all := strings.Split(options, ",")
+	r := field{name: f.Name, typ: f.Type, tags: t, omits: slices.Contains(all, "omitempty") || slices.Contains(all, "omitzero"), named: name != ""}
+	if name != "" {
+		r.name = name
+	}
+	if t.json == "-" || !f.IsExported() && !f.Anonymous {
+		r.name = ""
+		if len(t.values) > 0 {
+			return r, fmt.Errorf("the field is not in JSON, but has the tag %q", rawjson.SortedKeys(t.values)[0])
+		}
+	}
+	if slices.Contains(all, "string") {
+		return r, errors.New(`the option "string" of the tag json is not supported: want a string type`)
+	}
+	return r, nil
+}
+
+// fieldsOf returns the fields of a struct, those of embedded ones among them, in their order. As in encoding/json, those further up hide those further down.
+func fieldsOf(t reflect.Type, depth int, at place) (all []field, err error) {
+	if depth > maxEmbedding {
+		return nil, at.fault(fmt.Errorf("the type %s contains itself", t))
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		read, err := newField(f)
+		read.depth = depth
+		switch inlined := f.Anonymous && !read.named && read.name != ""; {
+		case err != nil:
+			return nil, at.field(f.Name).fault(err)
+		case read.name == "":
+		case inlined && f.Type.Kind() == reflect.Pointer:
+			return nil, at.field(f.Name).fault(errors.New("an embedded pointer is not supported: want the struct itself, or a name in the tag json"))
+		case inlined && f.Type.Kind() == reflect.Struct:
+			if len(read.tags.values) > 0 {
+				return nil, at.field(f.Name).fault(fmt.Errorf("the tag %q does not fit: the struct is embedded", rawjson.SortedKeys(read.tags.values)[0]))
+			}
+			inner, err := fieldsOf(f.Type, depth+1, at)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, inner...)
+		case f.IsExported() || f.Type.Kind() == reflect.Struct: // as encoding/json has embedded ones with a name
+			all = append(all, read)
+		}
+	}
+	return all, nil
+}
+
+// maxEmbedding is how deep structs can be embedded.
+const maxEmbedding = 32
+
+// dominant returns the fields without the hidden ones, or an error if two have one name.
+func dominant(all []field, at place) (seen []field, err error) {
+	for _, f := range all {
+		hidden := false
+		for _, other := range all {
+			if other.name != f.name {
+				continue
+			}
+			hidden = hidden || other.depth < f.depth || other.depth == f.depth && other.named && !f.named
+		}
+		if !hidden && slices.ContainsFunc(seen, func(o field) bool { return o.name == f.name }) {
+			return nil, at.field(f.name).fault(errors.New("two fields have this name"))
+		}
+		if !hidden {
+			seen = append(seen, f)
+		}
+	}
+	return seen, nil
+}
+
+// object makes the schema of a struct, or of what it has of them.
+func (b *builder) object(fields []field, at place) (map[string]any, guards, error) {
+	properties, required := make(map[string]any), []any{}
+	var removals guards
+	for _, f := range fields {
+		here := at.field(f.name)
+		here.noDefaults = at.path == "" && f.name == "status" // which nobody writes with the object
+		schema, inner, err := b.schema(f.typ, f.tags, here)
+		if err != nil {
+			return nil, guards{}, here.fault(err)
+		}
+		if f.tags.values["required"] != "true" && f.typ.Kind() == reflect.Struct && !here.noDefaults && allHaveDefaults(schema) {
+			if _, ok := schema["default"]; !ok {
+				schema["default"] = map[string]any{}
+			}
+		}
+		isRequired, err := f.isRequired(schema)
+		if err == nil {
+			_, present := schema["default"]
+			err = removals.add(f.name, isRequired || present, inner)
+		}
+		if err != nil {
+			return nil, guards{}, here.fault(err)
+		}
+		if isRequired {
+			required = append(required, f.name)
+		}
+		properties[f.name] = schema
+	}
+	schema := map[string]any{"type": "object", "properties": properties}
+	if len(required) > 0 {
+		slices.SortFunc(required, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+		schema["required"] = required
+	}
+	return schema, removals, nil
+}
+
+func (f *field) isRequired(schema map[string]any) (bool, error) {
+	_, hasDefault := schema["default"]
+	switch f.tags.values["required"] {
+	case "true":
+		if f.omits {
+			return false, errors.New(`the tag required:"true" contradicts omitempty or omitzero: the API server would refuse an object in which the field was left out`)
+		}
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return !f.omits && !hasDefault, nil
+}
+
+// allHaveDefaults reports whether an empty object gets all its fields from defaults.
+func allHaveDefaults(schema map[string]any) bool {
+	properties := rawjson.AsMap(schema["properties"])
+	for _, p := range properties {
+		if _, ok := rawjson.AsMap(p)["default"]; !ok {
+			return false
+		}
+	}
+	return len(properties) > 0
+}
+
+// schema makes the schema of a type with the tags of a field, and of the rules that what is around it needs.
+func (b *builder) schema(t reflect.Type, g tags, at place) (map[string]any, guards, error) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if slices.Contains(b.open, t) {
+		return nil, guards{}, fmt.Errorf("the type %s contains itself, which no schema can say: want kopf.AnyJSON or fewer levels", t)
+	}
+	b.open = append(b.open, t)
+	defer func() { b.open = b.open[:len(b.open)-1] }()
+	d, err := b.descriptionOf(t)
+	if err != nil {
+		return nil, guards{}, err
+	}
+	var inner guards
+	schema := d.Schema
+	if schema == nil {
+		schema = scalar(t, g)
+	}
+	var keys []any
+	if schema == nil {
+		if keys, err = listKeys(g); err == nil {
+			parts := at
+			parts.unmatched = at.unmatched || t.Kind() != reflect.Struct && t.Kind() != reflect.Map && keys == nil || g.values["mapType"] == "atomic"
+			schema, inner, err = b.composite(t, g, parts)
+		}
+		if err != nil {
+			return nil, guards{}, err
+		}
+	}
+	if d.Atomic {
+		schema["x-kubernetes-map-type"] = "atomic"
+	}
+	if err := b.decorate(schema, d, g, keys, at); err != nil {
+		return nil, guards{}, err
+	}
+	inner.rule(schema, g)
+	return schema, inner, nil
+}
+
+// decorate adds to a schema what the type and the tags say.
+func (b *builder) decorate(schema map[string]any, d Description, g tags, keys []any, at place) error {
+	if len(g.each) > 0 && schema["items"] == nil && schema["additionalProperties"] == nil {
+		return errors.New(`the tag "each" does not fit: want it on a list or a map`)
+	}
+	if len(d.Enum) > 0 {
+		if schema["type"] != "string" {
+			return fmt.Errorf("the method Enum does not fit: want it on a string, got %s", typeOf(schema))
+		}
+		values, err := enumOf(schema, d.Enum)
+		if err != nil {
+			return fmt.Errorf("the method Enum: %w", err)
+		}
+		schema["enum"] = values
+	}
+	if err := g.apply(schema); err != nil {
+		return err
+	}
+	if keys != nil {
+		if err := putListKeys(schema, keys); err != nil {
+			return err
+		}
+	}
+	rules := d.Rules
+	if g.has("rule") {
+		rules = append(slices.Clip(rules), Rule{Rule: g.values["rule"], Message: g.values["message"]})
+	}
+	if err := b.addRules(schema, rules, at); err != nil {
+		return err
+	}
+	if err := putValues(schema, g); err != nil {
+		return err
+	}
+	return b.print(schema, g, at)
+}
+
+// descriptionOf returns what a type says of itself: by methods of ours, or by those of Kubernetes' own types.
+func (b *builder) descriptionOf(t reflect.Type) (d Description, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("a method of the type %s that describes it has panicked: %v", t, v)
+		}
+	}()
+	pointer := reflect.New(t).Interface()
+	d = b.describe(pointer)
+	if d.Schema == nil {
+		d.Schema = kubernetesSchema(pointer)
+	}
+	if d.Schema == nil {
+		return d, nil
+	}
+	copied, err := rawjson.Normalize(d.Schema)
+	if err != nil {
+		return d, fmt.Errorf("the schema that the type %s describes: %w", t, err)
+	}
+	d.Schema = rawjson.AsMap(copied)
+	return d, nil
+}
+
+// kubernetesSchema returns the schema of a type that has the methods of those in k8s.io/apimachinery, nil of others.
+func kubernetesSchema(pointer any) map[string]any {
+	typed, ok := pointer.(interface{ OpenAPISchemaType() []string })
+	if !ok {
+		return nil
+	}
+	format := ""
+	if f, ok := pointer.(interface{ OpenAPISchemaFormat() string }); ok {
+		format = f.OpenAPISchemaFormat()
+	}
+	types := typed.OpenAPISchemaType()
+	if of, ok := pointer.(interface{ OpenAPIV3OneOfTypes() []string }); ok && len(of.OpenAPIV3OneOfTypes()) > 1 {
+		either := []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}
+		schema := map[string]any{"x-kubernetes-int-or-string": true, "anyOf": either}
+		if format != "int-or-string" {
+			schema["pattern"] = QuantityPattern
+		}
+		return schema
+	}
+	if len(types) != 1 {
+		return map[string]any{"x-kubernetes-preserve-unknown-fields": true}
+	}
+	schema := map[string]any{"type": types[0]}
+	if format != "" {
+		schema["format"] = format
+	}
+	return schema
+}
+
+// QuantityPattern is what quantities are like.
+const QuantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`
+
+// scalar returns the schema of a type without parts, nil of others.
+func scalar(t reflect.Type, g tags) map[string]any {
+	pointer := reflect.New(t).Interface()
+	_, isJSON := pointer.(json.Marshaler)
+	_, isText := pointer.(encoding.TextMarshaler)
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return map[string]any{"type": "string", "format": "date-time"}
+	case isJSON || t == reflect.TypeFor[time.Duration]() || t == reflect.TypeFor[json.Number]():
+		return nil
+	case isText:
+		return map[string]any{"type": "string"}
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Uint, reflect.Uint8, reflect.Uint16:
+		return map[string]any{"type": "integer"}
+	case reflect.Int32, reflect.Uint32:
+		return map[string]any{"type": "integer", "format": "int32"}
+	case reflect.Int64, reflect.Uint64:
+		return map[string]any{"type": "integer", "format": "int64"}
+	case reflect.Float32, reflect.Float64:
+		if g.values["type"] == "number" {
+			return map[string]any{"type": "number"}
+		}
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return map[string]any{"type": "string", "format": "byte"}
+		}
+	}
+	return nil
+}
+
+// composite makes the schema of a struct, a list or a map, or returns why there is none of the type.
+func (b *builder) composite(t reflect.Type, g tags, at place) (map[string]any, guards, error) {
+	pointer := reflect.New(t).Interface()
+	_, isJSON := pointer.(json.Marshaler)
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		return nil, guards{}, errors.New("the type time.Duration is a number of nanoseconds in JSON: want kopf.Duration, which is a text such as 5m0s")
+	case t == reflect.TypeFor[json.RawMessage]():
+		return nil, guards{}, errors.New("the type json.RawMessage has no schema: want kopf.AnyJSON")
+	case isJSON || t == reflect.TypeFor[json.Number]():
+		return nil, guards{}, fmt.Errorf("the type %s makes its own JSON: want a method Schema() kopf.Schema on it, or kopf.AnyJSON", t)
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		fields, err := fieldsOf(t, 0, at)
+		if err == nil {
+			fields, err = dominant(fields, at)
+		}
+		if err != nil {
+			return nil, guards{}, err
+		}
+		return b.object(fields, at)
+	case reflect.Slice, reflect.Array:
+		schema, err := b.elements(t, g, at, "[]", "maxItems")
+		return map[string]any{"type": "array", "items": schema}, guards{}, err
+	case reflect.Map:
+		if _, isText := reflect.New(t.Key()).Interface().(encoding.TextMarshaler); !isText && t.Key().Kind() != reflect.String {
+			return nil, guards{}, fmt.Errorf("the type %s has keys of the type %s: want strings", t, t.Key())
+		}
+		schema, err := b.elements(t, g, at, "[*]", "maxProperties")
+		return map[string]any{"type": "object", "additionalProperties": schema}, guards{}, err
+	case reflect.Float32, reflect.Float64:
+		return nil, guards{}, fmt.Errorf(`the type %s is not exact: want an integer, kopf.Quantity, or the tag type:"number"`, t)
+	case reflect.Interface:
+		return nil, guards{}, fmt.Errorf("the type %s has no schema: want kopf.AnyJSON", t)
+	}
+	return nil, guards{}, fmt.Errorf("the type %s cannot be in JSON: want bool, string, an integer, a struct, a list or a map", t)
+}
+
+// elements makes the schema of the items of a list, or of the values of a map.
+func (b *builder) elements(t reflect.Type, g tags, at place, suffix, maximum string) (map[string]any, error) {
+	if !g.has(maximum) && at.unbounded == "" {
+		at.unbounded = at.path
+	}
+	at.path += suffix
+	at.inside = true
+	schema, _, err := b.schema(t.Elem(), g.items(), at)
+	return schema, at.fault(err)
+}
+
+// print notes the columns and the fields to be selected by.
+func (b *builder) print(schema map[string]any, g tags, at place) error {
+	selectable, column := g.values["selectable"] == "true", g.has("column")
+	if (selectable || column) && at.inside {
+		return errors.New(`the tags "column" and "selectable" do not fit in a list or a map: no path leads there`)
+	}
+	typ, _ := schema["type"].(string)
+	if schema["x-kubernetes-int-or-string"] == true {
+		typ = "string"
+	}
+	if selectable {
+		if typ != "string" && typ != "integer" && typ != "boolean" || schema["type"] == nil {
+			return errors.New(`the tag "selectable" does not fit: want it on a string, an integer or a boolean`)
+		}
+		b.kind.Selectable = append(b.kind.Selectable, at.json)
+	}
+	if !column {
+		return nil
+	}
+	format, _ := schema["format"].(string)
+	if slices.Contains([]string{"date", "date-time"}, format) {
+		typ, format = "date", ""
+	}
+	if !slices.Contains([]string{"string", "integer", "number", "boolean", "date"}, typ) {
+		return errors.New(`the tag "column" does not fit: want it on a string, a number, a boolean or a time`)
+	}
+	c := Column{Name: g.values["column"], Type: typ, Format: format, Path: at.json}
+	c.Description, _ = schema["description"].(string)
+	if c.Name == "" {
+		return errors.New(`invalid tag column:"": want the name of the column`)
+	}
+	if priority, ok := g.values["priority"]; ok {
+		if _, err := fmt.Sscanf(priority, "%d", &c.Priority); err != nil || fmt.Sprint(c.Priority) != priority || c.Priority < 0 {
+			return fmt.Errorf("invalid tag priority:%q: want a whole number that is not negative", priority)
+		}
+	}
+	b.kind.Columns = append(b.kind.Columns, c)
+	return nil
+}
+
+// listKeys returns the keys by which the items of a list are told apart, nil if it has none.
+func listKeys(g tags) (keys []any, err error) {
+	if !g.has("listKey") {
+		return nil, nil
+	}
+	if g.has("listType") {
+		return nil, errors.New(`the tag "listKey" contradicts "listType": a list with keys is a map`)
+	}
+	for key := range strings.SplitSeq(g.values["listKey"], ",") {
+		if slices.Contains(keys, any(key)) {
+			return nil, fmt.Errorf("invalid tag listKey:%q: %q is there twice", g.values["listKey"], key)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// putListKeys makes a list one whose items have keys.
+func putListKeys(schema map[string]any, keys []any) error {
+	items := rawjson.AsMap(schema["items"])
+	required, _ := items["required"].([]any)
+	for _, key := range keys {
+		p := rawjson.AsMap(rawjson.AsMap(items["properties"])[key.(string)])
+		_, hasDefault := p["default"]
+		switch {
+		case p == nil:
+			return fmt.Errorf("invalid tag listKey: the items have no field %q", key)
+		case !slices.Contains([]any{"string", "integer", "number", "boolean"}, p["type"]):
+			return fmt.Errorf("invalid tag listKey: the field %q of the items is %s: want a scalar", key, typeOf(p))
+		case !hasDefault && !slices.Contains(required, key):
+			return fmt.Errorf("invalid tag listKey: the field %q of the items can be left out: want it required, or with a default", key)
+		}
+	}
+	maps.Copy(schema, map[string]any{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys})
+	return nil
+}
