@@ -121,7 +121,7 @@ func TestKubeconfigFile(t *testing.T) {
 		if _, err := Start(DefaultAddress, nil, []manifest.File{{Path: "x.yaml", Data: []byte("kind: X")}}); err == nil || !strings.HasPrefix(err.Error(), "x.yaml: ") {
 			t.Errorf("bad manifests: got %v", err)
 		}
-		if _, err := Start("127.0.0.1:1x", nil); err == nil {
+		if _, err := Start("127.0.0.1:1x", nil, nil); err == nil {
 			t.Error("it listens nowhere")
 		}
 		if files, _ := os.ReadDir(dir); len(files) > 0 {
