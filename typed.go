@@ -14,7 +14,6 @@ import (
 	"github.com/kopf-go/kopf/internal/boundedset"
 	"github.com/kopf-go/kopf/internal/funcid"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
-	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/structschema"
 )
@@ -286,7 +285,9 @@ func (s *statusChange) withoutMerged(at []string, merge map[string]any) {
 
 func (s *statusChange) apply(object map[string]any, _ *Body) error {
 	status := rawjson.AsMap(object["status"])
-	manifest.Replace(object, []string{"status"}, rawjson.Merge(status, jsonpatch.Between(s.before, s.after, status)))
+	if change := jsonpatch.Between(s.before, s.after, status); len(change) > 0 {
+		object["status"] = rawjson.Merge(object["status"], change)
+	}
 	return nil
 }
 
