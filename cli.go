@@ -76,6 +76,9 @@ func (c *command) execute(ctx context.Context, args []string) int {
 		fmt.Fprint(c.stdout, call.Text)
 		return 0
 	}
+	if embedded.Included && (call.Command == "manifests" || call.Command == "explain-rights") {
+		return c.install(ctx, call, line.Name())
+	}
 	logger := ConfigureLogging(logOptions(&call.Options, c.stderr))
 	if call.Command == "run" {
 		if err := c.serve(ctx, &call.Options, logger); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/rights"
 )
 
 // This file is what handlers do with other objects: get, list, watch, create, update, patch, apply and delete them, as
@@ -349,7 +350,7 @@ func (c *Client) withKind(ctx context.Context, of any, o *ListOptions, send func
 	if err != nil {
 		return err
 	}
-	if err = send(r); !isUnknownPath(err) {
+	if err = c.namesMissing(send(r)); !isUnknownPath(err) {
 		return err
 	}
 	c.forget(r.APIVersion(), r.Kind)
@@ -366,7 +367,7 @@ func (c *Client) withPath(ctx context.Context, ref ObjectReference, subresource 
 	if r.path, err = c.path(ctx, r.method, ref, subresource); err != nil {
 		return err
 	}
-	if err = send(); !isUnknownPath(err) {
+	if err = c.namesMissing(send()); !isUnknownPath(err) {
 		return err
 	}
 	c.forget(ref.APIVersion, ref.Kind)
@@ -376,6 +377,17 @@ func (c *Client) withPath(ctx context.Context, ref ObjectReference, subresource 
 	}
 	r.path = again
 	return send()
+}
+
+// namesMissing logs the permission that a request was refused for, and returns the error.
+func (c *Client) namesMissing(err error) error {
+	if StatusCode(err) != http.StatusForbidden || isDenied(err) {
+		return err
+	}
+	if line := rights.Missing(err.Error()); line != "" {
+		c.log.Warn("The roles of the operator lack a permission that a handler needs", "hint", "add "+line+" next to the handler, and make the manifests again")
+	}
+	return err
 }
 
 // bodyOf makes a request about an object that is named, and returns it.

@@ -105,6 +105,7 @@ type Registry struct {
 	mu       sync.Mutex // guards following
 	handlers []*handler
 	defined  definedKinds              // nil for none
+	needs    [][]string                // of handlers by their clients: a resource, where it is declared, and the verbs
 	late     map[*lateWarning]struct{} // of the operators that run, and have not warned yet
 }
 
@@ -120,7 +121,7 @@ func (r *Registry) begin(log *slog.Logger) (served *Registry, end func()) {
 		r.late = make(map[*lateWarning]struct{})
 	}
 	r.late[w] = struct{}{}
-	return &Registry{handlers: slices.Clone(r.handlers), defined: r.defined}, func() {
+	return &Registry{handlers: slices.Clone(r.handlers), defined: r.defined, needs: r.needs}, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.late, w)

@@ -35,17 +35,24 @@ type Call struct {
 	Text    string
 	Command string // run, freeze or resume
 	Options
+	install installer // nil in builds without it
 }
 
-// errNoEmbed is the answer of a build without the embedded server to the options that need it.
-var errNoEmbed = errors.New("this operator was built with the tag noembed, which leaves the embedded server out: " +
+// installer is the options of the commands that say what an installation needs. It is an interface so that builds without these commands are linked without them.
+type installer interface {
+	checkInstall() error
+	definitionFiles() []string
+}
+
+// errNoEmbed is the answer of a build without the embedded server to the options and commands that need it.
+var errNoEmbed = errors.New("this operator was built with the tag noembed, which leaves the embedded server and the command manifests out: " +
 	"build it without the tag, or run it on a cluster, without --embedded, --listen and --apply")
 
 // Parse reads the arguments, the variables for options that are not there, and the manifests that they name. Its errors are of the type [UsageError], but
 // for that of the context.
 func (l *Line) Parse(ctx context.Context, args []string) (*Call, error) {
 	call := &Call{}
-	program := l.commands(&call.Options)
+	program := l.commands(call)
 	name, rest := program.Split(args)
 	if len(args) > 0 {
 		switch args[0] {
@@ -64,6 +71,9 @@ func (l *Line) Parse(ctx context.Context, args []string) (*Call, error) {
 	}
 	command, err := program.Command(name)
 	if err != nil {
+		if !embedded.Included && isInstallation(name) {
+			err = errNoEmbed
+		}
 		return nil, &UsageError{err, program.Name, ""}
 	}
 	if name == "freeze" {
@@ -118,9 +128,12 @@ func (l *Line) finish(ctx context.Context, call *Call, program *cliflag.Program,
 	if !embedded.Included { // which leaves the code out
 		return nil
 	}
-	if call.Manifests, err = manifest.ReadFiles(ctx, call.Apply, l.Stdin); err != nil {
-		source := "--apply"
-		if !given["apply"] {
+	paths, source := call.Apply, "--apply"
+	if isInstallation(call.Command) {
+		paths, source = call.install.definitionFiles(), "--definitions"
+	}
+	if call.Manifests, err = manifest.ReadFiles(ctx, paths, l.Stdin); err != nil {
+		if source == "--apply" && !given["apply"] {
 			source = "the variable KOPF_RUN_APPLY"
 		}
 		return fmt.Errorf("%s: %w", source, err)
@@ -181,6 +194,8 @@ func (c *Call) check(given map[string]bool) error {
 		return errors.New("--dev is a priority of its own, and excludes -p, --priority: use one of them")
 	case given["standalone"] && c.Standalone && given["peering"] && c.Peering != "":
 		return errors.New("--standalone ignores other operators, and excludes -P, --peering: use one of them")
+	case embedded.Included && isInstallation(c.Command):
+		return c.install.checkInstall()
 	case c.Command != "run" && c.Peering == "":
 		return fmt.Errorf("%s needs the name of the peering object: --peering NAME", c.Command)
 	case c.Command == "freeze" && c.Lifetime < time.Second:

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"slices"
+
 	"github.com/kopf-go/kopf/internal/cliflag"
 	"github.com/kopf-go/kopf/internal/embedded"
 )
 
-// commands returns the commands, whose options are stored in o.
-func (l *Line) commands(o *Options) *cliflag.Program {
+// commands returns the commands, whose options are stored in the call.
+func (l *Line) commands(call *Call) *cliflag.Program {
+	o := &call.Options
 	p := &cliflag.Program{
 		Name: l.Name(), Prefix: "KOPF_", Default: "run",
 		About: "A Kubernetes operator, built with kopf. It watches objects in a cluster, and calls its handlers when they change.",
@@ -37,6 +40,9 @@ func (l *Line) commands(o *Options) *cliflag.Program {
 		Name: "help", Args: "[command]", Short: "Print this help, or the help of a command",
 		About: "Print the help of the program, or of a command.",
 	}}
+	if embedded.Included {
+		p.Commands = slices.Insert(p.Commands, 3, call.installationCommands(l.Namespaces)...)
+	}
 	for i := range p.Commands {
 		c := &p.Commands[i]
 		switch c.Name {

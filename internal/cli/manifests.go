@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/cliflag"
+)
+
+// The commands that say what an installation needs. Builds with the tag noembed do not have them: they are for people at a desk and for CI.
+const (
+	commandManifests     = "manifests"
+	commandExplainRights = "explain-rights"
+)
+
+// isInstallation reports whether a command is one of them.
+func isInstallation(command string) bool {
+	return command == commandManifests || command == commandExplainRights
+}
+
+// InstallOptions are the options of the commands that say what an installation needs.
+type InstallOptions struct {
+	Name, Image, Home    string
+	Replicas             int // 0 for the default
+	WebhookConfiguration string
+	WebhookPort          int // 0 for the default
+	Monitoring           bool
+
+	Definitions    []string // files
+	Discover       bool
+	Format, Out    string
+	Only           []string
+	NoDescriptions bool
+	Check          bool
+}
+
+const (
+	groupInstallation = "Installation"
+	groupKinds        = "Kinds"
+)
+
+// installation returns the options of the commands in the order of the help.
+func (c *Call) installation(command string, listNamespaces func(*Options) []string) []cliflag.Option {
+	i, o := c.Install(), &c.Options
+	all := append(o.scope("run", listNamespaces),
+		cliflag.Option{Group: groupInstallation, Long: "name", Value: "NAME", Help: "Name the objects NAME", Default: "that of the program", Target: label(&i.Name)},
+		cliflag.Option{Group: groupInstallation, Long: "install-namespace", Value: "NAMESPACE", Help: "Install the operator into NAMESPACE",
+			Default: "the one that is served, or default", Target: label(&i.Home)},
+		cliflag.Option{Group: groupInstallation, Commands: commandManifests, Long: "image", Value: "IMAGE", Help: "Run IMAGE in the pods", Default: "the name", Target: &i.Image},
+		cliflag.Option{Group: groupInstallation, Long: "replicas", Value: "N", Help: "Run N pods, which elect a leader if N is more than 1",
+			Default: "1, or 2 with --leader-elect", Target: &i.Replicas},
+		cliflag.Option{Group: groupInstallation, Long: "leader-elect", Value: "NAME", Help: "Run with --leader-elect NAME", Default: "the name, if there are replicas", Target: o.setLeaderElect},
+		cliflag.Option{Group: groupInstallation, Long: "peering", Short: "P", Value: "NAME", Help: "Run with --peering NAME instead of --standalone", Target: o.setPeering},
+		cliflag.Option{Group: groupInstallation, Long: "webhook-configuration", Value: "NAME", Help: "Expect NAME as Settings.Admission.Managed", Default: "the name and .kopf.dev", Target: &i.WebhookConfiguration},
+		cliflag.Option{Group: groupInstallation, Commands: commandManifests, Long: "webhook-port", Value: "N", Help: "Expect N as the port of the webhook server", Default: "9443", Target: &i.WebhookPort},
+		cliflag.Option{Group: groupInstallation, Commands: commandManifests, Long: "service-monitor", Help: "Let Prometheus find the operator by a ServiceMonitor", Target: &i.Monitoring},
+		cliflag.Option{Group: groupKinds, Long: "definitions", Value: "PATH", Repeated: true, Files: true, Help: "Read custom resource definitions from a file, a folder, or -", Target: &i.Definitions},
+		cliflag.Option{Group: groupKinds, Long: "discover", Help: "Ask the cluster of the kubeconfig which kinds there are", Target: &i.Discover},
+	)
+	all = append(all, o.connection()...)
+	for j := range all {
+		all[j].Variables = "" // the same arguments give the same manifests
+		if all[j].Group == groupCluster || all[j].Group == groupScope {
+			all[j].Commands = ""
+		}
+	}
+	all = append(all, i.output()...)
+	return cliflag.Of(all, command)
+}
+
+func (i *InstallOptions) output() []cliflag.Option {
+	return []cliflag.Option{
+		{Group: groupOutput, Commands: commandManifests, Long: "format", Value: "FORMAT", Help: "Make yaml, a folder for kustomize, or a helm chart", Default: "yaml",
+			Target: choice(&i.Format, "yaml", "kustomize", "helm"), Values: choices(
+				cliflag.Candidate{Value: "yaml", Help: "Objects, as a text or as files"},
+				cliflag.Candidate{Value: "kustomize", Help: "Files for kubectl apply -k"},
+				cliflag.Candidate{Value: "helm", Help: "A chart"})},
+		{Group: groupOutput, Commands: commandManifests, Long: "out", Value: "DIR", Files: true, Help: "Write files into DIR instead of printing", Target: &i.Out},
+		{Group: groupOutput, Commands: commandManifests, Long: "only", Value: "KIND,...", Repeated: true, Help: "Make only objects of these kinds, such as ClusterRole", Target: i.addKinds},
+		{Group: groupOutput, Commands: commandManifests, Long: "no-descriptions", Help: "Leave descriptions out of definitions", Target: &i.NoDescriptions},
+		{Group: groupOutput, Commands: commandManifests, Long: "check", Help: "Compare DIR with what would be written, and write nothing", Target: &i.Check},
+	}
+}
+
+// label stores the name of an object that is part of names of others.
+func label(target *string) func(string) error {
+	return func(value string) error {
+		if len(value) > 50 || value == "" || strings.Trim(value, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || strings.Trim(value, "-") != value {
+			return errors.New("want at most 50 lower-case letters, digits and '-'")
+		}
+		*target = value
+		return nil
+	}
+}
+
+// addKinds adds kinds that are separated by commas.
+func (i *InstallOptions) addKinds(value string) error {
+	for kind := range strings.SplitSeq(value, ",") {
+		if kind = strings.TrimSpace(kind); kind == "" {
+			return errors.New("want kinds with commas between them")
+		}
+		i.Only = append(i.Only, kind)
+	}
+	return nil
+}
+
+// Install returns the options of the commands that say what an installation needs.
+func (c *Call) Install() *InstallOptions { return c.install.(*InstallOptions) }
+
+// definitionFiles implements [installer].
+func (i *InstallOptions) definitionFiles() []string { return i.Definitions }
+
+// checkInstall implements [installer]. It returns which options do not go together.
+func (i *InstallOptions) checkInstall() error {
+	switch {
+	case i.Replicas < 0 || i.Replicas > 100:
+		return fmt.Errorf("invalid value %d of --replicas: want 1 to 100", i.Replicas)
+	case i.WebhookPort < 0 || i.WebhookPort > 65535:
+		return fmt.Errorf("invalid value %d of --webhook-port: want 1 to 65535", i.WebhookPort)
+	case i.Out == "" && slices.Contains([]string{"kustomize", "helm"}, i.Format):
+		return fmt.Errorf("--format %s makes several files: it needs --out DIR", i.Format)
+	case i.Check && i.Out == "":
+		return errors.New("--check compares a folder: it needs --out DIR")
+	case len(i.Only) > 0 && i.Format == "helm":
+		return errors.New("a chart has all objects: --only does not go together with --format helm")
+	}
+	return nil
+}
+
+// installationCommands returns the commands with their options.
+func (c *Call) installationCommands(listNamespaces func(*Options) []string) []cliflag.Command {
+	c.install = &InstallOptions{}
+	return []cliflag.Command{{
+		Options: c.installation(commandManifests, listNamespaces),
+		Name:    commandManifests, Args: "[options]", Short: "Print the manifests that install this operator",
+		About: "Print what an installation of this operator needs: custom resource definitions, a service account with the least rights, a deployment and what belongs to it. " +
+			"All of it comes from the handlers that are registered. No handler is called, and no cluster is needed.",
+		Examples: []cliflag.Example{
+			{About: "Install the operator for one namespace", Command: "{} manifests -n web --image example.com/web:1 | kubectl apply -f -"},
+			{About: "Write a Helm chart", Command: "{} manifests --replicas 2 --format helm --out chart"},
+			{About: "Fail in CI if the chart is not up to date", Command: "{} manifests --replicas 2 --format helm --out chart --check"},
+		},
+	}, {
+		Options: c.installation(commandExplainRights, listNamespaces),
+		Name:    commandExplainRights, Args: "[options]", Short: "Print which handler needs which rights",
+		About: "Print for each right of the roles that manifests prints which handler needs it.",
+		Examples: []cliflag.Example{
+			{About: "Explain the rights for one namespace", Command: "{} explain-rights -n web"},
+		},
+	}}
+}

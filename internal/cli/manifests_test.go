@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/embedded"
+)
+
+func TestInstallOptions(t *testing.T) {
+	if !embedded.Included {
+		for _, args := range []string{"manifests", "manifests --format helm", "explain-rights --name x"} {
+			const want = "myoperator: this operator was built with the tag noembed, which leaves the embedded server and the command manifests out: "
+			if _, err := parse(t, args, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s: got %v, want %s", args, err, want)
+			}
+		}
+		if text := printed(t, "help"); strings.Contains(text, "manifests") {
+			t.Errorf("the commands are offered:\n%s", text)
+		}
+		return
+	}
+	t.Run("TD-37 the options", func(t *testing.T) {
+		call, err := parse(t, "manifests -n a -n b --name web --install-namespace ops --image example.com/web:1 --replicas 3 --leader-elect l -P p --webhook-configuration x.example.com --webhook-port 1 "+
+			"--service-monitor --discover --kubeconfig f --context c --format HELM --out dir --no-descriptions --check", map[string]string{"KOPF_MANIFESTS_NAMESPACES": "z", "KOPF_RUN_NAMESPACE": "z"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Options{Namespaces: []string{"a", "b"}, LeaderElect: "l", Peering: "p", Kubeconfig: "f", Context: "c"}
+		install := &InstallOptions{
+			Name: "web", Home: "ops", Image: "example.com/web:1", Replicas: 3, WebhookConfiguration: "x.example.com", WebhookPort: 1, Monitoring: true, Discover: true, Format: "helm", Out: "dir", NoDescriptions: true, Check: true,
+		}
+		if diff := cmp.Diff(install, call.Install()); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		if diff := cmp.Diff(want, call.Options); diff != "" || call.Command != "manifests" {
+			t.Errorf("got the command %s, (-want +got)\n%s", call.Command, diff)
+		}
+	})
+	t.Run("TD-37 kinds", func(t *testing.T) {
+		call, err := parse(t, "manifests --only Role,rolebindings --only deployment", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"Role", "rolebindings", "deployment"}, call.Install().Only); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+	t.Run("definitions", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "crd.yaml")
+		if err := os.WriteFile(path, []byte("kind: X"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		call, err := parse(t, "explain-rights --definitions "+path, nil)
+		if err != nil || len(call.Manifests) != 1 || call.Manifests[0].Path != path {
+			t.Errorf("got %+v, %v", call, err)
+		}
+		if _, err := parse(t, "manifests --definitions "+path+".no", nil); err == nil || !strings.Contains(err.Error(), "--definitions: ") {
+			t.Errorf("got %v", err)
+		}
+	})
+	for args, want := range map[string]string{
+		"manifests --format yml":                      `invalid value "yml" for --format: want yaml, kustomize or helm`,
+		"manifests --format helm":                     "--format helm makes several files: it needs --out DIR",
+		"manifests --format kustomize":                "--format kustomize makes several files: it needs --out DIR",
+		"manifests --check":                           "--check compares a folder: it needs --out DIR",
+		"manifests --name A":                          `invalid value "A" for --name: want at most 50 lower-case letters, digits and '-'`,
+		"manifests --replicas -1":                     "invalid value -1 of --replicas: want 1 to 100",
+		"manifests --webhook-port 70000":              "invalid value 70000 of --webhook-port: want 1 to 65535",
+		"manifests --only a,,b":                       `invalid value "a,,b" for --only: want kinds with commas between them`,
+		"manifests --format helm --out x --only Role": "a chart has all objects: --only does not go together with --format helm",
+		"manifests -A -n x":                           `-A, --all-namespaces and the namespaces ["x"] exclude each other: use one of them`,
+		"explain-rights --out x":                      `unknown option "--out"`,
+		"manifests --verbose":                         `unknown option "--verbose"`,
+		"manifests x":                                 `unexpected argument "x": handlers are compiled in, and manifests takes options only`,
+	} {
+		t.Run(args, func(t *testing.T) {
+			call, err := parse(t, args, nil)
+			if err == nil || !strings.HasPrefix(err.Error(), "myoperator: "+want) {
+				t.Errorf("got %+v and %v, want %s", call, err, want)
+			}
+		})
+	}
+}
