@@ -198,6 +198,7 @@ func (o *Operator) Run(ctx context.Context) error {
 // forTest returns a copy of the operator for a [Runner].
 func (o *Operator) forTest(logger *slog.Logger, ready func()) Runnable {
 	tested := *o
+	tested.record()
 	if tested.Logger == nil {
 		tested.Logger = logger
 	}

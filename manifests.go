@@ -184,7 +184,7 @@ func (c *rightsCollector) need(resource, where string, verbs []string) {
 		return
 	}
 	for _, r := range c.targets(spec, resource, fmt.Sprintf("Needs (%s)", where)) {
-		c.add(r, subresource, "Needs", verbs...)
+		c.add(r, subresource, rights.Declared, verbs...)
 	}
 }
 

@@ -36,6 +36,22 @@ type Right struct {
 // Qualified returns the resource with its group, as in "deployments.apps/scale".
 func (r *Right) Qualified() string { return qualified(r.Group, r.Resource) }
 
+// Declared is the reason of rights that were declared verb by verb.
+const Declared = "Needs"
+
+// Parts returns the right as parts each of which a test can be expected to need: the verbs of one that was declared, or the whole one.
+func (r *Right) Parts() (parts []Right) {
+	if r.Reason != Declared {
+		return []Right{*r}
+	}
+	for _, verb := range r.Verbs {
+		part := *r
+		part.Verbs = []string{verb}
+		parts = append(parts, part)
+	}
+	return parts
+}
+
 // Rule is a rule of a role.
 type Rule struct {
 	Groups, Resources, Names, Verbs []string

@@ -1,0 +1,397 @@
+package contract
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves what the command manifests prints, in 6-types-and-manifests.md. The rights are in manifests_rights.go.
+
+var _ = Suite("manifests", func(t *testing.T, c *C) {
+	printing(t, c)
+	formats(t, c)
+	checking(t, c)
+})
+
+// made is what a command has made.
+type made struct {
+	code           int
+	stdout, stderr string
+}
+
+// print runs a command of an operator with handlers, where no cluster can be reached.
+func (c *C) print(register func(*kopf.Registry), args ...string) made {
+	c.Helper()
+	before, logger := kopf.DefaultRegistry(), slog.Default()
+	defer kopf.SetDefaultRegistry(before)
+	defer slog.SetDefault(logger)
+	r := &kopf.Registry{}
+	r.OnStartup(func(context.Context, *kopf.Activity) error { panic("a handler was called") }, &kopf.ActivityOptions{ID: "startup"})
+	r.OnLogin(func(context.Context, *kopf.Login) (*kopf.ConnectionInfo, error) { panic("a login was called") }, &kopf.ActivityOptions{ID: "login"})
+	register(r)
+	kopf.SetDefaultRegistry(r)
+	var out, errs bytes.Buffer
+	code := kopf.Command(c.Context(), args, &out, &errs)
+	return made{code, out.String(), errs.String()}
+}
+
+// manifests prints manifests without complaints.
+func (c *C) manifests(register func(*kopf.Registry), args ...string) []map[string]any {
+	c.Helper()
+	m := c.print(register, append([]string{"manifests", "--name=web"}, args...)...)
+	if m.code != 0 {
+		c.Fatalf("%q: got the exit code %d: %s", args, m.code, m.stderr)
+	}
+	objects, err := kopf.ParseManifests([]byte(m.stdout))
+	if err != nil {
+		c.Fatalf("%q: %v\n%s", args, err, m.stdout)
+	}
+	return objects
+}
+
+// titles returns "Kind namespace/name" of objects.
+func titles(objects []map[string]any) (names []string) {
+	for _, o := range objects {
+		meta := o["metadata"].(map[string]any)
+		name := o["kind"].(string) + " "
+		if namespace, _ := meta["namespace"].(string); namespace != "" {
+			name += namespace + "/"
+		}
+		names = append(names, name+meta["name"].(string))
+	}
+	return names
+}
+
+// field returns what is at a path of keys with dots between them, or numbers of lists.
+func field(object any, path string) any {
+	for key := range strings.SplitSeq(path, ".") {
+		switch o := object.(type) {
+		case map[string]any:
+			object = o[key]
+		case []any:
+			if i := int(key[0] - '0'); i < len(o) {
+				object = o[i]
+			} else {
+				return nil
+			}
+		default:
+			return nil
+		}
+	}
+	return object
+}
+
+// one returns the object of a kind.
+func one(t testing.TB, objects []map[string]any, kind string) map[string]any {
+	t.Helper()
+	i := slices.IndexFunc(objects, func(o map[string]any) bool { return o["kind"] == kind })
+	if i < 0 {
+		t.Fatalf("there is no %s in %q", kind, titles(objects))
+	}
+	return objects[i]
+}
+
+func noChange(context.Context, *kopf.Change) error { return nil }
+
+// website registers a usual handler.
+func website(r *kopf.Registry) {
+	r.OnCreate("websites.example.com", noChange, &kopf.ChangeOptions{ID: "create"})
+}
+
+// hooked registers an admission handler as well.
+func hooked(r *kopf.Registry) {
+	website(r)
+	r.OnValidate("websites.example.com", func(context.Context, *kopf.Admission) error { return nil }, &kopf.AdmissionOptions{ID: "check"})
+}
+
+// describedDefinition is a definition with descriptions, of the size that they have.
+func describedDefinition(description string) string {
+	quoted, _ := json.Marshal(description)
+	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"websites.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
+"names":{"kind":"Website","plural":"websites","singular":"website","shortNames":["web"],"categories":["all"]},"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},
+"schema":{"openAPIV3Schema":{"type":"object","description":` + string(quoted) + `,"properties":{"spec":{"type":"object","x-kubernetes-preserve-unknown-fields":true},"status":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}]}}`
+}
+
+// definitionFile writes a definition into a file.
+func (c *C) definitionFile(text string) string {
+	c.Helper()
+	folder, err := os.MkdirTemp("", "manifests")
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { _ = os.RemoveAll(folder) })
+	path := filepath.Join(folder, "crd.json")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		c.Fatal(err)
+	}
+	return path
+}
+
+func printing(t *testing.T, c *C) {
+	c.Run(t, "TD-37 the objects of an operator of all namespaces", func(c *C) {
+		want := []string{
+			"CustomResourceDefinition websites.example.com", "ServiceAccount default/web", "ClusterRole web-default", "ClusterRoleBinding web-default", "Deployment default/web", "NetworkPolicy default/web",
+		}
+		if diff := cmp.Diff(want, titles(c.manifests(website, "--definitions", c.definitionFile(describedDefinition("x"))))); diff != "" {
+			c.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+	c.Run(t, "TD-37 the objects of one with all there is", func(c *C) {
+		want := []string{
+			"ServiceAccount ops/web", "Role ops/web", "RoleBinding ops/web", "ClusterRole web-ops", "ClusterRoleBinding web-ops", "Role a/web-served", "RoleBinding a/web-served", "Role b/web-served", "RoleBinding b/web-served",
+			"Service ops/web", "ValidatingWebhookConfiguration web.kopf.dev", "Deployment ops/web", "PodDisruptionBudget ops/web", "NetworkPolicy ops/web", "ServiceMonitor ops/web",
+		}
+		objects := c.manifests(hooked, "-n", "a", "-n", "b", "--install-namespace=ops", "--replicas=3", "--service-monitor", "--image=example.com/web:1")
+		if diff := cmp.Diff(want, titles(objects)); diff != "" {
+			c.Errorf("(-want +got)\n%s", diff)
+		}
+		spec := one(c, objects, "Deployment")["spec"]
+		for path, want := range map[string]any{
+			"replicas": json.Number("3"), "template.spec.containers.0.image": "example.com/web:1", "template.spec.serviceAccountName": "web", "template.spec.containers.0.ports.1.containerPort": json.Number("9443"),
+		} {
+			if got := field(spec, path); got != want {
+				if n, ok := want.(json.Number); !ok || !sameNumber(got, n) {
+					c.Errorf("%s is %v (%T), want %v", path, got, got, want)
+				}
+			}
+		}
+	})
+	c.Run(t, "TD-37 what start-up handlers set of webhooks has to be as the manifests expect", func(c *C) {
+		m := c.print(hooked, "manifests", "--name=web", "--webhook-port=8443", "--webhook-configuration=hooks.example.com", "--only=Service,validatingwebhookconfigurations")
+		want := `a.Settings.Admission.Server = &kopf.WebhookServer{Port: 8443, Service: &kopf.ServiceReference{Name: "web"}} and a.Settings.Admission.Managed = "hooks.example.com"`
+		if !strings.Contains(m.stderr, want) {
+			c.Errorf("got %s, want %s in it", m.stderr, want)
+		}
+		objects, err := kopf.ParseManifests([]byte(m.stdout))
+		if err != nil {
+			c.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"Service default/web", "ValidatingWebhookConfiguration hooks.example.com"}, titles(objects)); diff != "" {
+			c.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+	c.Run(t, "TD-37 a kind that is not made", func(c *C) {
+		m := c.print(website, "manifests", "--name=web", "--only=Pod")
+		if m.code != 1 || m.stdout != "" || !strings.Contains(m.stderr, `web`) && !strings.Contains(m.stderr, `invalid kind "Pod": want one of ServiceAccount, `) {
+			c.Errorf("got %+v", m)
+		}
+	})
+	c.Run(t, "TD-38 the same input gives the same bytes", func(c *C) {
+		other := func(r *kopf.Registry) {
+			r.OnReconcile("websites.example.com", func(context.Context, *kopf.Reconcile) error { return nil }, &kopf.ReconcileOptions{ID: "reconcile", Owns: []kopf.Selector{"deployments.apps", "services", "configmaps"}})
+			r.Needs("pods", "get")
+		}
+		args := []string{"manifests", "--name=web", "-n=a", "--replicas=2", "--definitions", c.definitionFile(describedDefinition("x"))}
+		first := c.print(func(r *kopf.Registry) { website(r); other(r) }, args...)
+		again := c.print(func(r *kopf.Registry) { other(r); website(r) }, args...)
+		if first.code != 0 || first != again {
+			c.Errorf("got %s, and then (-first +again)\n%s", first.stderr, cmp.Diff(first.stdout, again.stdout))
+		}
+	})
+	c.Run(t, "TD-43 the pods of one replica", func(c *C) {
+		deployment := one(c, c.manifests(website), "Deployment")
+		pod := field(deployment, "spec.template.spec")
+		for path, want := range map[string]any{
+			"securityContext.runAsNonRoot": true, "securityContext.seccompProfile.type": "RuntimeDefault", "containers.0.securityContext.allowPrivilegeEscalation": false, "containers.0.securityContext.readOnlyRootFilesystem": true,
+			"containers.0.securityContext.capabilities.drop.0": "ALL", "containers.0.livenessProbe.httpGet.path": "/healthz", "containers.0.readinessProbe.httpGet.path": "/readyz", "containers.0.env.0.name": "POD_ID",
+			"containers.0.resources.limits.memory": "128Mi", "topologySpreadConstraints": nil,
+		} {
+			if got := field(pod, path); got != want {
+				c.Errorf("%s is %v, want %v", path, got, want)
+			}
+		}
+		if strategy := field(deployment, "spec.strategy.type"); strategy != "Recreate" {
+			c.Errorf("the strategy is %v, want Recreate", strategy)
+		}
+		if diff := cmp.Diff([]any{"run", "--standalone", "--log-format=json", "--liveness=http://0.0.0.0:8080/healthz"}, field(pod, "containers.0.args")); diff != "" {
+			c.Errorf("the arguments (-want +got)\n%s", diff)
+		}
+	})
+	c.Run(t, "TD-43 replicas with an election", func(c *C) {
+		objects := c.manifests(website, "--leader-elect=web-lease", "-n=a", "--peering=main")
+		deployment := one(c, objects, "Deployment")
+		for path, want := range map[string]any{
+			"spec.strategy.type": "RollingUpdate", "spec.template.spec.topologySpreadConstraints.0.topologyKey": "kubernetes.io/hostname",
+		} {
+			if got := field(deployment, path); got != want {
+				c.Errorf("%s is %v, want %v", path, got, want)
+			}
+		}
+		if got := field(deployment, "spec.replicas"); !sameNumber(got, "2") {
+			c.Errorf("there are %v replicas, want 2", got)
+		}
+		if got := field(one(c, objects, "PodDisruptionBudget"), "spec.maxUnavailable"); !sameNumber(got, "1") {
+			c.Errorf("%v may be unavailable, want 1", got)
+		}
+		want := []any{"run", "--namespace=a", "--leader-elect=web-lease", "--peering=main", "--log-format=json", "--liveness=http://0.0.0.0:8080/healthz"}
+		if diff := cmp.Diff(want, field(deployment, "spec.template.spec.containers.0.args")); diff != "" {
+			c.Errorf("the arguments (-want +got)\n%s", diff)
+		}
+	})
+	c.Run(t, "TD-T10 a large definition without descriptions can be applied", func(c *C) {
+		file := c.definitionFile(describedDefinition(strings.Repeat("long ", 60_000)))
+		args := []string{"manifests", "--name=web", "--only=CustomResourceDefinition", "--definitions", file}
+		whole, bare := c.print(website, args...), c.print(website, append(args, "--no-descriptions")...)
+		if len(whole.stdout) < 262_144 || len(bare.stdout) > 2000 || bare.code != 0 || strings.Contains(bare.stdout, "description") {
+			c.Errorf("got %d bytes, and %d without descriptions", len(whole.stdout), len(bare.stdout))
+		}
+	})
+}
+
+// sameNumber reports whether a value of a manifest is the number.
+func sameNumber(got any, want json.Number) bool {
+	data, err := json.Marshal(got)
+	return err == nil && string(data) == string(want)
+}
+
+// folder runs a command that writes into a folder, and returns the folder.
+func (c *C) folder(register func(*kopf.Registry), args ...string) string {
+	c.Helper()
+	folder, err := os.MkdirTemp("", "manifests")
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { _ = os.RemoveAll(folder) })
+	if m := c.print(register, append([]string{"manifests", "--name=web", "--out", folder}, args...)...); m.code != 0 || m.stdout != "" {
+		c.Fatalf("%q: got %+v", args, m)
+	}
+	return folder
+}
+
+// read returns the text of a file.
+func (c *C) read(path ...string) string {
+	c.Helper()
+	data, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		c.Fatal(err)
+	}
+	return string(data)
+}
+
+func formats(t *testing.T, c *C) {
+	c.Run(t, "TD-37 a folder for Kustomize", func(c *C) {
+		folder := c.folder(website, "--format=kustomize", "--replicas=2")
+		objects, err := kopf.ParseManifests([]byte(c.read(folder, "kustomization.yaml")))
+		if err != nil {
+			c.Fatal(err)
+		}
+		var all []map[string]any
+		for _, name := range objects[0]["resources"].([]any) {
+			some, err := kopf.ParseManifests([]byte(c.read(folder, name.(string))))
+			if err != nil {
+				c.Errorf("%s: %v", name, err)
+			}
+			all = append(all, some...)
+		}
+		want := c.manifests(website, "--replicas=2")
+		order := func(a, b map[string]any) int {
+			return strings.Compare(titles([]map[string]any{a})[0], titles([]map[string]any{b})[0])
+		}
+		slices.SortFunc(all, order)
+		slices.SortFunc(want, order)
+		if diff := cmp.Diff(want, all); diff != "" {
+			c.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+	c.Run(t, "TD-44 a chart has values for what is to be set", func(c *C) {
+		folder := c.folder(website, "--format=helm", "-n=a")
+		values, err := kopf.ParseManifests([]byte(c.read(folder, "values.yaml")))
+		if err != nil {
+			c.Fatal(err)
+		}
+		for path, want := range map[string]any{"image": "web", "namespaces.0": "a", "logFormat": "json", "monitoring": false, "crds.enabled": true, "resources.limits.memory": "128Mi"} {
+			if got := field(values[0], path); got != want {
+				c.Errorf("%s is %v, want %v", path, got, want)
+			}
+		}
+		if tolerations, ok := values[0]["tolerations"].([]any); !ok || len(tolerations) > 0 || !sameNumber(values[0]["replicas"], "1") {
+			c.Errorf("got %v", values[0])
+		}
+		var schema map[string]any
+		if err := json.Unmarshal([]byte(c.read(folder, "values.schema.json")), &schema); err != nil {
+			c.Error(err)
+		}
+		if limit := field(schema, "properties.replicas.maximum"); !sameNumber(limit, "1") {
+			c.Errorf("without an election, there may be %v replicas, want 1", limit)
+		}
+	})
+	c.Run(t, "TD-T5 the chart has the rules of the manifests", func(c *C) {
+		register := func(r *kopf.Registry) {
+			website(r)
+			r.Needs("pods/log", "get")
+		}
+		chart := c.read(c.folder(register, "--format=helm"), "templates", "rbac.yaml")
+		m := c.print(register, "manifests", "--name=web", "--only=ClusterRole")
+		_, rules, found := strings.Cut(m.stdout, "rules:\n")
+		if !found || !strings.Contains(rules, "pods/log") || !strings.Contains(chart, "rules:\n"+rules) {
+			c.Errorf("the chart has\n%s\nwant in it\n%s", chart, rules)
+		}
+	})
+	c.Run(t, "TD-T6 definitions are upgraded with a release, and stay when it goes", func(c *C) {
+		folder := c.folder(website, "--format=helm", "--definitions", c.definitionFile(describedDefinition("x")))
+		if _, err := os.Stat(filepath.Join(folder, "crds")); !errors.Is(err, os.ErrNotExist) {
+			c.Errorf("there is a folder crds, which is never upgraded (%v)", err)
+		}
+		text := c.read(folder, "templates", "definitions.yaml")
+		for _, want := range []string{"{{- if $.Values.crds.enabled }}", "helm.sh/resource-policy: keep"} {
+			if !strings.Contains(text, want) {
+				c.Errorf("the definitions lack %s:\n%s", want, text)
+			}
+		}
+	})
+}
+
+func checking(t *testing.T, c *C) {
+	c.Run(t, "TD-46 a folder that is up to date", func(c *C) {
+		folder := c.folder(website, "--format=kustomize")
+		if m := c.print(website, "manifests", "--name=web", "--out", folder, "--format=kustomize", "--check"); m != (made{}) {
+			c.Errorf("got %+v", m)
+		}
+	})
+	c.Run(t, "TD-46 another handler makes a difference, and nothing is written", func(c *C) {
+		folder := c.folder(website)
+		other := func(r *kopf.Registry) {
+			website(r)
+			r.OnEvent("pods", func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "pods"})
+		}
+		before := c.read(folder, "rbac.yaml")
+		m := c.print(other, "manifests", "--name=web", "--out", folder, "--check")
+		if m.code != 1 || !strings.Contains(m.stdout, "--- a/rbac.yaml\n+++ b/rbac.yaml\n") || !strings.Contains(m.stdout, "+    resources: [pods]\n") {
+			c.Errorf("got %+v", m)
+		}
+		if c.read(folder, "rbac.yaml") != before {
+			c.Error("the file was written")
+		}
+	})
+	c.Run(t, "TD-46 what is missing and what is not made any more, but not files of others", func(c *C) {
+		folder := c.folder(website, "--replicas=2")
+		if err := errors.Join(os.Remove(filepath.Join(folder, "rbac.yaml")), os.WriteFile(filepath.Join(folder, "own.yaml"), []byte("a: 1\n"), 0o600)); err != nil {
+			c.Fatal(err)
+		}
+		m := c.print(website, "manifests", "--name=web", "--out", folder, "--check")
+		if m.code != 1 || !strings.Contains(m.stdout, "+++ b/rbac.yaml\n") || !strings.Contains(m.stdout, "--- a/disruption-budget.yaml\n+++ "+os.DevNull+"\n") || strings.Contains(m.stdout, "own.yaml") {
+			c.Errorf("got %+v", m)
+		}
+		if m := c.print(website, "manifests", "--name=web", "--out", folder); m != (made{}) {
+			c.Errorf("got %+v", m)
+		}
+		if _, err := os.Stat(filepath.Join(folder, "disruption-budget.yaml")); !errors.Is(err, os.ErrNotExist) {
+			c.Errorf("the budget is there (%v)", err)
+		}
+		if c.read(folder, "own.yaml") != "a: 1\n" {
+			c.Error("the file of another origin has changed")
+		}
+	})
+}

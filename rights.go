@@ -1,0 +1,129 @@
+package kopf
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kopf-go/kopf/internal/discovery"
+	"github.com/kopf-go/kopf/internal/rights"
+	"github.com/kopf-go/kopf/internal/webhookconfig"
+)
+
+// This file compares what operators do in tests with the rights that their manifests have.
+
+// recordings are what the operators of all Runners have done since the last call of CheckRights.
+var recordings struct {
+	mu  sync.Mutex // guards following
+	all []*recording
+}
+
+// recording is what one operator has done.
+type recording struct {
+	requests *rights.Recorder
+	operator *Operator
+}
+
+// record has the requests of an operator recorded, unless it makes its connections by itself.
+func (o *Operator) record() {
+	if o.Connection == nil || o.Connection.HTTPClient == nil {
+		return
+	}
+	info, client := *o.Connection, *o.Connection.HTTPClient
+	recorder := &rights.Recorder{Base: client.Transport}
+	if recorder.Base == nil {
+		recorder.Base = http.DefaultTransport
+	}
+	if server, err := url.Parse(info.Server); err == nil {
+		recorder.Prefix = strings.TrimRight(server.Path, "/")
+	}
+	client.Transport, info.HTTPClient = recorder, &client
+	if o.Settings == nil {
+		o.Settings = NewSettings()
+	}
+	if o.Registry == nil {
+		o.Registry = DefaultRegistry()
+	}
+	o.Connection = &info
+	recordings.mu.Lock()
+	defer recordings.mu.Unlock()
+	recordings.all = append(recordings.all, &recording{recorder, o})
+}
+
+// CheckRights holds the requests of all operators that a [Runner] has run in this process, since the last call, against the rights that the command "manifests" prints for their handlers and settings: the test fails for
+// each request that these do not allow, with the line to add, and for each right of a handler, or verb of [Needs], that no operator has needed. The latter is not looked at where -run may leave tests out. The
+// requests of operators whose Connection has no HTTPClient are not known: those of [APIServer.ConnectionInfo] and of [Client.HTTPClient] have one. Call it in a test that runs after all others.
+func CheckRights(t TB) {
+	t.Helper()
+	recordings.mu.Lock()
+	all := recordings.all
+	recordings.all = nil
+	recordings.mu.Unlock()
+	check := &rightsCheck{needed: make(map[string]bool)}
+	for _, r := range all {
+		check.compare(t, r)
+	}
+	if len(all) == 0 {
+		t.Errorf("no requests were recorded: run operators by NewRunner before, with a Connection such as that of APIServer.ConnectionInfo")
+	}
+	if slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.run=") }) {
+		return
+	}
+	for _, right := range check.order {
+		if !check.needed[right] {
+			t.Errorf("no test has needed the right to %s", right)
+		}
+	}
+}
+
+// rightsCheck is one call of [CheckRights].
+type rightsCheck struct {
+	needed map[string]bool // whether a right was needed, by what it says
+	order  []string        // of the rights
+}
+
+// compare compares what one operator has done with its rights.
+func (c *rightsCheck) compare(t TB, r *recording) {
+	t.Helper()
+	op := r.operator
+	collector := &rightsCollector{registry: op.Registry, settings: op.Settings, narrow: len(op.Namespaces) > 0}
+	found, _, err := discovery.Read(context.Background(), r.requests, nil)
+	if err != nil {
+		t.Errorf("the recorded discovery cannot be read: %v", err)
+	}
+	for _, f := range found {
+		collector.found = append(collector.found, Resource(f))
+	}
+	collector.collect()
+	for _, problem := range collector.problems {
+		t.Errorf("%v", problem)
+	}
+	set := &rights.Set{Rights: collector.all}
+	requests := r.requests.Requests()
+	refused := make(map[string]bool)
+	for _, request := range requests {
+		line := fmt.Sprintf("kopf.Needs(%q, %q)", request.Qualified(), request.Verb)
+		if set.Allows(request) || refused[line] || request.Verb == "create" && request.Group == webhookconfig.Group { // these configurations are made by the manifests
+			continue
+		}
+		refused[line] = true
+		t.Errorf("the rights do not allow to %s: add %s", &request, line)
+	}
+	for _, right := range collector.all {
+		if !right.Certain {
+			continue
+		}
+		for _, part := range right.Parts() {
+			what := strings.Join(part.Verbs, ", ") + " " + part.Qualified() + ", for " + part.Reason
+			if _, known := c.needed[what]; !known {
+				c.order = append(c.order, what)
+			}
+			c.needed[what] = c.needed[what] || set.Needed(&part, requests)
+		}
+	}
+}

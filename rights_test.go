@@ -1,0 +1,120 @@
+package kopf
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// complaints is a test that notes its errors.
+type complaints struct {
+	*testing.T
+	errors []string
+}
+
+func (c *complaints) Errorf(format string, args ...any) {
+	c.errors = append(c.errors, fmt.Sprintf(format, args...))
+}
+
+// TestCheckRights runs operators, and compares what they do with what their manifests allow.
+func TestCheckRights(t *testing.T) {
+	args := os.Args
+	os.Args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.HasPrefix(arg, "-test.run=") })
+	defer func() { os.Args = args }()
+	recordings.all = nil // of other tests
+	defer func() { recordings.all = nil }()
+
+	definitions, err := os.ReadFile("examples/crd.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// play has operators handle an object, one after another, and returns the complaints.
+	play := func(t *testing.T, all ...*Operator) []string {
+		t.Helper()
+		for _, op := range all {
+			synctest.Test(t, func(t *testing.T) {
+				server := NewAPIServer(nil)
+				if err := server.Apply(definitions); err != nil {
+					t.Fatal(err)
+				}
+				if err := server.Apply([]byte(`{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "a", "namespace": "default"}}`)); err != nil {
+					t.Fatal(err)
+				}
+				op.Connection = server.ConnectionInfo()
+				NewRunner(t, op, nil)
+				synctest.Wait()
+			})
+		}
+		c := &complaints{T: t}
+		CheckRights(c)
+		return c.errors
+	}
+	getPod := func(ctx context.Context, c *Change) error {
+		if err := c.Client.Get(ctx, ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "default", Name: "x"}, &Body{}, nil); StatusCode(err) != 404 {
+			return err
+		}
+		return nil
+	}
+	examples := func(fn ChangeFunc) *Registry {
+		r := &Registry{}
+		r.OnCreate("kopfexamples", fn, &ChangeOptions{ID: "create"})
+		return r
+	}
+	want := func(t *testing.T, got []string, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	}
+	status := func(_ context.Context, c *Change) error { c.Patch.Set("status.x", 1); return nil }
+
+	t.Run("TD-41 all that is needed is allowed, and needed", func(t *testing.T) {
+		want(t, play(t, &Operator{Registry: examples(status), Namespaces: []string{"default"}}))
+	})
+	t.Run("TD-41 a request that is not allowed", func(t *testing.T) {
+		r := examples(status)
+		r.OnCreate("kopfexamples", getPod, &ChangeOptions{ID: "get"})
+		want(t, play(t, &Operator{Registry: r}), `the rights do not allow to get pods in the namespace default: add kopf.Needs("pods", "get")`)
+	})
+	t.Run("TD-41 it is declared", func(t *testing.T) {
+		r := examples(status)
+		r.OnCreate("kopfexamples", getPod, &ChangeOptions{ID: "get"})
+		r.Needs("pods", "get")
+		want(t, play(t, &Operator{Registry: r}))
+	})
+	t.Run("TD-41 what was declared and is not needed", func(t *testing.T) {
+		r := examples(status)
+		r.OnCreate("kopfexamples", getPod, &ChangeOptions{ID: "get"})
+		r.Needs("pods", "get", "delete")
+		want(t, play(t, &Operator{Registry: r}), "no test has needed the right to delete pods, for Needs")
+	})
+	t.Run("TD-41 a right of a handler that no test needs", func(t *testing.T) {
+		want(t, play(t, &Operator{Registry: examples(func(context.Context, *Change) error { return nil })}), "no test has needed the right to patch kopfexamples.kopf.dev/status, for OnCreate create")
+	})
+	t.Run("TD-41 one of several operators needs it", func(t *testing.T) {
+		other := &Operator{Registry: examples(func(context.Context, *Change) error { return nil })}
+		want(t, play(t, other, &Operator{Registry: examples(status)}))
+	})
+	t.Run("TD-41 settings say what is needed", func(t *testing.T) {
+		settings := NewSettings()
+		settings.LeaderElection.Name, settings.LeaderElection.Namespace = "lease", "default"
+		want(t, play(t, &Operator{Registry: examples(status), Settings: settings, Namespaces: []string{"default"}}))
+	})
+	t.Run("TD-41 tests may be left out", func(t *testing.T) {
+		os.Args = append(os.Args, "-test.run=x")
+		defer func() { os.Args = os.Args[:len(os.Args)-1] }()
+		r := examples(getPod)
+		r.Needs("nodes", "get")
+		want(t, play(t, &Operator{Registry: r}), `the rights do not allow to get pods in the namespace default: add kopf.Needs("pods", "get")`)
+	})
+	t.Run("TD-41 nothing has run", func(t *testing.T) {
+		want(t, play(t), "no requests were recorded: run operators by NewRunner before, with a Connection such as that of APIServer.ConnectionInfo")
+	})
+}
