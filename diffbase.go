@@ -768,12 +768,16 @@ func (t tracking) explains(now tracking, before, after *Essence) bool {
 func (e *Essence) clone() *Essence { return &Essence{raw: bytes.Clone(e.bytes())} }
 
 // uncovered returns those fields that are neither among the others nor in them.
-func uncovered(fields, others []FieldPath) []FieldPath {
-	return slices.DeleteFunc(slices.Clone(fields), func(field FieldPath) bool {
+func uncovered(fields, others []FieldPath) (left []FieldPath) {
+	for _, field := range fields {
 		keys := field.Keys()
-		return slices.ContainsFunc(others, func(other FieldPath) bool {
+		covered := slices.ContainsFunc(others, func(other FieldPath) bool {
 			above := other.Keys()
 			return len(above) <= len(keys) && slices.Equal(above, keys[:len(above)])
 		})
-	})
+		if !covered {
+			left = append(left, field)
+		}
+	}
+	return left
 }

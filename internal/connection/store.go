@@ -417,7 +417,12 @@ func (s *Store) invalidate(cred *Credential, cause error) {
 		cred.retries = 0
 	}
 	s.cause = cause
-	list := slices.DeleteFunc(s.refused[cred.ID], func(c *Credential) bool { return c.Info.equal(cred.Info) })
+	var list []*Credential
+	for _, c := range s.refused[cred.ID] {
+		if !c.Info.equal(cred.Info) {
+			list = append(list, c)
+		}
+	}
 	if list = append(list, cred); len(list) > maxRefused {
 		list[0].Session.Replace()
 		list = slices.Delete(list, 0, 1)
