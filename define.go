@@ -203,20 +203,31 @@ func (k *DefinedKind) apply(ctx context.Context, client *Client) error {
 	defer cancel()
 	r := k.request(http.MethodPatch)
 	r.contentType, r.body, r.query = string(ApplyPatch), k.made.JSON, url.Values{"fieldManager": {definitionsManager}, "force": {"true"}}
-	for {
-		found, err := client.body(ctx, r)
-		if err != nil && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(found.Status().Views("conditions"), func(c View) bool { return c.String("type") == "Established" && c.String("status") == "True" }) {
+	_, err := client.body(ctx, r)
+	for served := false; err == nil; {
+		if served, err = k.isServed(ctx, client); served {
 			return nil
 		}
-		if await.Sleep(ctx, establishPause) != nil {
-			return context.Cause(ctx)
+		if err == nil {
+			err = await.Sleep(ctx, establishPause)
 		}
-		r = k.request(http.MethodGet)
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// isServed reports whether the definition is established, and the kind in the discovery, which is later.
+func (k *DefinedKind) isServed(ctx context.Context, client *Client) (bool, error) {
+	found, err := client.body(ctx, k.request(http.MethodGet))
+	isTrue := func(c View) bool { return c.String("type") == "Established" && c.String("status") == "True" }
+	if err != nil || !slices.ContainsFunc(found.Status().Views("conditions"), isTrue) {
+		return false, err
+	}
+	found, err = client.body(ctx, &request{method: http.MethodGet, path: "/apis/" + k.made.Group + "/" + k.made.Version})
+	if err != nil {
+		return false, IgnoreNotFound(err)
+	}
+	return slices.ContainsFunc(View{raw: found.raw}.Views("resources"), func(r View) bool { return r.String("name") == k.made.Plural }), nil
 }

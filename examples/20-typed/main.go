@@ -1,71 +1,59 @@
-// Command 20-typed works with structs instead of maps: the object is decoded into one, its status is made of one, and
-// so is its child.
+// Command 20-typed works with structs: its kind is one, and so is the child. The definition of the kind is made of the struct, so there is no manifest, and nothing
+// is generated.
 package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/kopf-go/kopf"
 )
 
-// KopfExample is the part of the objects that the operator works with. With the types of k8s.io/api it goes the same way.
-type KopfExample struct {
-	Spec struct {
-		Duration string   `json:"duration"`
-		Field    string   `json:"field"`
-		Items    []string `json:"items"`
-	} `json:"spec"`
-	Status KopfExampleStatus `json:"status"`
+// Website is a page that is served.
+type Website struct {
+	kopf.Meta `json:",inline"`
+	Spec      WebsiteSpec   `json:"spec"`
+	Status    WebsiteStatus `json:"status,omitzero"`
 }
 
-// KopfExampleStatus is what the operator tells about them.
-type KopfExampleStatus struct {
-	Phase string    `json:"phase"`
-	Items int       `json:"items"`
-	Until time.Time `json:"until"`
+// WebsiteSpec is what is asked for.
+type WebsiteSpec struct {
+	HTML     string `json:"html" doc:"The page." maxLength:"65536"`
+	Replicas int32  `json:"replicas,omitempty" doc:"How many pods serve it." minimum:"0" maximum:"100" default:"1" column:"Replicas"`
+	Class    string `json:"class,omitempty" enum:"small,large" rule:"self == oldSelf" message:"the class cannot be changed"`
 }
 
-// ConfigMap is what is made for each of them.
+// WebsiteStatus is what there is.
+type WebsiteStatus struct {
+	URL        string           `json:"url,omitempty" column:"URL"`
+	Bytes      int              `json:"bytes,omitempty"`
+	Conditions []kopf.Condition `json:"conditions,omitempty" listKey:"type"`
+}
+
+// ConfigMap is the child of a website. With the types of k8s.io/api it goes the same way.
 type ConfigMap struct {
-	APIVersion string            `json:"apiVersion"`
-	Kind       string            `json:"kind"`
-	Metadata   map[string]any    `json:"metadata"`
-	Data       map[string]string `json:"data"`
+	kopf.Meta `json:",inline"`
+	Data      map[string]string `json:"data"`
 }
+
+// Install creates the definition in a cluster, too. Leave it out if your operator must not change definitions.
+var websites = kopf.Define[Website](&kopf.Definition{Group: "example.com", Version: "v1", ShortNames: []string{"web"}, Description: "A page that is served.", Install: true})
 
 func main() {
-	kopf.OnCreate("kopfexamples", create, nil)
-	kopf.OnField("kopfexamples", "spec.field", rewrite, nil)
+	register(kopf.DefaultRegistry())
 	kopf.Main()
 }
 
-func create(ctx context.Context, c *kopf.Change) error {
-	var example KopfExample
-	if err := c.Decode(&example); err != nil {
-		return kopf.Permanent(err) // for example, the items are no list of strings
-	}
-	lifetime, err := time.ParseDuration(example.Spec.Duration)
-	if err != nil {
-		return kopf.Permanent(err)
-	}
-	c.Patch.Replace("status", KopfExampleStatus{
-		Phase: "Ready",
-		Items: len(example.Spec.Items),
-		Until: c.Body.CreationTimestamp().Add(lifetime),
-	})
-	return nil
+func register(r *kopf.Registry) {
+	r.OnReconcile(websites.Selector(), kopf.Typed(reconcile), &kopf.ReconcileOptions{Owns: []kopf.Selector{"configmaps"}})
 }
 
-// rewrite is called for new objects as well as for changed ones.
-func rewrite(ctx context.Context, c *kopf.Change) error {
-	child := ConfigMap{APIVersion: "v1", Kind: "ConfigMap", Data: map[string]string{"field": c.New.String("")}}
-	if err := c.Adopt(&child, &kopf.HierarchyOptions{Strict: true}); err != nil {
-		return err
-	}
-	if err := c.Client.Apply(ctx, &child, nil); err != nil {
-		return err
-	}
-	c.Logger.Info("The child is written.", "version", child.Metadata["resourceVersion"])
+func reconcile(ctx context.Context, r *kopf.Reconcile, site *Website) error {
+	r.Desired(&ConfigMap{
+		Meta: kopf.Meta{APIVersion: "v1", Kind: "ConfigMap"},
+		Data: map[string]string{"index.html": site.Spec.HTML},
+	}, nil)
+	site.Status.URL = "http://" + site.Name + "." + site.Namespace
+	site.Status.Bytes = len(site.Spec.HTML)
+	site.Status.Conditions = []kopf.Condition{{Type: "Ready", Status: kopf.ConditionTrue, Reason: "Written"}}
 	return nil
 }

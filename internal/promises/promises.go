@@ -351,24 +351,31 @@ var All = map[string]Promise{
 		s.DoesNotPanic()
 	}},
 	"20-typed": {Play: func(s *Stage) {
+		site := kopf.ObjectReference{APIVersion: "example.com/v1", Kind: "Website", Namespace: s.Namespace, Name: "a"}
+		child := kopf.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: s.Namespace, Name: "a"}
+		create := func() error {
+			object := map[string]any{"apiVersion": site.APIVersion, "kind": site.Kind, "metadata": map[string]any{"name": site.Name, "namespace": site.Namespace}, "spec": map[string]any{"html": "hello"}}
+			return s.client.Create(s.Context(), object, nil)
+		}
 		s.Start()
-		s.Create()
-		s.Succeeds("create", "rewrite/spec.field")
-		child := kopf.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: s.Namespace, Name: "kopf-example-1"}
-		s.HasOf(child, "data", map[string]any{"field": "value"})
-		created := s.Becomes(s.object(), "to exist", exists).CreationTimestamp()
-		s.Has("status", map[string]any{"phase": "Ready", "items": 2, "until": created.Add(time.Minute)})
-		s.Handled()
-		s.Free()
-		s.Change(map[string]any{"spec": map[string]any{"field": "changed"}})
-		s.Succeeds("rewrite/spec.field")
-		s.HasOf(child, "data", map[string]any{"field": "changed"})
-		s.Handled()
-		s.Delete()
-		s.Apply("obj.yaml")
-		s.Succeeds("create", "rewrite/spec.field")
-		s.Handled()
-		s.Delete()
+		until(s.T, "the kind is served", func() bool { return create() == nil })
+		s.HasOf(child, "data", map[string]any{"index.html": "hello"})
+		s.HasOf(site, "status.url", "http://a."+s.Namespace)
+		s.HasOf(site, "status.bytes", 5)
+		s.HasOf(site, "spec.replicas", 1)
+		if _, err := s.client.Patch(s.Context(), site, map[string]any{"spec": map[string]any{"replicas": 101}}, nil); kopf.StatusCode(err) != 422 {
+			s.Errorf("too many replicas: %v", err)
+		}
+		if _, err := s.client.Patch(s.Context(), site, map[string]any{"spec": map[string]any{"html": "hello, world"}}, nil); err != nil {
+			s.Fatal(err)
+		}
+		s.HasOf(child, "data", map[string]any{"index.html": "hello, world"})
+		s.HasOf(site, "status.bytes", 12)
+		if err := s.client.Delete(s.Context(), site, nil); err != nil {
+			s.Fatal(err)
+		}
+		s.Becomes(child, "to be gone", func(object *kopf.Body) bool { return object == nil })
+		s.Often("reconcile succeeded")
 		s.Stop()
 		s.DoesNotPanic()
 	}},
