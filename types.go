@@ -187,29 +187,9 @@ func describeType(pointer any) (d structschema.Description) {
 	}
 	switch pointer.(type) {
 	case *Condition:
-		d.Schema = conditionSchema()
+		d.Schema = structschema.ConditionSchema()
 	case *LabelSelector, *ObjectReference:
 		d.Atomic = true
 	}
 	return d
-}
-
-// conditionSchema returns the schema of metav1.Condition.
-func conditionSchema() Schema {
-	text := func(constraints Schema) Schema {
-		constraints["type"] = "string"
-		return constraints
-	}
-	return Schema{
-		"type": "object", "required": []string{"lastTransitionTime", "message", "reason", "status", "type"},
-		"properties": Schema{
-			"lastTransitionTime": text(Schema{"format": "date-time"}),
-			"message":            text(Schema{"maxLength": 32768}),
-			"observedGeneration": Schema{"type": "integer", "format": "int64", "minimum": 0},
-			"reason":             text(Schema{"minLength": 1, "maxLength": 1024, "pattern": `^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`}),
-			"status":             text(Schema{"enum": []string{"True", "False", "Unknown"}}),
-			"type": text(Schema{"maxLength": 316,
-				"pattern": `^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`}),
-		},
-	}
 }

@@ -383,7 +383,11 @@ func (b *builder) descriptionOf(t reflect.Type) (d Description, err error) {
 	}()
 	pointer := reflect.New(t).Interface()
 	d = b.describe(pointer)
-	if d.Schema == nil {
+	switch {
+	case d.Schema != nil:
+	case t.Name() == "Condition" && t.PkgPath() == "k8s.io/apimachinery/pkg/apis/meta/v1": // whose limits are in comments
+		d.Schema = ConditionSchema()
+	default:
 		d.Schema = kubernetesSchema(pointer)
 	}
 	if d.Schema == nil {
@@ -424,6 +428,27 @@ func kubernetesSchema(pointer any) map[string]any {
 		schema["format"] = format
 	}
 	return schema
+}
+
+// ConditionSchema returns the schema of metav1.Condition.
+func ConditionSchema() map[string]any {
+	text := func(constraints map[string]any) map[string]any {
+		constraints["type"] = "string"
+		return constraints
+	}
+	return map[string]any{
+		"type": "object", "required": []string{"lastTransitionTime", "message", "reason", "status", "type"},
+		"properties": map[string]any{
+			"lastTransitionTime": text(map[string]any{"format": "date-time"}),
+			"message":            text(map[string]any{"maxLength": 32768}),
+			"observedGeneration": map[string]any{"type": "integer", "format": "int64", "minimum": 0},
+			"reason":             text(map[string]any{"minLength": 1, "maxLength": 1024, "pattern": `^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`}),
+			"status":             text(map[string]any{"enum": []string{"True", "False", "Unknown"}}),
+			"type": text(map[string]any{
+				"maxLength": 316, "pattern": `^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`,
+			}),
+		},
+	}
 }
 
 // QuantityPattern is what quantities are like.
