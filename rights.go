@@ -3,6 +3,7 @@ package kopf
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -64,7 +65,11 @@ func CheckRights(t TB) {
 	all := recordings.all
 	recordings.all = nil
 	recordings.mu.Unlock()
-	check := &rightsCheck{needed: make(map[string]bool)}
+	check := &rightsCheck{needed: make(map[string]bool), reasons: make(map[string][]string)}
+	var err error
+	if check.builtin, err = builtinResources(t.Context(), nil); err != nil {
+		t.Errorf("the kinds of Kubernetes cannot be read: %v", err)
+	}
 	for _, r := range all {
 		check.compare(t, r)
 	}
@@ -74,30 +79,34 @@ func CheckRights(t TB) {
 	if slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.run=") }) {
 		return
 	}
-	for _, right := range check.order {
-		if !check.needed[right] {
-			t.Errorf("no test has needed the right to %s", right)
+	for _, what := range slices.Sorted(maps.Keys(check.needed)) {
+		if !check.needed[what] {
+			t.Errorf("no test has needed the right to %s, for %s", what, strings.Join(check.reasons[what], ", "))
 		}
 	}
 }
 
 // rightsCheck is one call of [CheckRights].
 type rightsCheck struct {
-	needed map[string]bool // whether a right was needed, by what it says
-	order  []string        // of the rights
+	builtin []Resource
+	needed  map[string]bool     // whether a right was needed, by what it says
+	reasons map[string][]string // of these rights
 }
 
 // compare compares what one operator has done with its rights.
 func (c *rightsCheck) compare(t TB, r *recording) {
 	t.Helper()
 	op := r.operator
-	collector := &rightsCollector{registry: op.Registry, settings: op.Settings, narrow: len(op.Namespaces) > 0}
+	collector := &rightsCollector{registry: op.Registry, settings: op.Settings, narrow: len(op.Namespaces) > 0, found: slices.Clone(c.builtin)}
 	found, _, err := discovery.Read(context.Background(), r.requests, nil)
 	if err != nil {
 		t.Errorf("the recorded discovery cannot be read: %v", err)
 	}
 	for _, f := range found {
-		collector.found = append(collector.found, Resource(f))
+		known := func(r Resource) bool { return r.Name() == Resource(f).Name() }
+		if !slices.ContainsFunc(c.builtin, known) {
+			collector.found = append(collector.found, Resource(f))
+		}
 	}
 	collector.collect()
 	for _, problem := range collector.problems {
@@ -119,9 +128,9 @@ func (c *rightsCheck) compare(t TB, r *recording) {
 			continue
 		}
 		for _, part := range right.Parts() {
-			what := strings.Join(part.Verbs, ", ") + " " + part.Qualified() + ", for " + part.Reason
-			if _, known := c.needed[what]; !known {
-				c.order = append(c.order, what)
+			what := strings.Join(part.Verbs, ", ") + " " + part.Qualified()
+			if !slices.Contains(c.reasons[what], part.Reason) {
+				c.reasons[what] = append(c.reasons[what], part.Reason)
 			}
 			c.needed[what] = c.needed[what] || set.Needed(&part, requests)
 		}

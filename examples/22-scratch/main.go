@@ -13,6 +13,7 @@ func main() {
 	kopf.OnStartup(configure, nil)
 	kopf.OnCreate("kopfexamples", create, nil)
 	kopf.OnDelete("kopfexamples", remove, nil)
+	kopf.Needs("configmaps", "create", "patch") // which create does by its client
 	kopf.Main()
 }
 

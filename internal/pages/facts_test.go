@@ -107,12 +107,17 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestOptions holds that docs/command-line.md has the options that there are.
+// TestOptions holds that the pages on commands have the options that there are.
 func TestOptions(t *testing.T) {
-	page := read(t, "docs/command-line.md")
+	const manifests = "docs/manifests.md"
+	pages := map[string]string{"run": "", "freeze": "", "resume": "", "completion": "", "version": "", "manifests": manifests, "explain-rights": manifests}
 	option := regexp.MustCompile(`--[a-z][a-z-]+[a-z]`)
 	there := map[string]bool{"--help": true} // of all commands
-	for _, command := range []string{"run", "freeze", "resume", "completion", "version"} {
+	for command, path := range pages {
+		if path == "" {
+			path = "docs/command-line.md"
+		}
+		page := read(t, path)
 		var help, stderr bytes.Buffer
 		if code := kopf.Command(t.Context(), []string{"help", command}, &help, &stderr); code != 0 {
 			t.Fatal(stderr.String())
@@ -120,13 +125,15 @@ func TestOptions(t *testing.T) {
 		for _, name := range option.FindAllString(help.String(), -1) {
 			there[name] = true
 			if !regexp.MustCompile(name + `\b`).MatchString(page) {
-				t.Errorf("docs/command-line.md does not tell of %s", name)
+				t.Errorf("%s does not tell of %s", path, name)
 			}
 		}
 	}
-	for _, name := range option.FindAllString(page, -1) {
-		if !there[name] {
-			t.Errorf("docs/command-line.md: there is no option %s", name)
+	for _, path := range []string{"docs/command-line.md", manifests} {
+		for _, name := range option.FindAllString(read(t, path), -1) {
+			if !there[name] {
+				t.Errorf("%s: there is no option %s", path, name)
+			}
 		}
 	}
 }
