@@ -235,7 +235,8 @@ func (c *rightsCollector) peering() {
 	if c.narrow {
 		scope, plural = rights.Served, "kopfpeerings"
 	}
-	c.own(scope, peeringGroups[0], plural, p.Name, "operators pause for others", "list", "watch", "patch")
+	c.own(scope, peeringGroups[0], plural, "", "operators pause for others", "list", "watch")
+	c.own(scope, peeringGroups[0], plural, p.Name, "operators pause for others", "patch")
 }
 
 // webhooks adds the rights for the configurations of webhooks, which are made by the manifests, and for the authority that replicas share.

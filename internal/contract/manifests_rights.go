@@ -86,7 +86,7 @@ func leastRights(t *testing.T, c *C) {
 		}, "-n a --install-namespace ops --leader-elect lease --peering main", []string{
 			"Role ops/web: create,patch events", "Role ops/web: create leases of coordination.k8s.io", "Role ops/web: get,update leases of coordination.k8s.io named lease",
 			"ClusterRole web-ops: list,watch namespaces", "ClusterRole web-ops: list,watch customresourcedefinitions of apiextensions.k8s.io",
-			"Role a/web-served: list,watch,patch configmaps", "Role a/web-served: create,patch events", "Role a/web-served: list,watch,patch kopfpeerings of kopf.dev named main",
+			"Role a/web-served: list,watch,patch configmaps", "Role a/web-served: create,patch events", "Role a/web-served: list,watch kopfpeerings of kopf.dev", "Role a/web-served: patch kopfpeerings of kopf.dev named main",
 		}},
 		{"TD-39 configurations by their names, and an authority of replicas", hooked, "--replicas 2", []string{
 			"Role default/web: create,patch events", "Role default/web: create secrets", "Role default/web: get,list,watch,patch secrets named web-webhooks",
