@@ -83,12 +83,7 @@ func ordered(value any) (Map, bool) {
 // block writes a map or a list that is not empty.
 func (w *writer) block(value any, indent int) {
 	if m, ok := ordered(value); ok {
-		for _, e := range m {
-			w.before(e.Comment, e.If, indent)
-			w.b.WriteString(strings.Repeat(" ", indent) + w.key(e.Key) + ":")
-			w.value(e.Value, indent, 2)
-			w.after(e.If)
-		}
+		w.entries(m, indent, false)
 		return
 	}
 	for _, item := range list(value) {
@@ -96,6 +91,19 @@ func (w *writer) block(value any, indent int) {
 		w.b.WriteString(strings.Repeat(" ", indent) + "-")
 		w.item(item.Value, indent)
 		w.after(item.If)
+	}
+}
+
+// entries writes those of a map. The first one can be on a line that has begun.
+func (w *writer) entries(m Map, indent int, begun bool) {
+	for i, e := range m {
+		w.before(e.Comment, e.If, indent)
+		if i > 0 || !begun {
+			w.b.WriteString(strings.Repeat(" ", indent))
+		}
+		w.b.WriteString(w.key(e.Key) + ":")
+		w.value(e.Value, indent)
+		w.after(e.If)
 	}
 }
 
@@ -118,25 +126,24 @@ func (w *writer) after(condition string) {
 }
 
 // value writes what follows the colon of a key. Lists in maps are indented by as much as maps.
-func (w *writer) value(value any, indent, step int) {
-	if scalar, ok := w.scalar(value, indent+step); ok {
+func (w *writer) value(value any, indent int) {
+	if scalar, ok := w.scalar(value, indent+2); ok {
 		w.b.WriteString(" " + scalar + "\n")
 		return
 	}
 	w.b.WriteByte('\n')
-	w.block(value, indent+step)
+	w.block(value, indent+2)
 }
 
 // item writes what follows the dash of an item. Maps begin on its line.
 func (w *writer) item(value any, indent int) {
 	m, ok := ordered(value)
 	if !ok || len(m) == 0 || m[0].If != "" || m[0].Comment != "" {
-		w.value(value, indent, 2)
+		w.value(value, indent)
 		return
 	}
-	inner := &writer{template: w.template}
-	inner.block(m, indent+2)
-	w.b.WriteString(" " + inner.b.String()[indent+2:])
+	w.b.WriteByte(' ')
+	w.entries(m, indent+2, true)
 }
 
 // list returns the items of a list.
