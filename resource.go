@@ -40,10 +40,8 @@ func (r Resource) typeMeta() *typeMeta { return &typeMeta{r.APIVersion(), r.Kind
 func (r Resource) isVersionOf(o Resource) bool { return r.Group == o.Group && r.Plural == o.Plural }
 
 // Name returns "plural.version.group", which tells the resource apart from all others.
-//
-//go:noinline
 func (r Resource) Name() string {
-	return strings.TrimSuffix(r.Plural+"."+r.Version+"."+r.Group, ".")
+	return strings.TrimSuffix(strings.Join([]string{r.Plural, r.Version, r.Group}, "."), ".")
 }
 
 // String returns [Resource.Name].
