@@ -11,10 +11,8 @@ import (
 	"github.com/kopf-go/kopf/internal/structschema"
 )
 
-type meta struct{}
-
 type Widget struct {
-	meta
+	Meta
 	Spec   widgetSpec   `json:"spec"`
 	Status widgetStatus `json:"status,omitzero"`
 }
@@ -51,7 +49,7 @@ func describe(pointer any) (d structschema.Description) {
 }
 
 func widget(o Options) (*Definition, error) {
-	return Of(reflect.TypeFor[Widget](), reflect.TypeFor[meta](), describe, o)
+	return Of(reflect.TypeFor[Widget](), reflect.TypeFor[Meta](), describe, o)
 }
 
 func TestOf(t *testing.T) {
@@ -126,9 +124,9 @@ func TestRefused(t *testing.T) {
 		B string `json:"b" column:"A"`
 	}
 	if _, err := Of(reflect.TypeFor[struct {
-		meta
+		Meta
 		Spec columns `json:"spec"`
-	}](), reflect.TypeFor[meta](), describe, Options{Group: "example.com", Version: "v1", Kind: "X"}); err == nil || !strings.Contains(err.Error(), `two columns are named "A"`) {
+	}](), reflect.TypeFor[Meta](), describe, Options{Group: "example.com", Version: "v1", Kind: "X"}); err == nil || !strings.Contains(err.Error(), `two columns are named "A"`) {
 		t.Errorf("got %v", err)
 	}
 	fields := make([]reflect.StructField, 9)
