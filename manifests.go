@@ -40,16 +40,8 @@ func mustNeed(err error) {
 func (r *Registry) declare(resource string, verbs []string) error {
 	plural, _, _ := strings.Cut(resource, "/")
 	spec, err := Selector(plural).spec(nil)
-	switch {
-	case err != nil || spec.By != "" || spec.Version != "" || strings.Count(resource, "/") > 1 || strings.HasSuffix(resource, "/"):
-		return fmt.Errorf("invalid resource %q: want a plural and its group, as in \"pods\", \"deployments.apps\" or \"pods/log\"", resource)
-	case len(verbs) == 0:
-		return fmt.Errorf("no verbs for %q: want at least one, such as \"get\"", resource)
-	}
-	for _, verb := range verbs {
-		if verb == "" || strings.Trim(verb, "abcdefghijklmnopqrstuvwxyz") != "" && verb != rights.All {
-			return fmt.Errorf("invalid verb %q: want one of RBAC, such as \"get\"", verb)
-		}
+	if err := rights.CheckDeclared(resource, err == nil && spec.By == "" && spec.Version == "", verbs); err != nil {
+		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,11 +77,14 @@ func (c *rightsCollector) collect() {
 	for _, n := range needs {
 		c.need(n[0], n[1], n[2:])
 	}
-	c.scanning()
-	c.posting()
-	c.replicas()
-	c.peering()
-	c.webhooks()
+	f := rights.Framework{
+		Narrow: c.narrow, Scanning: !c.settings.Scanning.Disabled, Objects: c.objects, Far: c.far, Posting: c.settings.Posting.Enabled, Lease: c.settings.LeaderElection.Name,
+		Webhooks: c.registry.first(func(h *handler) bool { return h.admission != nil }) != nil, Configuration: c.settings.Admission.Managed,
+	}
+	if p := &c.settings.Peering; !p.Standalone {
+		f.Peering = p.Name
+	}
+	c.all = append(c.all, f.Rights()...)
 }
 
 // add adds a right for a resource, or a subresource of it.
@@ -102,11 +97,6 @@ func (c *rightsCollector) add(r Resource, subresource, reason string, verbs ...s
 		right.Scope = rights.Served
 	}
 	c.all = append(c.all, right)
-}
-
-// own adds a right of the framework.
-func (c *rightsCollector) own(scope rights.Scope, group, resource, name, reason string, verbs ...string) {
-	c.all = append(c.all, rights.Right{Scope: scope, Group: group, Resource: resource, Name: name, Reason: reason, Verbs: verbs})
 }
 
 // handler adds the rights for one handler of objects.
@@ -185,74 +175,6 @@ func (c *rightsCollector) need(resource, where string, verbs []string) {
 	}
 	for _, r := range c.targets(spec, resource, fmt.Sprintf("Needs (%s)", where)) {
 		c.add(r, subresource, rights.Declared, verbs...)
-	}
-}
-
-// scanning adds the rights to see which kinds and namespaces come and go.
-func (c *rightsCollector) scanning() {
-	if c.settings.Scanning.Disabled {
-		return
-	}
-	c.own(rights.Cluster, definitionsResource.Group, definitionsResource.Plural, "", "kopf sees which kinds come", "list", "watch")
-	if c.narrow {
-		c.own(rights.Cluster, "", namespacesResource.Plural, "", "kopf sees which namespaces come", "list", "watch")
-	}
-}
-
-// posting adds the rights to post events. Those about objects without a namespace are in one of all namespaces, default.
-func (c *rightsCollector) posting() {
-	if !c.settings.Posting.Enabled || !c.objects {
-		return
-	}
-	scope := rights.Served
-	if c.far {
-		scope = rights.Cluster
-	}
-	c.own(scope, "", "events", "", "kopf posts events about objects", "create", "patch")
-}
-
-// replicas adds the rights for the Lease. Its creation cannot be limited to its name.
-func (c *rightsCollector) replicas() {
-	name := c.settings.LeaderElection.Name
-	if name == "" {
-		return
-	}
-	const reason = "replicas elect a leader"
-	c.own(rights.Home, "coordination.k8s.io", "leases", "", reason, "create")
-	c.own(rights.Home, "coordination.k8s.io", "leases", name, reason, "get", "update")
-	if c.settings.Posting.Enabled {
-		c.own(rights.Home, "", "events", "", "kopf posts events about the Lease", "create", "patch")
-	}
-}
-
-// peering adds the rights for the peering object.
-func (c *rightsCollector) peering() {
-	p := &c.settings.Peering
-	if p.Standalone {
-		return
-	}
-	scope, plural := rights.Cluster, "clusterkopfpeerings"
-	if c.narrow {
-		scope, plural = rights.Served, "kopfpeerings"
-	}
-	c.own(scope, peeringGroups[0], plural, "", "operators pause for others", "list", "watch")
-	c.own(scope, peeringGroups[0], plural, p.Name, "operators pause for others", "patch")
-}
-
-// webhooks adds the rights for the configurations of webhooks, which are made by the manifests, and for the authority that replicas share.
-func (c *rightsCollector) webhooks() {
-	if c.registry.first(func(h *handler) bool { return h.admission != nil }) == nil {
-		return
-	}
-	if name := c.settings.Admission.Managed; name != "" {
-		for _, kind := range []webhookconfig.Kind{webhookconfig.Mutating, webhookconfig.Validating} {
-			c.own(rights.Cluster, webhookconfig.Group, kind.Plural, name, "kopf keeps the webhook configurations", "patch")
-		}
-	}
-	if lease := c.settings.LeaderElection.Name; lease != "" {
-		const reason = "replicas share the authority of their webhooks"
-		c.own(rights.Home, "", "secrets", lease+"-webhooks", reason, "get", "list", "watch", "patch")
-		c.own(rights.Home, "", "secrets", "", reason, "create")
 	}
 }
 
