@@ -73,6 +73,7 @@ func (c *rightsCollector) collect() {
 	}
 	c.registry.mu.Lock()
 	needs := slices.Clone(c.registry.needs)
+	kinds, _ := c.registry.defined.(definedTypes)
 	c.registry.mu.Unlock()
 	for _, n := range needs {
 		c.need(n[0], n[1], n[2:])
@@ -83,6 +84,13 @@ func (c *rightsCollector) collect() {
 	}
 	if p := &c.settings.Peering; !p.Standalone {
 		f.Peering = p.Name
+	}
+	for _, k := range kinds {
+		if k.install {
+			f.Installed = append(f.Installed, k.made.Name)
+		} else {
+			f.Compared = append(f.Compared, k.made.Name)
+		}
 	}
 	c.all = append(c.all, f.Rights()...)
 }

@@ -148,6 +148,24 @@ func printing(t *testing.T, c *C) {
 			c.Errorf("(-want +got)\n%s", diff)
 		}
 	})
+	c.Run(t, "TD-37 the definitions of kinds that are defined by structs", func(c *C) {
+		defined := func(r *kopf.Registry) {
+			kopf.DefineIn[site](r, &kopf.Definition{Group: "example.com", Version: "v1", Kind: "Website"})
+			r.OnCreate("websites", noChange, &kopf.ChangeOptions{ID: "create"}) // whose group the definition tells
+		}
+		m := c.print(defined, "manifests", "--name=web", "--only=CustomResourceDefinition")
+		objects, err := kopf.ParseManifests([]byte(m.stdout))
+		if err != nil || m.code != 0 {
+			c.Fatalf("got %+v: %v", m, err)
+		}
+		want, err := kopf.ParseManifests(kopf.DefineIn[site](&kopf.Registry{}, &kopf.Definition{Group: "example.com", Version: "v1", Kind: "Website"}).Manifest())
+		if err != nil {
+			c.Fatal(err)
+		}
+		if diff := cmp.Diff(want[0]["spec"], one(c, objects, "CustomResourceDefinition")["spec"]); diff != "" {
+			c.Errorf("(-want +got)\n%s", diff)
+		}
+	})
 	c.Run(t, "TD-37 the objects of one with all there is", func(c *C) {
 		want := []string{
 			"ServiceAccount ops/web", "Role ops/web", "RoleBinding ops/web", "ClusterRole web-ops", "ClusterRoleBinding web-ops", "Role a/web-served", "RoleBinding a/web-served", "Role b/web-served", "RoleBinding b/web-served",

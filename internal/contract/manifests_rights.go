@@ -99,6 +99,15 @@ func leastRights(t *testing.T, c *C) {
 		}, "-n a", []string{
 			"ClusterRole web-a: create,patch events", "ClusterRole web-a: list,watch namespaces", "ClusterRole web-a: list,watch,patch nodes", "ClusterRole web-a: patch nodes/status", "ClusterRole web-a: list,watch customresourcedefinitions of apiextensions.k8s.io",
 		}},
+		{"TD-39 definitions by their names", func(r *kopf.Registry) {
+			compared := kopf.DefineIn[site](r, &kopf.Definition{Group: "example.com", Version: "v1", Kind: "Website"})
+			kopf.DefineIn[site](r, &kopf.Definition{Group: "example.com", Version: "v1", Kind: "Page", Install: true})
+			r.OnCreate(compared.Selector(), noChange, &kopf.ChangeOptions{ID: "create"})
+		}, "", []string{
+			"ClusterRole web-default: create,patch events", watched, "ClusterRole web-default: get,create,patch customresourcedefinitions of apiextensions.k8s.io named pages.example.com",
+			"ClusterRole web-default: get customresourcedefinitions of apiextensions.k8s.io named websites.example.com",
+			"ClusterRole web-default: list,watch,patch websites of example.com", "ClusterRole web-default: patch websites/status of example.com",
+		}},
 		{"TD-42 all of a group", func(r *kopf.Registry) {
 			r.OnEvent("*.apps", func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "apps"})
 		}, "", []string{"ClusterRole web-default: create,patch events", watched, "ClusterRole web-default: list,watch * of apps"}},

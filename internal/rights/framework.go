@@ -7,16 +7,20 @@ import (
 
 // Framework is what the framework does for an operator.
 type Framework struct {
-	Narrow        bool   // whether only some namespaces are served
-	Scanning      bool   // whether it sees which kinds and namespaces come and go
-	Objects       bool   // whether there are handlers of objects
-	Far           bool   // whether some of these are for kinds without namespaces, the events about which are in one of all namespaces
-	Posting       bool   // whether it posts events
-	Lease         string // for which replicas stand; "" without an election
-	Peering       string // the name of the peering object; "" without
-	Webhooks      bool   // whether there are admission handlers
-	Configuration string // the name of the configurations that it keeps for these; "" if it does not
+	Narrow        bool     // whether only some namespaces are served
+	Scanning      bool     // whether it sees which kinds and namespaces come and go
+	Objects       bool     // whether there are handlers of objects
+	Far           bool     // whether some of these are for kinds without namespaces, the events about which are in one of all namespaces
+	Posting       bool     // whether it posts events
+	Lease         string   // for which replicas stand; "" without an election
+	Peering       string   // the name of the peering object; "" without
+	Webhooks      bool     // whether there are admission handlers
+	Configuration string   // the name of the configurations that it keeps for these; "" if it does not
+	Compared      []string // the names of the definitions that it compares with those of the cluster
+	Installed     []string // and of those that it installs
 }
+
+const definitionsGroup, definitionsPlural = "apiextensions.k8s.io", "customresourcedefinitions"
 
 // Rights returns what the framework needs for itself.
 func (f *Framework) Rights() (all []Right) {
@@ -24,10 +28,16 @@ func (f *Framework) Rights() (all []Right) {
 		all = append(all, Right{Scope: scope, Group: group, Resource: resource, Name: name, Reason: reason, Verbs: verbs})
 	}
 	if f.Scanning {
-		add(Cluster, "apiextensions.k8s.io", "customresourcedefinitions", "", "kopf sees which kinds come", "list", "watch")
+		add(Cluster, definitionsGroup, definitionsPlural, "", "kopf sees which kinds come", "list", "watch")
 		if f.Narrow {
 			add(Cluster, "", "namespaces", "", "kopf sees which namespaces come", "list", "watch")
 		}
+	}
+	for _, name := range f.Compared {
+		add(Cluster, definitionsGroup, definitionsPlural, name, "kopf compares the definition", "get")
+	}
+	for _, name := range f.Installed {
+		add(Cluster, definitionsGroup, definitionsPlural, name, "kopf installs the definition", "get", "create", "patch")
 	}
 	if f.Posting && f.Objects {
 		scope := Served
