@@ -13,7 +13,7 @@ import (
 
 const (
 	interval = time.Second // between two looks
-	pause    = 10          // looks after a trim until the next one at the earliest, for each costs a collection
+	pause    = 5           // looks after a trim until the next one at the earliest, for each costs a collection
 
 	// spare is what the process may keep beyond what it had after it was trimmed last, as a part of that, and at least.
 	spare    = 4 // a quarter

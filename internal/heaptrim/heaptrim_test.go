@@ -23,7 +23,7 @@ func TestTrimmer(t *testing.T) {
 		{"nothing was collected", []look{{0, 100 * mb, false, 0}, {0, 100 * mb, false, 0}}},
 		{"the first burst", []look{{3, 100 * mb, false, 0}, {5, 100 * mb, false, 0}, {5, 100 * mb, true, 0}, {6, 50 * mb, false, 0}, {6, 50 * mb, false, 0}}},
 		{"a collection without a burst", []look{{1, 50 * mb, false, 0}, {1, 50 * mb, true, 0}, {2, 50 * mb, false, 0}, {3, 60 * mb, false, 0}, {3, 60 * mb, false, 0}}},
-		{"another burst", []look{{1, 50 * mb, false, 0}, {1, 50 * mb, true, 0}, {2, 50 * mb, false, 0}, {9, 90 * mb, false, 0}, {9, 90 * mb, false, 0}, {12, 90 * mb, false, 9}, {12, 90 * mb, true, 0}}},
+		{"another burst", []look{{1, 50 * mb, false, 0}, {1, 50 * mb, true, 0}, {2, 50 * mb, false, 0}, {9, 90 * mb, false, 0}, {9, 90 * mb, false, 0}, {12, 90 * mb, false, 4}, {12, 90 * mb, true, 0}}},
 		{"work without an end", []look{{1, 90 * mb, false, 0}, {2, 90 * mb, false, 0}, {3, 90 * mb, false, 0}, {4, 90 * mb, false, 0}}},
 		{"a small process", []look{{1, 1 * mb, false, 0}, {1, 1 * mb, false, 0}, {1, 1 * mb, false, 0}}},
 	} {
