@@ -29,8 +29,8 @@ func TestTypes(t *testing.T) {
 			}
 			name := accepted(t, server, definition)
 			t.Cleanup(func() { c.Kubectl(t, "delete", "crd", name) })
-			kind := strings.ToLower(stringAt(t, definition, "spec", "names", "kind"))
-			if out := c.Kubectl(t, "explain", kind+"."+stringAt(t, definition, "spec", "group"), "--recursive"); !strings.Contains(out, "spec") {
+			waitForOpenAPI(t, server, stringAt(t, definition, "spec", "group"), stringAt(t, definition, "spec", "names", "kind"))
+			if out := c.Kubectl(t, "explain", name, "--recursive"); !strings.Contains(out, "spec") {
 				t.Errorf("kubectl explains %s", out)
 			}
 		})
@@ -91,6 +91,30 @@ func stringAt(t *testing.T, object []byte, path ...string) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprint(body.Get(kopf.Path(path...)))
+}
+
+// waitForOpenAPI waits until the OpenAPI documents of the server, by which kubectl explains, have a kind. They follow a definition after some seconds.
+func waitForOpenAPI(t *testing.T, server *endpoint, group, kind string) {
+	t.Helper()
+	for range 300 {
+		got, err := server.send(t.Context(), &request{method: "GET", path: "/openapi/v3"}, newSightings())
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := got.Body.(map[string]any)
+		paths, _ := body["paths"].(map[string]any)
+		for path := range paths {
+			if !strings.HasPrefix(path, "apis/"+group+"/") {
+				continue
+			}
+			document, err := server.send(t.Context(), &request{method: "GET", path: "/openapi/v3/" + path}, newSightings())
+			if err == nil && strings.Contains(fmt.Sprint(document.Body), kind) {
+				return
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Errorf("the OpenAPI documents do not have the kind %s", kind)
 }
 
 // accepted creates a definition, and fails unless the server takes it strictly, serves it, and finds nothing wrong with its schema.

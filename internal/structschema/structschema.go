@@ -249,7 +249,7 @@ func (b *builder) object(fields []field, at place) (map[string]any, guards, erro
 		}
 		if f.tags.values["required"] != "true" && f.typ.Kind() == reflect.Struct && !here.noDefaults && allHaveDefaults(schema) {
 			if _, ok := schema["default"]; !ok {
-				schema["default"] = map[string]any{}
+				schema["default"] = emptyDefault(schema)
 			}
 		}
 		isRequired, err := f.isRequired(schema)
@@ -296,6 +296,29 @@ func allHaveDefaults(schema map[string]any) bool {
 		}
 	}
 	return len(properties) > 0
+}
+
+// emptyDefault returns the default of an object that gets all its fields from defaults. API servers check rules against a default as it is written, without those in it,
+// so it is written with them if there are rules.
+func emptyDefault(schema map[string]any) map[string]any {
+	if schema["x-kubernetes-validations"] == nil {
+		return map[string]any{}
+	}
+	return withDefaults(schema)
+}
+
+// withDefaults returns the object of all defaults.
+func withDefaults(schema map[string]any) map[string]any {
+	object := make(map[string]any)
+	for name, property := range rawjson.AsMap(schema["properties"]) {
+		p := rawjson.AsMap(property)
+		value := p["default"]
+		if of, isObject := value.(map[string]any); isObject && len(of) == 0 && p["properties"] != nil {
+			value = withDefaults(p)
+		}
+		object[name] = value
+	}
+	return object
 }
 
 // schema makes the schema of a type with the tags of a field, and of the rules that what is around it needs.
