@@ -186,7 +186,10 @@ func (w *walk) admission(t *testing.T) {
 	}
 }
 
-var dockerRun = regexp.MustCompile(`(?m)^RUN (.*) -o /operator (.*)$`)
+var (
+	dockerRun = regexp.MustCompile(`(?m)^RUN (.*) -o /operator (.*)$`)
+	refused   = regexp.MustCompile(`(?m)^NAME +TITLE +PHASE +AGE\nhome +Forbidden +Refused +\d+s$`)
+)
 
 // gettingStarted does everything from an empty folder on.
 func (w *walk) gettingStarted(t *testing.T) {
@@ -201,19 +204,19 @@ func (w *walk) gettingStarted(t *testing.T) {
 		case b.Language == "go":
 			write(t, folder, programs[0], b.Text)
 			programs = programs[1:]
-		case b.Language == "yaml" && b.Name() != "":
-			write(t, folder, b.Name(), b.Text)
 		case b.Language == "yaml":
-			write(t, folder, "deployment.yaml", b.Text)
+			write(t, folder, b.Name(), b.Text)
 		case b.Language == "dockerfile":
 			w.run(t, folder, "", dockerRun.FindStringSubmatch(b.Text)[1]+" -o "+filepath.Join(t.TempDir(), "operator")+" "+dockerRun.FindStringSubmatch(b.Text)[2])
 		case strings.HasPrefix(b.Text, "go run "):
-			op = w.begin(t, folder, strings.TrimSpace(b.Text), "The page is published.")
+			op = w.begin(t, folder, strings.TrimSpace(b.Text), "Handler 'publish' succeeded.")
 		case strings.HasPrefix(b.Text, "export KUBECONFIG"):
-			const look = "kubectl get websites\n" // when the operator has done its work, which is sooner than people type
-			text := strings.Replace(b.Text, "\n"+look, "\nuntil kubectl get websites | grep Refused; do sleep 0.1; done\n"+look, 1)
-			if out, want := w.run(t, folder, "", text), "home   Forbidden   Refused\n"; !strings.Contains(out, want) {
-				t.Errorf("it is not shown that %q:\n%s", want, out)
+			text := strings.NewReplacer( // people look when the operator has done its work, which is sooner than they type
+				"\nkubectl get configmap home\n", "\nuntil kubectl get configmap home; do sleep 0.1; done\n",
+				"\nkubectl get websites\n", "\nuntil kubectl get websites | grep Refused; do sleep 0.1; done\nkubectl get websites\n",
+			).Replace(b.Text)
+			if out, want := w.run(t, folder, "", text), refused; !want.MatchString(out) {
+				t.Errorf("the output does not match %q:\n%s", want, out)
 			}
 			op.interrupt()
 		case strings.Contains(b.Text, "kubectl apply"): // there are no nodes

@@ -79,6 +79,7 @@ func Run(t *testing.T, c *Case) {
 			t.Fatal(err)
 		}
 	}
+	kopf.SetDefaultRegistry(c.Registry) // as it was when the variables of the block were made
 	for _, test := range c.Tests {
 		test(t)
 	}
@@ -100,11 +101,6 @@ func (c *Case) run(t *testing.T) {
 	if err := server.Apply([]byte(definition)); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Files)) { // definitions have short names
-		if err := server.Apply([]byte(c.Files[name])); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-	}
 	reached := c.begin(t, server)
 	c.Register(c.Registry)
 	log := &listener{}
@@ -124,7 +120,6 @@ func (c *Case) run(t *testing.T) {
 
 // begin runs the statements of the block, or has them run as a handler; later, reached tells whether they were.
 func (c *Case) begin(t *testing.T, server *kopf.APIServer) (reached func() bool) {
-	kopf.SetDefaultRegistry(c.Registry)
 	if !c.Handler {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -148,6 +143,11 @@ func (c *Case) live(t *testing.T, server *kopf.APIServer, log *listener) {
 	settings.Admission = kopf.AdmissionSettings{Server: server.AdmissionServer(), Managed: "pages.example.com"}
 	op := &kopf.Operator{Registry: c.Registry, Settings: settings, Connection: server.ConnectionInfo(), Logger: slog.New(log)}
 	runner := kopf.NewRunner(t, op, nil)
+	for _, name := range slices.Sorted(maps.Keys(c.Files)) { // whose kinds the block may define
+		if err := server.Apply([]byte(c.Files[name])); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
 	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
 	if err != nil {
 		t.Fatal(err)
