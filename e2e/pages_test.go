@@ -208,7 +208,7 @@ func (w *walk) gettingStarted(t *testing.T) {
 			write(t, folder, b.Name(), b.Text)
 		case b.Language == "dockerfile":
 			w.run(t, folder, "", dockerRun.FindStringSubmatch(b.Text)[1]+" -o "+filepath.Join(t.TempDir(), "operator")+" "+dockerRun.FindStringSubmatch(b.Text)[2])
-		case strings.HasPrefix(b.Text, "go run "):
+		case strings.HasPrefix(b.Text, "go run . run "):
 			op = w.begin(t, folder, strings.TrimSpace(b.Text), "Handler 'publish' succeeded.")
 		case strings.HasPrefix(b.Text, "export KUBECONFIG"):
 			text := strings.NewReplacer( // people look when the operator has done its work, which is sooner than they type
@@ -221,12 +221,28 @@ func (w *walk) gettingStarted(t *testing.T) {
 			op.interrupt()
 		case strings.Contains(b.Text, "kubectl apply"): // there are no nodes
 			w.run(t, folder, "", withoutLines(withoutLines(b.Text, "kubectl rollout"), "kubectl logs"))
+			w.inTheCluster(t, folder)
 		default:
 			w.run(t, folder, "", withoutLines(b.Text, "docker "))
 		}
 	}
 	if len(programs) > 0 || op == nil {
 		t.Error("the page has less than it should have")
+	}
+}
+
+// inTheCluster runs the operator with the account of its manifests, as its pod does.
+func (w *walk) inTheCluster(t *testing.T, folder string) {
+	w.run(t, folder, "", `token=$(kubectl create token websites)
+kubectl config view --raw --minify > account.yaml
+export KUBECONFIG=account.yaml
+kubectl config set-credentials websites --token=$token
+kubectl config set-context --current --user=websites`)
+	op := w.begin(t, folder, "export KUBECONFIG=account.yaml\ngo run . run --standalone", "Handler 'publish' succeeded.")
+	w.run(t, folder, "", "kubectl wait --for=condition=Ready website/home\nkubectl get configmap home")
+	op.interrupt()
+	if log := op.log.String(); strings.Contains(log, "WARN") || strings.Contains(log, "ERROR") {
+		t.Errorf("the account needs more than it has:\n%s", log)
 	}
 }
 
