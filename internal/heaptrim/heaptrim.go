@@ -15,6 +15,9 @@ const (
 	interval = time.Second // between two looks
 	pause    = 5           // looks after a trim until the next one at the earliest, for each costs a collection
 
+	// calm is how much may be allocated between two looks of a process that has come to rest.
+	calm = 1 << 20
+
 	// spare is what the process may keep beyond what it had after it was trimmed last, as a part of that, and at least.
 	spare    = 4 // a quarter
 	minSpare = 2 << 20
@@ -32,44 +35,34 @@ func Run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if n, retained := look(); t.rests(n) && t.exceeds(retained) {
+		if t.due(look()) {
 			debug.FreeOSMemory()
 			t.trimmed(look())
 		}
 	}
 }
 
-// look returns how often garbage was collected, and how many bytes of its heap the process has not given back. It stops the process for some microseconds.
-func look() (collections uint32, retained uint64) {
+// look returns how many bytes of the heap were ever allocated, and how many the process has not given back. It stops the process for some microseconds.
+func look() (allocated, retained uint64) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.NumGC, m.HeapSys - m.HeapReleased
+	return m.TotalAlloc, m.HeapSys - m.HeapReleased
 }
 
 // trimmer knows when the heap is to be trimmed.
 type trimmer struct {
-	wait int    // looks until it may be trimmed again
-	seen uint32 // collections at the last look
-	done uint32 // collections when it was looked whether there is anything to be trimmed
-	left uint64 // bytes that the process had after it was trimmed last
+	wait      int    // looks until it may be trimmed again
+	allocated uint64 // bytes at the last look
+	left      uint64 // bytes that the process had after it was trimmed last
 }
 
-// rests reports whether there were collections since the heap was looked at, and none since the last look: that tells a burst from its
-// end.
-func (t *trimmer) rests(collections uint32) bool {
-	rests := collections == t.seen && collections != t.done && t.wait == 0
-	t.seen, t.wait = collections, max(t.wait-1, 0)
-	if rests {
-		t.done = collections
-	}
-	return rests
+// due reports whether the process is at rest, and has more memory than it is to keep.
+func (t *trimmer) due(allocated, retained uint64) bool {
+	rests := allocated-t.allocated < calm && t.wait == 0
+	t.allocated, t.wait = allocated, max(t.wait-1, 0)
+	return rests && retained > t.left+max(t.left/spare, minSpare)
 }
 
-// exceeds reports whether the process has more memory than it is to keep.
-func (t *trimmer) exceeds(retained uint64) bool {
-	return retained > t.left+max(t.left/spare, minSpare)
-}
-
-func (t *trimmer) trimmed(collections uint32, retained uint64) {
-	t.seen, t.done, t.left, t.wait = collections, collections, retained, pause
+func (t *trimmer) trimmed(allocated, retained uint64) {
+	t.allocated, t.left, t.wait = allocated, retained, pause
 }

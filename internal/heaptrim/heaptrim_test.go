@@ -10,35 +10,31 @@ import (
 
 func TestTrimmer(t *testing.T) {
 	type look struct {
-		collections uint32
-		retained    uint64
-		want        bool
-		after       int // looks before
+		allocated uint64 // MiB since the last look
+		retained  uint64 // MiB
+		want      bool
 	}
-	const mb = 1 << 20
 	for _, tt := range []struct {
 		name  string
 		looks []look
 	}{
-		{"nothing was collected", []look{{0, 100 * mb, false, 0}, {0, 100 * mb, false, 0}}},
-		{"the first burst", []look{{3, 100 * mb, false, 0}, {5, 100 * mb, false, 0}, {5, 100 * mb, true, 0}, {6, 50 * mb, false, 0}, {6, 50 * mb, false, 0}}},
-		{"a collection without a burst", []look{{1, 50 * mb, false, 0}, {1, 50 * mb, true, 0}, {2, 50 * mb, false, 0}, {3, 60 * mb, false, 0}, {3, 60 * mb, false, 0}}},
-		{"another burst", []look{{1, 50 * mb, false, 0}, {1, 50 * mb, true, 0}, {2, 50 * mb, false, 0}, {9, 90 * mb, false, 0}, {9, 90 * mb, false, 0}, {12, 90 * mb, false, 4}, {12, 90 * mb, true, 0}}},
-		{"work without an end", []look{{1, 90 * mb, false, 0}, {2, 90 * mb, false, 0}, {3, 90 * mb, false, 0}, {4, 90 * mb, false, 0}}},
-		{"a small process", []look{{1, 1 * mb, false, 0}, {1, 1 * mb, false, 0}, {1, 1 * mb, false, 0}}},
+		{"the first burst", []look{{200, 80, false}, {90, 100, false}, {0, 100, true}, {0, 50, false}}},
+		{"a burst without an end", []look{{9, 90, false}, {9, 90, false}, {9, 90, false}, {9, 90, false}}},
+		{"a small process", []look{{1, 1, false}, {0, 1, false}, {0, 2, false}}},
+		{"a little more than before", []look{{60, 60, false}, {0, 60, true}, {0, 50, false}, {0, 50, false}, {0, 50, false}, {0, 50, false}, {0, 50, false}, {9, 60, false}, {0, 60, false}}},
+		{"another burst", []look{{60, 60, false}, {0, 60, true}, {0, 50, false}, {0, 50, false}, {0, 50, false}, {0, 50, false}, {0, 50, false}, {90, 90, false}, {0, 90, true}}},
+		{"another burst at once", []look{{60, 60, false}, {0, 60, true}, {90, 90, false}, {0, 90, false}, {0, 90, false}, {0, 90, false}, {0, 90, false}, {0, 90, true}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			trim := trimmer{}
+			trim, allocated := trimmer{}, uint64(0)
 			for i, l := range tt.looks {
-				for range l.after {
-					trim.rests(l.collections - 1)
-				}
-				got := trim.rests(l.collections) && trim.exceeds(l.retained)
+				allocated += l.allocated << 20
+				got := trim.due(allocated, l.retained<<20)
 				if got != l.want {
 					t.Errorf("look %d: got %t, want %t", i, got, l.want)
 				}
 				if got {
-					trim.trimmed(l.collections+1, 50*mb)
+					trim.trimmed(allocated, 50<<20)
 				}
 			}
 		})
@@ -64,9 +60,7 @@ func TestRun(t *testing.T) {
 		}
 	}
 	_, before := look()
-	runtime.KeepAlive(burst)
-	burst = nil
-	runtime.GC() // as it happens in a burst
+	runtime.KeepAlive(burst) // and not any more
 	for {
 		_, retained := look()
 		if retained <= before-(48<<20) {
