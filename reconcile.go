@@ -624,7 +624,8 @@ func (engine) locate(ctx context.Context, o *observer, what *resolved, documents
 		keeps, known := kindschema.Keeps(document, r.Group, r.Version, r.Kind, "status", "conditions")
 		if rec.conditions = keeps || !known; !rec.conditions {
 			warnings = append(warnings, fmt.Sprintf("The status of %s does not keep the field \"conditions\", so the handler %q keeps no conditions. If its definition is yours, add to the properties of its status: "+
-				"conditions: {type: array, items: {type: object, x-kubernetes-preserve-unknown-fields: true}}", r.Name(), rec.handler.id))
+				"conditions: {type: array, items: {type: object, x-kubernetes-preserve-unknown-fields: true}}, or to the status of its struct: "+
+				"Conditions []kopf.Condition `json:\"conditions,omitempty\" listKey:\"type\"`", r.Name(), rec.handler.id))
 		}
 		keeps, known = kindschema.Keeps(document, r.Group, r.Version, r.Kind, "status", "observedGeneration")
 		rec.generation = rec.conditions && (keeps || !known) && slices.Contains(r.Subresources, "status")

@@ -82,7 +82,7 @@ func (t *tags) add(name, value string) (err error) {
 		return nil
 	}
 	known := slices.Concat(others, constraints)
-	i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) })
+	i := slices.IndexFunc(known, func(k string) bool { return letters(k) == letters(name) })
 	switch {
 	case i < 0:
 		return nil
@@ -96,6 +96,13 @@ func (t *tags) add(name, value string) (err error) {
 		t.each, err = readEach(value)
 	}
 	return err
+}
+
+// letters returns the letters of a name in lower case and in their order, which are the same for names with some in the wrong place, such as "minLenght".
+func letters(name string) string {
+	all := []byte(strings.ToLower(name))
+	slices.Sort(all)
+	return string(all)
 }
 
 // readEach reads the constraints of items, as in "maxLength=63,pattern=^[a-z]+$". Values can have commas: a constraint begins with its name.
