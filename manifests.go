@@ -23,30 +23,38 @@ import (
 
 // Needs declares in the default registry what handlers do by their clients. See [Registry.Needs].
 func Needs(resource string, verbs ...string) {
-	mustNeed(DefaultRegistry().declare(resource, verbs))
+	DefaultRegistry().declare("Needs", resource, "", verbs)
+}
+
+// NeedsNamed declares in the default registry what handlers do with the objects of one name. See [Registry.NeedsNamed].
+func NeedsNamed(resource, name string, verbs ...string) {
+	DefaultRegistry().declare("NeedsNamed", resource, name, verbs)
 }
 
 // Needs declares what handlers do by their clients, which kopf cannot see, for the roles that the command "manifests" prints: the verbs of a resource, as in
 // Needs("pods", "get", "delete"). The resource is a plural with its group, as in "deployments.apps"; kinds that are built into Kubernetes and those of known definitions need no group. A
 // subresource follows after a slash, as in "pods/log" or "deployments.apps/scale". It changes nothing for an operator that runs. It panics as [Registry.OnEvent] does.
-func (r *Registry) Needs(resource string, verbs ...string) { mustNeed(r.declare(resource, verbs)) }
+func (r *Registry) Needs(resource string, verbs ...string) { r.declare("Needs", resource, "", verbs) }
 
-func mustNeed(err error) {
-	if err != nil {
-		panic(fmt.Sprintf("kopf: Needs at %s: %v", callSite(), err))
-	}
+// NeedsNamed is like [Registry.Needs], for the objects with one name, as in NeedsNamed("configmaps", "settings", "get", "patch"). RBAC cannot limit the verbs "create" and "deletecollection" to a name.
+func (r *Registry) NeedsNamed(resource, name string, verbs ...string) {
+	r.declare("NeedsNamed", resource, name, verbs)
 }
 
-func (r *Registry) declare(resource string, verbs []string) error {
+// declare adds a declaration, and panics if it is bad.
+func (r *Registry) declare(function, resource, name string, verbs []string) {
 	plural, _, _ := strings.Cut(resource, "/")
 	spec, err := Selector(plural).spec(nil)
-	if err := rights.CheckDeclared(resource, err == nil && spec.By == "" && spec.Version == "", verbs); err != nil {
-		return err
+	named := function == "NeedsNamed"
+	if err = rights.CheckDeclared(resource, err == nil && spec.By == "" && spec.Version == "", named, verbs); err == nil && named && name == "" {
+		err = errors.New("no name: want that of the objects, or Needs")
+	}
+	if err != nil {
+		panic(fmt.Sprintf("kopf: %s at %s: %v", function, callSite(), err))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.needs = append(r.needs, append([]string{resource, callSite()}, verbs...))
-	return nil
+	r.needs = append(r.needs, append([]string{resource, callSite(), name}, verbs...))
 }
 
 // rightsCollector collects the rights that an operator needs.
@@ -76,7 +84,7 @@ func (c *rightsCollector) collect() {
 	kinds, _ := c.registry.defined.(definedTypes)
 	c.registry.mu.Unlock()
 	for _, n := range needs {
-		c.need(n[0], n[1], n[2:])
+		c.need(n[0], n[1], n[2], n[3:])
 	}
 	f := rights.Framework{
 		Narrow: c.narrow, Scanning: !c.settings.Scanning.Disabled, Objects: c.objects, Far: c.far, Posting: c.settings.Posting.Enabled, Lease: c.settings.LeaderElection.Name,
@@ -95,9 +103,9 @@ func (c *rightsCollector) collect() {
 	c.all = append(c.all, f.Rights()...)
 }
 
-// add adds a right for a resource, or a subresource of it.
-func (c *rightsCollector) add(r Resource, subresource, reason string, verbs ...string) {
-	right := rights.Right{Group: r.Group, Resource: r.Plural, Verbs: verbs, Reason: reason, Certain: true}
+// add adds a right for a resource, or a subresource of it, and for the objects with one name, unless it is empty.
+func (c *rightsCollector) add(r Resource, subresource, name, reason string, verbs ...string) {
+	right := rights.Right{Group: r.Group, Resource: r.Plural, Name: name, Verbs: verbs, Reason: reason, Certain: true}
 	if subresource != "" {
 		right.Resource += "/" + subresource
 	}
@@ -113,12 +121,12 @@ func (c *rightsCollector) handler(h *handler) {
 	for _, r := range c.targets(h.selector, h.text, who) {
 		c.far = c.far || !r.Namespaced
 		if h.kind == kindEvent || h.kind == kindIndex {
-			c.add(r, "", who, "list", "watch")
+			c.add(r, "", "", who, "list", "watch")
 			continue
 		}
-		c.add(r, "", who, "list", "watch", "patch")
+		c.add(r, "", "", who, "list", "watch", "patch")
 		if slices.Contains(r.Subresources, "status") {
-			c.add(r, "status", who, "patch")
+			c.add(r, "status", "", who, "patch")
 		}
 	}
 	if h.reconcile == nil {
@@ -127,9 +135,9 @@ func (c *rightsCollector) handler(h *handler) {
 	for _, f := range h.reconcile.follows {
 		for _, r := range c.targets(f.selector, f.text, who) {
 			if f.owns {
-				c.add(r, "", who, "get", "list", "watch", "create", "patch", "delete")
+				c.add(r, "", "", who, "get", "list", "watch", "create", "patch", "delete")
 			} else {
-				c.add(r, "", who, "list", "watch")
+				c.add(r, "", "", who, "list", "watch")
 			}
 		}
 	}
@@ -174,7 +182,7 @@ func groupName(group string) string {
 }
 
 // need adds the rights that were declared.
-func (c *rightsCollector) need(resource, where string, verbs []string) {
+func (c *rightsCollector) need(resource, where, name string, verbs []string) {
 	plural, subresource, _ := strings.Cut(resource, "/")
 	spec, err := Selector(plural).spec(nil)
 	if err != nil {
@@ -182,7 +190,7 @@ func (c *rightsCollector) need(resource, where string, verbs []string) {
 		return
 	}
 	for _, r := range c.targets(spec, resource, fmt.Sprintf("Needs (%s)", where)) {
-		c.add(r, subresource, rights.Declared, verbs...)
+		c.add(r, subresource, name, rights.Declared, verbs...)
 	}
 }
 

@@ -105,7 +105,7 @@ type Registry struct {
 	mu       sync.Mutex // guards following
 	handlers []*handler
 	defined  definedKinds              // nil for none
-	needs    [][]string                // of handlers by their clients: a resource, where it is declared, and the verbs
+	needs    [][]string                // of handlers by their clients: a resource, where it is declared, a name or "", and the verbs
 	late     map[*lateWarning]struct{} // of the operators that run, and have not warned yet
 }
 

@@ -128,7 +128,7 @@ func (c *rightsCheck) compare(t TB, r *recording) {
 			continue
 		}
 		for _, part := range right.Parts() {
-			what := strings.Join(part.Verbs, ", ") + " " + part.Qualified()
+			what := strings.TrimSpace(strings.Join(part.Verbs, ", ") + " " + part.Qualified() + " " + part.Name)
 			if !slices.Contains(c.reasons[what], part.Reason) {
 				c.reasons[what] = append(c.reasons[what], part.Reason)
 			}

@@ -81,12 +81,33 @@ func TestCheckRights(t *testing.T) {
 	t.Run("TD-41 a request that is not allowed", func(t *testing.T) {
 		r := examples(status)
 		r.OnCreate("kopfexamples", getPod, &ChangeOptions{ID: "get"})
-		want(t, play(t, &Operator{Registry: r}), `the rights do not allow to get pods in the namespace default: add kopf.Needs("pods", "get")`)
+		want(t, play(t, &Operator{Registry: r}), `the rights do not allow to get pods x in the namespace default: add kopf.Needs("pods", "get")`)
 	})
 	t.Run("TD-41 it is declared", func(t *testing.T) {
 		r := examples(status)
 		r.OnCreate("kopfexamples", getPod, &ChangeOptions{ID: "get"})
 		r.Needs("pods", "get")
+		want(t, play(t, &Operator{Registry: r}))
+	})
+	t.Run("TD-41 it is declared for a name", func(t *testing.T) {
+		r := examples(status)
+		r.OnCreate("kopfexamples", getPod, &ChangeOptions{ID: "get"})
+		r.NeedsNamed("pods", "x", "get")
+		want(t, play(t, &Operator{Registry: r}))
+	})
+	t.Run("TD-41 it is declared for another name", func(t *testing.T) {
+		r := examples(status)
+		r.OnCreate("kopfexamples", getPod, &ChangeOptions{ID: "get"})
+		r.NeedsNamed("pods", "y", "get")
+		want(t, play(t, &Operator{Registry: r}), `the rights do not allow to get pods x in the namespace default: add kopf.Needs("pods", "get")`, "no test has needed the right to get pods y, for Needs")
+	})
+	t.Run("TD-41 a definition is compared by its name", func(t *testing.T) {
+		type thing struct {
+			Meta `json:",inline"`
+			Spec struct{} `json:"spec"`
+		}
+		r := examples(status)
+		DefineIn[thing](r, &Definition{Group: "example.com", Version: "v1", Kind: "Thing"})
 		want(t, play(t, &Operator{Registry: r}))
 	})
 	t.Run("TD-41 what was declared and is not needed", func(t *testing.T) {
@@ -112,7 +133,7 @@ func TestCheckRights(t *testing.T) {
 		defer func() { os.Args = os.Args[:len(os.Args)-1] }()
 		r := examples(getPod)
 		r.Needs("nodes", "get")
-		want(t, play(t, &Operator{Registry: r}), `the rights do not allow to get pods in the namespace default: add kopf.Needs("pods", "get")`)
+		want(t, play(t, &Operator{Registry: r}), `the rights do not allow to get pods x in the namespace default: add kopf.Needs("pods", "get")`)
 	})
 	t.Run("TD-41 nothing has run", func(t *testing.T) {
 		want(t, play(t), "no requests were recorded: run operators by NewRunner before, with a Connection such as that of APIServer.ConnectionInfo")

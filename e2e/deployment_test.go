@@ -3,14 +3,12 @@ package e2e
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -36,7 +34,7 @@ import (
 // there, in an image with nothing in it, and it misses each right that is not there.
 
 const (
-	deployment   = "../docs/deployment"
+	deployment   = "../docs/deployment/namespaced"
 	shippedImage = "example.com/kopfexample-operator:1"
 )
 
@@ -49,14 +47,8 @@ func TestDeployment(t *testing.T) {
 	c.Kubectl(t, "apply", "--validate=strict", "-f", "../examples/peering-objects.yaml")
 
 	t.Run("the API server takes the manifests", func(t *testing.T) {
-		files, err := filepath.Glob(filepath.Join(deployment, "*.yaml"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("no manifests: %v", err)
-		}
-		for _, file := range files {
-			if filepath.Base(file) != "kustomization.yaml" {
-				c.Kubectl(t, "apply", "--validate=strict", "--dry-run=server", "-f", file)
-			}
+		for _, folder := range []string{deployment, "../docs/deployment/clusterwide", "../docs/deployment/webhooks"} {
+			c.Kubectl(t, "apply", "--validate=strict", "--dry-run=server", "-k", folder)
 		}
 		c.Kubectl(t, "apply", "--validate=strict", "-k", deployment)
 		if out := c.Kubectl(t, "apply", "--validate=strict", "-k", "../examples/22-scratch"); strings.Contains(out, "created") {
@@ -84,7 +76,6 @@ func TestDeployment(t *testing.T) {
 	t.Run("as deployed", func(t *testing.T) { deployed(t, c, world) })
 	t.Run("two replicas", func(t *testing.T) { replicas(t, c, filepath.Join(programs, "22-scratch")) })
 	t.Run("with further rights", func(t *testing.T) { further(t, c) })
-	t.Run("a missing right is told", func(t *testing.T) { missing(t, c, example(t, "22-scratch")) })
 	t.Run("DF-27 with a late stream, no handler is called again", func(t *testing.T) { late(t, c) })
 }
 
@@ -183,9 +174,6 @@ func deployed(t *testing.T, c *cluster.Cluster, world *promises.World) {
 			s.Answers("http://" + address + probe["path"].(string))
 		}
 		s.Warns("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet") // here
-		if status := c.Kubectl(t, "get", "kopfpeering", "default", "-o", "jsonpath={.status}"); !strings.Contains(status, `"default/`+lease+`"`) {
-			t.Errorf("its peers see %s", status)
-		}
 		if holder := holder(t, c); !strings.HasPrefix(holder, "the-pod_") {
 			t.Errorf("%q works", holder)
 		}
@@ -234,7 +222,7 @@ func replicas(t *testing.T, c *cluster.Cluster, program string) {
 
 // further plays examples with the rights that not all operators need, and without them.
 func further(t *testing.T, c *cluster.Cluster) {
-	token := strings.TrimSpace(c.Kubectl(t, "create", "token", "kopfexample-account"))
+	token := strings.TrimSpace(c.Kubectl(t, "create", "token", lease))
 	config := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(config, []byte(withToken(c, token)), 0o600); err != nil {
 		t.Fatal(err)
@@ -247,13 +235,8 @@ func further(t *testing.T, c *cluster.Cluster) {
 	if code := op.wait(time.Minute); code == 0 || !strings.Contains(op.log.String(), "Not enough RBAC permissions to patch a") {
 		t.Errorf("without the rights of admission, it ends with the code %d", code)
 	}
-	c.Kubectl(t, "apply", "-f", filepath.Join(deployment, "rbac-admission.yaml"))
-	world.Namespace = "default"
-	// The replicas before have left their record to the next leader, which is none of theirs.
-	c.Kubectl(t, "patch", "kopfpeerings", "default", "--type=merge", "-p", `{"status":{"default/kopfexample-operator":null}}`)
-	t.Run("of admission", func(t *testing.T) { world.Play(t, "17-admission") })
 
-	c.Kubectl(t, "apply", "-f", filepath.Join(deployment, "rbac-clusterwide.yaml"))
+	c.Kubectl(t, "apply", "-k", "../docs/deployment/clusterwide")
 	world.Namespace = "elsewhere"
 	ordinary := world.Command
 	world.Command = func(program string, args []string) *exec.Cmd {
@@ -281,8 +264,6 @@ type right struct {
 	Kind, Group, Resource, Verb string
 }
 
-func (r right) String() string { return cmp.Or(strings.TrimSpace(r.Verb+" "+r.Resource), "none") }
-
 // rights are all that the roles of the example give, each on its own.
 func rights(t *testing.T) (all []right) {
 	t.Helper()
@@ -302,58 +283,6 @@ func rights(t *testing.T) (all []right) {
 		}
 	}
 	return all
-}
-
-// missing takes each right away from an operator of its own, and waits until the operator logs that it is missed; and none from one more, which must
-// miss nothing. The streams are later than operators wait for their own patches, for they do more then.
-func missing(t *testing.T, c *cluster.Cluster, program string) {
-	all := rights(t)
-	address := lateServer(t, c, 6*time.Second)
-	var together sync.WaitGroup
-	for i, without := range append(slices.Clone(all), right{}) {
-		if without.Resource == "events" && without.Verb == "patch" {
-			continue // an event that can't be counted is posted anew, and then it is no use to tell
-		}
-		together.Go(func() {
-			t.Run(without.String(), func(t *testing.T) {
-				namespace := fmt.Sprintf("without-%d", i)
-				token := admit(t, c, namespace, slices.DeleteFunc(slices.Clone(all), func(r right) bool { return r == without }))
-				config := filepath.Join(t.TempDir(), "config")
-				if err := os.WriteFile(config, []byte(withTokenAt(address, c, token)), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				args := []string{"run", "--namespace=" + namespace, "--leader-elect=" + lease, "--leader-elect-namespace=" + namespace}
-				if without == (right{}) {
-					args = append(args, "--verbose")
-				}
-				op := start(t, exec.Command(program, args...), "KUBECONFIG="+config)
-				if without == (right{}) {
-					eventually(t, "a read for the late stream", func() bool {
-						return strings.Contains(op.log.String(), "The watch stream has not shown our patch in time; reading the object")
-					})
-					eventually(t, "the end of the handling", func() bool {
-						return strings.Contains(op.log.String(), "No tracked field has changed; skipping handlers")
-					})
-					for line := range strings.Lines(op.log.String()) {
-						if strings.Contains(line, "[WARN") || strings.Contains(line, "[ERROR") {
-							t.Errorf("with all rights, it tells: %s", line)
-						}
-					}
-					return
-				}
-				told := fmt.Sprintf("cannot %s resource %q", without.Verb, without.Resource)
-				log := func() string { return strings.ReplaceAll(op.log.String(), `\"`, `"`) } // attributes are quoted, the end of an operator is not
-				eventually(t, told, func() bool { return lineWith(log(), told, "[WARN") || lineWith(log(), told, "[ERROR") })
-				op.kill()
-				for line := range strings.Lines(log()) {
-					if strings.Contains(line, " cannot ") && !strings.Contains(line, told) {
-						t.Errorf("it misses something else: %s", line)
-					}
-				}
-			})
-		})
-	}
-	together.Wait()
 }
 
 // late runs an operator with the shipped rights, whose stream is later than it waits for its own patches. It then reads the objects, with the
@@ -387,6 +316,7 @@ func late(t *testing.T, c *cluster.Cluster) {
 		Connection: &kopf.ConnectionInfo{Server: address, CAData: c.CA(), Token: kopf.Secret(token)},
 	}
 	op.Settings.Persistence.ConsistencyTimeout = time.Second
+	op.Settings.Peering.Standalone = true // as in the manifests
 	kopf.NewRunner(t, op, nil)
 	eventually(t, "the object to be read", func() bool {
 		return strings.Contains(log.String(), "The watch stream has not shown our patch in time; reading the object")

@@ -14,7 +14,6 @@ import (
 
 	"github.com/kopf-go/kopf"
 	"github.com/kopf-go/kopf/e2e/cluster"
-	"github.com/kopf-go/kopf/internal/promises"
 )
 
 // The tests in this file hold what the command manifests prints against a real API server: it takes all objects, operators do their work with the rights in them, and
@@ -39,35 +38,36 @@ func TestManifests(t *testing.T) {
 			t.Errorf("kubectl kustomize renders\n%s", rendered)
 		}
 	})
-	t.Run("TD-39 operators do their work with the rights", func(t *testing.T) {
-		for _, name := range names {
-			t.Run(name, func(t *testing.T) { work(t, c, name) })
-		}
-	})
 	t.Run("TD-39 each right is needed", func(t *testing.T) { leastRights(t, c) })
 }
 
 // printed returns the manifests of an example.
 func printed(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	args = append([]string{"manifests", "--name=operator", "--definitions=../examples/crd.yaml"}, args...)
+	args = append([]string{"--name=operator", "--definitions=../examples/crd.yaml"}, args...)
 	if name == "17-admission" {
 		args = append(args, "--webhook-configuration=auto.kopf.dev")
 	}
-	cmd := exec.Command(example(t, name), args...)
+	return printedBy(t, example(t, name), args...)
+}
+
+// printedBy returns the manifests that a program prints.
+func printedBy(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(program, append([]string{"manifests"}, args...)...)
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s %q: %v\n%s", name, args, err, &errs)
+		t.Fatalf("%s %q: %v\n%s", program, args, err, &errs)
 	}
 	return string(out)
 }
 
-// objectsOf returns the manifests of an example for one namespace, but for the pods and what is around them.
-func objectsOf(t *testing.T, name, namespace string) []map[string]any {
+// accountsOf returns the objects of some manifests, but for the pods and what is around them.
+func accountsOf(t *testing.T, manifests string) []map[string]any {
 	t.Helper()
-	objects, err := kopf.ParseManifests([]byte(printed(t, name, "-n="+namespace, "--peering=default", "--leader-elect=operator")))
+	objects, err := kopf.ParseManifests([]byte(manifests))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +75,12 @@ func objectsOf(t *testing.T, name, namespace string) []map[string]any {
 		kind := o["kind"].(string)
 		return !strings.Contains(kind, "Role") && !strings.Contains(kind, "WebhookConfiguration") && kind != "ServiceAccount"
 	})
+}
+
+// objectsOf returns the accounts of an example for one namespace.
+func objectsOf(t *testing.T, name, namespace string) []map[string]any {
+	t.Helper()
+	return accountsOf(t, printed(t, name, "-n="+namespace, "--peering=default", "--leader-elect=operator"))
 }
 
 // accountOf makes a namespace with the objects, and a peering object, and returns a kubeconfig of the service account.
@@ -97,15 +103,6 @@ func accountOf(t *testing.T, c *cluster.Cluster, namespace string, objects []map
 	return config
 }
 
-// work has an example keep its promise with the rights that are printed for it. A right that is missed is a warning, which is not promised.
-func work(t *testing.T, c *cluster.Cluster, name string) {
-	namespace := "does-" + name
-	config := accountOf(t, c, namespace, objectsOf(t, name, namespace))
-	world := promises.NewWorld(t, "..", filepath.Dir(example(t, name)), config, c.ConnectionInfo())
-	world.Namespace = namespace
-	world.Play(t, name)
-}
-
 // withoutVerb returns the objects without a verb for a resource in their rules.
 func withoutVerb(objects []map[string]any, resource, verb string) (left []map[string]any) {
 	for _, o := range objects {
@@ -116,13 +113,22 @@ func withoutVerb(objects []map[string]any, resource, verb string) (left []map[st
 		}
 		var kept []any
 		for _, rule := range rules {
-			r := maps.Clone(rule.(map[string]any))
-			if slices.Contains(r["resources"].([]any), any(resource)) {
-				if r["verbs"] = slices.DeleteFunc(slices.Clone(r["verbs"].([]any)), func(v any) bool { return v == verb }); len(r["verbs"].([]any)) == 0 {
-					continue
-				}
+			r := rule.(map[string]any)
+			resources, verbs := r["resources"].([]any), r["verbs"].([]any)
+			if !slices.Contains(resources, any(resource)) || !slices.Contains(verbs, any(verb)) {
+				kept = append(kept, r)
+				continue
 			}
-			kept = append(kept, r)
+			if others := slices.DeleteFunc(slices.Clone(resources), func(other any) bool { return other == resource }); len(others) > 0 {
+				r := maps.Clone(r)
+				r["resources"] = others
+				kept = append(kept, r)
+			}
+			if others := slices.DeleteFunc(slices.Clone(verbs), func(other any) bool { return other == verb }); len(others) > 0 {
+				r := maps.Clone(r)
+				r["resources"], r["verbs"] = []any{resource}, others
+				kept = append(kept, r)
+			}
 		}
 		o = maps.Clone(o)
 		o["rules"] = kept
@@ -133,40 +139,43 @@ func withoutVerb(objects []map[string]any, resource, verb string) (left []map[st
 
 // leastRights takes each right away from an operator of its own, with a namespace of its own, and waits until it logs that it misses it.
 func leastRights(t *testing.T, c *cluster.Cluster) {
-	program := example(t, "22-scratch")
-	taken := make(map[string]bool)
+	for _, kind := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
+		t.Run("17-admission patch "+kind, func(t *testing.T) { missed(t, c, "17-admission", "", kind, "patch") })
+		c.Kubectl(t, "delete", kind, "--all") // which name a server that is gone
+	}
 	var together sync.WaitGroup
-	for _, o := range objectsOf(t, "22-scratch", "x") {
-		rules, _ := o["rules"].([]any)
-		for _, rule := range rules {
-			r := rule.(map[string]any)
-			for _, resource := range r["resources"].([]any) {
-				for _, verb := range r["verbs"].([]any) {
-					resource, verb := resource.(string), verb.(string)
-					if key := verb + " " + resource; taken[key] || key == "patch events" {
-						continue // an event that can't be counted is posted anew, and then it is no use to tell
-					} else {
-						taken[key] = true
-					}
-					together.Go(func() {
-						t.Run(verb+" "+resource, func(t *testing.T) { missed(t, c, program, resource, verb) })
-					})
-				}
+	n := 0
+	for name, object := range map[string]string{
+		"22-scratch":   `{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "a"}, "spec": {"duration": "1m"}}`,
+		"21-reconcile": `{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "a"}, "spec": {"items": ["one"]}}`,
+	} {
+		all := grants(objectsOf(t, name, "x"))
+		slices.Sort(all)
+		for _, right := range slices.Compact(all) {
+			verb, resource, _ := strings.Cut(right, " ")
+			if right == "patch events" || resource == "configmaps" && (verb == "get" || verb == "delete") || name == "21-reconcile" && verb == "patch" && strings.HasPrefix(resource, "kopfexamples") {
+				continue // an event that can't be counted is posted anew, and then it is no use to tell; nobody interferes with the children; and the handler leaves the object as it is
 			}
+			n++
+			together.Go(func() {
+				t.Run(name+" "+right, func(t *testing.T) { missed(t, c, name, object, resource, verb) })
+			})
 		}
 	}
 	together.Wait()
-	if len(taken) < 15 {
-		t.Errorf("there are only the rights %q", slices.Sorted(maps.Keys(taken)))
+	if n < 30 {
+		t.Errorf("only %d rights were taken away", n)
 	}
 }
 
-// missed runs an operator without a right.
-func missed(t *testing.T, c *cluster.Cluster, program, resource, verb string) {
-	namespace := "lacks-" + verb + "-" + strings.ReplaceAll(resource, "/", "-")
-	config := accountOf(t, c, namespace, withoutVerb(objectsOf(t, "22-scratch", namespace), resource, verb))
-	c.KubectlInput(t, fmt.Sprintf(`{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "a", "namespace": %q}, "spec": {"duration": "1m"}}`, namespace), "apply", "-f", "-")
-	op := start(t, exec.Command(program, "run", "--namespace="+namespace, "--leader-elect=operator", "--leader-elect-namespace="+namespace), "KUBECONFIG="+config)
+// missed runs an operator without a right, beside an object.
+func missed(t *testing.T, c *cluster.Cluster, name, object, resource, verb string) {
+	namespace := "lacks-" + verb + "-" + strings.ReplaceAll(resource, "/", "-") + "-" + name
+	config := accountOf(t, c, namespace, withoutVerb(objectsOf(t, name, namespace), resource, verb))
+	if object != "" {
+		c.KubectlInput(t, object, "apply", "-n", namespace, "-f", "-")
+	}
+	op := start(t, exec.Command(example(t, name), "run", "--namespace="+namespace, "--leader-elect=operator", "--leader-elect-namespace="+namespace), "KUBECONFIG="+config)
 	told := fmt.Sprintf("cannot %s resource %q", verb, resource)
 	log := func() string { return strings.ReplaceAll(op.log.String(), `\"`, `"`) } // attributes are quoted, the end of an operator is not
 	eventually(t, told, func() bool { return lineWith(log(), told, "[WARN") || lineWith(log(), told, "[ERROR") })

@@ -19,6 +19,7 @@ var pod = template.Must(template.New("pod.yaml").Parse(manifest))
 func main() {
 	// The result goes to status.create_fn, where the columns of "kubectl get" look for it.
 	kopf.OnCreate("kopfexamples", create, &kopf.ChangeOptions{ID: "create_fn"})
+	kopf.Needs("pods", "create", "patch") // which create does by its client
 	kopf.Main()
 }
 

@@ -17,6 +17,7 @@ func main() {
 		WithoutFinalizer: true, // the pod may go whenever it wants
 	})
 	kopf.OnCreate("namespaces", welcome, nil)
+	kopf.Needs("pods", "delete") // which limit does by its client
 	kopf.Main()
 }
 

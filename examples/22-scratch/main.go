@@ -1,5 +1,5 @@
 // Command 22-scratch is an operator with all that it takes to ship it: an image with nothing in it but the operator, and
-// the rights and the deployment in docs/deployment. How to build and to install it is told in its Dockerfile.
+// the manifests in docs/deployment, which its command "manifests" has made. How to build and to install it is told in its Dockerfile.
 package main
 
 import (

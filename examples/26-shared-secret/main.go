@@ -13,6 +13,7 @@ var shares, namespaces *kopf.Index[string, kopf.ObjectReference]
 
 func main() {
 	register(kopf.DefaultRegistry())
+	kopf.NeedsNamed("customresourcedefinitions.apiextensions.k8s.io", "kopfexamples.kopf.dev", "get", "patch") // for children in other namespaces
 	kopf.Main()
 }
 

@@ -166,10 +166,11 @@ func declaredRights(t *testing.T, c *C) {
 			r.Needs("deployments.apps/scale", "patch")
 			r.Needs("things.example.com", "get")
 			r.Needs("nodes", "get")
+			r.NeedsNamed("configmaps", "settings", "get", "patch")
 		}, "-n", "a"))
 		want := []string{
 			"ClusterRole web-a: list,watch namespaces", "ClusterRole web-a: get nodes", "ClusterRole web-a: list,watch customresourcedefinitions of apiextensions.k8s.io",
-			"Role a/web-served: get,delete pods", "Role a/web-served: create pods/eviction", "Role a/web-served: patch deployments/scale of apps", "Role a/web-served: get things of example.com",
+			"Role a/web-served: get,patch configmaps named settings", "Role a/web-served: get,delete pods", "Role a/web-served: create pods/eviction", "Role a/web-served: patch deployments/scale of apps", "Role a/web-served: get things of example.com",
 		}
 		if diff := cmp.Diff(want, rules); diff != "" {
 			c.Errorf("(-want +got)\n%s", diff)
@@ -190,6 +191,16 @@ func declaredRights(t *testing.T, c *C) {
 					}
 				}()
 				(&kopf.Registry{}).Needs(tt.resource, strings.Fields(tt.verbs)...)
+			}()
+		}
+		for _, tt := range []struct{ name, verb, want string }{{"", "get", "no name: want that of the objects, or Needs"}, {"a", "create", `invalid verb "create": RBAC cannot limit it to a name`}, {"a", "*", `invalid verb "*"`}} {
+			func() {
+				defer func() {
+					if text, _ := recover().(string); !strings.HasPrefix(text, "kopf: NeedsNamed at ") || !strings.Contains(text, tt.want) {
+						c.Errorf("%q, %q: got %q, want %s", tt.name, tt.verb, text, tt.want)
+					}
+				}()
+				(&kopf.Registry{}).NeedsNamed("pods", tt.name, tt.verb)
 			}()
 		}
 	})

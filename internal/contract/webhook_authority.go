@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -402,11 +403,13 @@ func proveAuthorityRights(c *C) {
 		}
 	}
 	given := make(map[string]bool)
-	for _, body := range c.manifest("rbac-replicas.yaml") {
+	for _, body := range c.manifest("webhooks/rbac.yaml") {
 		rules, _ := body.Get("rules").([]any)
 		for _, rule := range rules {
-			for _, verb := range rule.(map[string]any)["verbs"].([]any) {
-				given[verb.(string)] = true
+			if r := rule.(map[string]any); slices.Contains(r["resources"].([]any), any("secrets")) {
+				for _, verb := range r["verbs"].([]any) {
+					given[verb.(string)] = true
+				}
 			}
 		}
 	}

@@ -374,8 +374,7 @@ var All = map[string]Promise{
 		if err := s.client.Delete(s.Context(), site, nil); err != nil {
 			s.Fatal(err)
 		}
-		// The child is left to the garbage collector of the cluster, which is late to learn of a kind that the operator has just defined.
-		s.Becomes(site, "to be gone", func(object *kopf.Body) bool { return object == nil })
+		s.Becomes(child, "to be gone", func(object *kopf.Body) bool { return object == nil })
 		s.Often("reconcile succeeded")
 		s.Stop()
 		s.DoesNotPanic()
@@ -464,6 +463,7 @@ var All = map[string]Promise{
 		s.Often("reconcile succeeded")
 		s.Free()
 		s.Delete()
+		s.Becomes(child("apps/v1", "Deployment"), "to be gone", func(object *kopf.Body) bool { return object == nil })
 		s.Stop()
 		s.DoesNotPanic()
 	}},

@@ -25,8 +25,8 @@ import (
 // This file knows how a promise is checked: the words in which promises are written. Nothing is waited for but what is going to come, so
 // a slow machine makes no difference. It runs on the goroutine of a test, but for one that waits for the end of each process.
 
-// patience is how long anything may take that is waited for.
-const patience = time.Minute
+// patience is how long anything may take that is waited for. The garbage collector of a cluster looks for new kinds twice a minute.
+const patience = 2 * time.Minute
 
 // Stage is where one example is played: its process, its namespace, and all that it has told.
 type Stage struct {

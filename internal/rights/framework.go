@@ -75,8 +75,8 @@ func (f *Framework) Rights() (all []Right) {
 	return all
 }
 
-// CheckDeclared returns what is wrong with a resource, or verbs of it, that are declared.
-func CheckDeclared(resource string, valid bool, verbs []string) error {
+// CheckDeclared returns what is wrong with a resource, or verbs of it, that are declared, for all objects or for one.
+func CheckDeclared(resource string, valid, named bool, verbs []string) error {
 	switch {
 	case !valid || strings.Count(resource, "/") > 1 || strings.HasSuffix(resource, "/"):
 		return fmt.Errorf("invalid resource %q: want a plural and its group, as in \"pods\", \"deployments.apps\" or \"pods/log\"", resource)
@@ -86,6 +86,9 @@ func CheckDeclared(resource string, valid bool, verbs []string) error {
 	for _, verb := range verbs {
 		if verb == "" || strings.Trim(verb, "abcdefghijklmnopqrstuvwxyz") != "" && verb != All {
 			return fmt.Errorf("invalid verb %q: want one of RBAC, such as \"get\"", verb)
+		}
+		if named && (verb == "create" || verb == "deletecollection" || verb == All) {
+			return fmt.Errorf("invalid verb %q: RBAC cannot limit it to a name", verb)
 		}
 	}
 	return nil

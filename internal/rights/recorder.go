@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// maxRecorded is how many different requests are recorded. Others are not looked at.
-const maxRecorded = 10_000
+// maxRecorded is how many different requests are recorded. Others are not looked at. Of requests that differ in nothing but the name of the object, the names of the first maxNames are remembered.
+const maxRecorded, maxNames = 10_000, 100
 
 // Recorder passes requests on, and remembers what they do, and what the server has said of its kinds. It is safe for concurrent use.
 type Recorder struct {
@@ -22,6 +22,7 @@ type Recorder struct {
 
 	mu        sync.Mutex // guards following
 	requests  map[Request]bool
+	names     map[Request]int   // how many there are of each request without its name
 	documents map[string][]byte // of the discovery, by their paths
 }
 
@@ -42,21 +43,21 @@ func (c *Recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 // CloseIdleConnections closes those of the base.
 func (c *Recorder) CloseIdleConnections() { (&http.Client{Transport: c.Base}).CloseIdleConnections() }
 
-// named are the resources of which operators have rights for single objects. The names of others are not remembered.
-var named = []string{"leases", "secrets", "kopfpeerings", "clusterkopfpeerings", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
-
 func (c *Recorder) note(r Request) {
-	if !slices.Contains(named, r.Resource) {
-		r.Name = ""
-	}
+	nameless := r
+	nameless.Name = ""
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.requests == nil {
-		c.requests = make(map[Request]bool)
+		c.requests, c.names = make(map[Request]bool), make(map[Request]int)
 	}
-	if len(c.requests) < maxRecorded {
-		c.requests[r] = true
+	if c.requests[r] || len(c.requests) >= maxRecorded {
+		return
 	}
+	if c.names[nameless]++; c.names[nameless] > maxNames {
+		r = nameless
+	}
+	c.requests[r] = true
 }
 
 // keep remembers the body of an answer.
