@@ -351,6 +351,7 @@ func (rc *reconciler) run(c *cycle) error {
 		if c.superseded() || c.handlers.Err() != nil || c.reactor.queue.deletes(c.entry) || !rc.synced(rec.handler) {
 			return nil
 		}
+		known.note(c.reactor.queue.takeTriggers(c.entry)) // such as that of a listing which has just ended
 		if err := rc.call(c, rec, s); err != nil {
 			return err
 		}
@@ -402,11 +403,6 @@ func (rc *reconciler) observe(c *cycle) {
 			s.noteChange(Trigger{Reason: TriggerChanged}, now, false)
 		}
 		s.digest = digest
-		for _, p := range pending {
-			if p.handler == h {
-				s.note(p.reason, p.at, p.routine)
-			}
-		}
 		states = append(states, s)
 	}
 	if len(states) == 0 {
@@ -420,6 +416,16 @@ func (rc *reconciler) observe(c *cycle) {
 		rc.know(c.reactor, c.entry)
 	}
 	known.states = states
+	known.note(pending)
+}
+
+// note notes the reasons that have come.
+func (o *objectReconcile) note(pending []pendingTrigger) {
+	for _, p := range pending {
+		if s := o.stateOf(p.handler); s != nil {
+			s.note(p.reason, p.at, p.routine)
+		}
+	}
 }
 
 // digest returns a digest of what counts of an object for a handler.

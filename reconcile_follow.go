@@ -609,7 +609,12 @@ func (rc *reconciler) listing(r *reactor, from *source, begun bool) {
 			rc.triggerAll(f.handler, Trigger{Reason: TriggerFirst}, true)
 		}
 	}
-	if !begun {
+	if !begun { // only now, as those who have waited would be called twice
+		rc.mu.Lock()
+		if s := rc.streams[from]; s != nil {
+			s.listing = false
+		}
+		rc.mu.Unlock()
 		rc.wakeAll()
 	}
 }
@@ -621,14 +626,14 @@ func (rc *reconciler) wakeAll() {
 	}
 }
 
-// noteListing notes that a stream begins to list, or has ended that. It returns the children that are gone, and whether this was the first listing of the kind.
+// noteListing notes that a stream begins to list, or what its listing has shown. It returns the children that are gone, and whether this was the first listing of the kind.
 func (rc *reconciler) noteListing(r *reactor, from *source, begun bool) (gone []*child, late bool) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	if rc.streams[from] == nil {
 		rc.streams[from] = &followedStream{reactor: r}
 	}
-	rc.streams[from].listing = begun
+	rc.streams[from].listing = true
 	late = !begun && !rc.listed[r]
 	rc.listed[r] = rc.listed[r] || late
 	for _, f := range rc.families {
