@@ -12,6 +12,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,7 +123,7 @@ func ReferenceOf(object any) (ObjectReference, error) {
 	return ref, apirequest.CheckType(ref.APIVersion, ref.Kind, object)
 }
 
-// Get reads an object into a *Body, a *map[string]any, or a pointer to a struct. What is read is named by an [ObjectReference], or by anything else
+// Get reads an object into a *Body, a *map[string]any, or a pointer to a struct, which it replaces as a whole. What is read is named by an [ObjectReference], or by anything else
 // that [ReferenceOf] takes; APIVersion, Kind and Name are needed, the Namespace where the kind lives in one.
 // One that does not exist is an [APIError] with the code 404; see [IgnoreNotFound].
 func (c *Client) Get(ctx context.Context, of, into any, opts *GetOptions) error {
@@ -515,7 +516,16 @@ func store(body *Body, into any) error {
 		*v = body.Map()
 		return nil
 	}
-	return body.Decode(into)
+	v := reflect.ValueOf(into)
+	if v.Kind() != reflect.Pointer {
+		return body.Decode(into) // which says what is wrong
+	}
+	target := reflect.New(v.Type().Elem()) // without what the caller's has from before
+	err := body.Decode(target.Interface())
+	if err == nil {
+		v.Elem().Set(target.Elem())
+	}
+	return err
 }
 
 // errStopped ends a list or a watch whose caller has had enough.

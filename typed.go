@@ -38,14 +38,15 @@ func (o *Object) object() *Object { return o }
 // the Patch: only the differences, so fields that the struct does not have stay, and so do conditions and items of lists that others have changed meanwhile.
 // What the function has put into the Patch itself wins. Changes of other fields are dropped, with a warning.
 //
-// An object that does not fit the struct fails the handler permanently. The handler has the name of the function, as if that was registered.
+// An object that does not fit the struct fails the handler permanently. The handler has the name of the function, as if that was registered. Typed panics if the function takes something else than a
+// pointer to a struct.
 //
 //go:noinline
 func Typed[A TypedArgument, T any](fn func(ctx context.Context, arg A, object *T) error) func(context.Context, A) error {
 	if fn == nil {
 		return nil
 	}
-	t := newTyped(fn)
+	t := newTyped(fn, reflect.TypeFor[T](), "Typed")
 	return func(ctx context.Context, arg A) error {
 		if isTypedQuestion(ctx) {
 			return t
@@ -55,6 +56,7 @@ func Typed[A TypedArgument, T any](fn func(ctx context.Context, arg A, object *T
 		if err != nil {
 			return err
 		}
+		defer call.rejoin()
 		return call.end(fn(ctx, arg, value))
 	}
 }
@@ -66,7 +68,7 @@ func TypedIndex[K comparable, V, T any](fn func(ctx context.Context, i *Indexing
 	if fn == nil {
 		return nil
 	}
-	t := newTyped(fn)
+	t := newTyped(fn, reflect.TypeFor[T](), "TypedIndex")
 	return func(ctx context.Context, i *Indexing) (map[K]V, error) {
 		if isTypedQuestion(ctx) {
 			return nil, t
@@ -82,7 +84,8 @@ func TypedIndex[K comparable, V, T any](fn func(ctx context.Context, i *Indexing
 // typed is a function that takes a struct. It is also the error by which its handler answers a [typedQuestion].
 type typed struct {
 	fn     any
-	warned boundedset.Set // of the fields whose changes were dropped
+	keys   *jsonpatch.ListKeys // of the lists in the status
+	warned boundedset.Set      // of the fields whose changes were dropped
 }
 
 // typedQuestion is the context of a call that asks a handler for the function that it was made of.
@@ -98,10 +101,17 @@ func (t *typed) Error() string { return "the handler is of another function" }
 // wrappedFunction returns the function that was given to [Typed] for a handler, and the handler itself if it is no such one. It is nil in programs without Typed.
 var wrappedFunction atomic.Pointer[func(handler any) any]
 
-func newTyped(fn any) *typed {
+func newTyped(fn any, object reflect.Type, function string) *typed {
+	if object.Kind() != reflect.Struct {
+		panic(fmt.Sprintf("kopf: %s at %s: want a function that takes a pointer to a struct, not to %s", function, callSite(), object))
+	}
 	unwrap := unwrapTyped
 	wrappedFunction.CompareAndSwap(nil, &unwrap)
-	return &typed{fn: fn}
+	t := &typed{fn: fn}
+	if keys := structschema.ListKeys(object); keys != nil {
+		t.keys = keys.Fields["status"]
+	}
+	return t
 }
 
 func unwrapTyped(handler any) any {
@@ -119,6 +129,8 @@ func unwrapTyped(handler any) any {
 type typedCall struct {
 	*typed
 	object     *Object
+	body       *Body          // as what is still to be sent leaves it
+	pending    Patch          // what is still to be sent of earlier calls, which is not in the Patch while the function runs
 	value      any            // the pointer to the struct
 	before     map[string]any // what it was, as decoded JSON
 	conditions []Condition    // what they were
@@ -126,17 +138,39 @@ type typedCall struct {
 
 // begin stores the object in a struct.
 func (t *typed) begin(o *Object, value any) (*typedCall, error) {
-	err := structschema.Decode(o.Body.raw, value)
+	call := &typedCall{typed: t, object: o, body: o.Body, value: value}
+	if o.Patch != nil && !o.Patch.Empty() {
+		call.body = o.Patch.applied(o.Body)
+	}
+	err := structschema.Decode(call.body.raw, value, o.Resource.loggable("") != "")
 	if err == nil {
 		var before any
 		before, err = rawjson.Normalize(value)
-		call := &typedCall{typed: t, object: o, value: value, before: rawjson.AsMap(before)}
-		call.conditions = slices.Clone(call.currentConditions())
-		if err == nil {
-			return call, nil
+		call.before = rawjson.AsMap(before)
+	}
+	if err != nil {
+		return nil, Permanent(fmt.Errorf("%s %s does not fit the type %s: %w", o.Body.kind, o.Body.Reference(), reflect.TypeOf(value).Elem(), err))
+	}
+	call.conditions = slices.Clone(call.currentConditions())
+	if o.Patch != nil {
+		call.pending = *o.Patch
+		o.Patch.Clear()
+	}
+	return call, nil
+}
+
+// rejoin puts what is still to be sent of earlier calls back, below what the function has changed.
+func (c *typedCall) rejoin() {
+	own := *c.object.Patch
+	for _, t := range own.transforms {
+		if r, ok := t.(*replacement); ok {
+			c.pending.dropValue(r.keys...)
 		}
 	}
-	return nil, Permanent(fmt.Errorf("%s %s does not fit the type %s: %w", o.Body.kind, o.Body.Reference(), reflect.TypeOf(value).Elem(), err))
+	p := c.object.Patch
+	*p = c.pending
+	p.merge, p.transforms = jsonpatch.CombineMerges(p.merge, own.merge), append(p.transforms, own.transforms...)
+	p.err = cmp.Or(p.err, own.err)
 }
 
 // currentConditions returns the conditions in the status of the struct, nil if it has none of our type.
@@ -150,7 +184,10 @@ func (c *typedCall) currentConditions() []Condition {
 		if tag, _, _ := strings.Cut(field.Tag.Get("json"), ","); tag != strings.ToLower(name) {
 			return nil
 		}
-		v = v.FieldByIndex(field.Index)
+		var err error
+		if v, err = v.FieldByIndexErr(field.Index); err != nil {
+			return nil // it is in an embedded pointer
+		}
 	}
 	conditions, _ := v.Interface().([]Condition)
 	return conditions
@@ -163,10 +200,10 @@ func (c *typedCall) end(failure error) error {
 		return cmp.Or(failure, Permanent(fmt.Errorf("the status of the %T: %w", c.value, err)))
 	}
 	after := rawjson.AsMap(normalized)
-	change := &statusChange{before: typedStatus(c.before), after: typedStatus(after)}
+	change := &statusChange{jsonpatch.Change{Before: typedStatus(c.before), After: typedStatus(after), Keys: c.keys}}
 	conditions := c.changedConditions(change)
-	change.addTo(c.object.Patch, c.object.Body, conditions)
-	for path := range changedPaths(c.before, after) {
+	change.addTo(c.object.Patch, c.body, conditions)
+	for _, path := range (&jsonpatch.Change{Before: c.before, After: after}).Paths("status") {
 		if c.warned.Add(path) {
 			c.object.Logger.Warn("A change of a typed object outside of its status was dropped", "field", path, "hint", "put it into the Patch")
 		}
@@ -174,24 +211,11 @@ func (c *typedCall) end(failure error) error {
 	return failure
 }
 
+// typedStatus returns a copy of the status, which is empty if there is none.
 func typedStatus(object map[string]any) map[string]any {
-	return maps.Clone(rawjson.AsMap(object["status"]))
-}
-
-// changedPaths returns the fields outside of the status that differ.
-func changedPaths(before, after map[string]any) map[string]any {
-	paths := make(map[string]any)
-	for key, value := range jsonpatch.Between(before, after, before) {
-		inner := rawjson.AsMap(value)
-		for name := range inner {
-			paths[key+"."+name] = nil
-		}
-		if len(inner) == 0 {
-			paths[key] = nil
-		}
-	}
-	maps.DeleteFunc(paths, func(path string, _ any) bool { return path == "status" || strings.HasPrefix(path, "status.") })
-	return paths
+	status := make(map[string]any)
+	maps.Copy(status, rawjson.AsMap(object["status"]))
+	return status
 }
 
 // changedConditions returns the conditions that are new or differ, and leaves in the change those that are gone.
@@ -210,13 +234,12 @@ func (c *typedCall) changedConditions(change *statusChange) (changed []transform
 	var gone []any
 	for i, old := range c.conditions {
 		if _, stays := find(now, old.Type); !stays {
-			gone = append(gone, change.before["conditions"].([]any)[i])
+			gone = append(gone, change.Before["conditions"].([]any)[i])
 		}
 	}
-	delete(change.before, "conditions")
-	delete(change.after, "conditions")
+	change.Without("conditions")
 	if len(gone) > 0 {
-		change.before["conditions"], change.after["conditions"] = gone, []any{}
+		change.Before["conditions"], change.After["conditions"] = gone, []any{}
 	}
 	for _, condition := range now {
 		old, had := find(c.conditions, condition.Type)
@@ -235,57 +258,38 @@ func (c *typedCall) changedConditions(change *statusChange) (changed []transform
 }
 
 // statusChange changes what a function has changed in the status of its struct.
-type statusChange struct{ before, after map[string]any }
+type statusChange struct{ jsonpatch.Change }
 
-// addTo adds the change to the patch of the handler, but for what that has in it already: as a merge patch, or as a transformation if it changes lists, which other clients may change at
-// the same time.
+// addTo adds the change to the patch of the handler, but for what that has in it already: as a merge patch, or as a transformation if it depends on what other clients may change at the
+// same time.
 func (s *statusChange) addTo(p *Patch, body *Body, conditions []transformation) {
-	s.withoutMerged(nil, rawjson.AsMap(p.merge["status"]))
+	status, removed := p.merge["status"]
+	s.WithoutMerged(rawjson.AsMap(status))
+	_, own := rawjson.AsMap(status)["conditions"]
 	for _, t := range p.transforms {
 		if r, ok := t.(*replacement); ok && r.keys[0] == "status" {
-			s.without(r.keys[1:])
+			s.Without(r.keys[1:]...)
+			own = own || len(r.keys) == 1 || r.keys[1] == "conditions"
 		}
 	}
-	change := jsonpatch.Between(s.before, s.after, body.Status().Map())
-	switch status, ok := p.merge["status"]; {
-	case len(change) == 0 || ok && rawjson.AsMap(status) == nil: // the handler removes the whole status
-	case jsonpatch.HasList(change):
+	if removed = removed && rawjson.AsMap(status) == nil; removed || own {
+		conditions = nil
+	}
+	stored := body.Status().Map()
+	if removed || len(s.Patch(stored))+len(conditions) == 0 {
+		return
+	}
+	s.AddUnstored(stored)
+	if s.Replaces() {
 		p.transforms = slices.Insert(p.transforms, 0, transformation(s))
-	default:
+	} else if change := s.Patch(stored); len(change) > 0 {
 		p.merge = jsonpatch.CombineMerges(map[string]any{"status": change}, p.merge)
 	}
 	p.transforms = slices.Insert(p.transforms, 0, conditions...)
 }
 
-// without leaves out a field.
-func (s *statusChange) without(keys []string) {
-	if len(keys) == 0 {
-		s.before, s.after = nil, nil
-		return
-	}
-	for _, m := range []map[string]any{s.before, s.after} {
-		for _, key := range keys[:len(keys)-1] {
-			m = rawjson.AsMap(m[key])
-		}
-		delete(m, keys[len(keys)-1])
-	}
-}
-
-// withoutMerged leaves out the fields of a merge patch.
-func (s *statusChange) withoutMerged(at []string, merge map[string]any) {
-	for key, value := range merge {
-		path := append(slices.Clip(at), key)
-		if inner := rawjson.AsMap(value); inner != nil {
-			s.withoutMerged(path, inner)
-		} else {
-			s.without(path)
-		}
-	}
-}
-
 func (s *statusChange) apply(object map[string]any, _ *Body) error {
-	status := rawjson.AsMap(object["status"])
-	if change := jsonpatch.Between(s.before, s.after, status); len(change) > 0 {
+	if change := s.Patch(rawjson.AsMap(object["status"])); len(change) > 0 {
 		object["status"] = rawjson.Merge(object["status"], change)
 	}
 	return nil
@@ -293,6 +297,4 @@ func (s *statusChange) apply(object map[string]any, _ *Body) error {
 
 func (s *statusChange) touched() map[string]any { return map[string]any{"status": nil} }
 
-func (s *statusChange) holds(body *Body) bool {
-	return len(jsonpatch.Between(s.before, s.after, body.Status().Map())) == 0
-}
+func (s *statusChange) holds(body *Body) bool { return len(s.Patch(body.Status().Map())) == 0 }

@@ -33,6 +33,17 @@ type ObjectMeta struct {
 	Labels            map[string]string `json:"labels,omitempty"`
 	Annotations       map[string]string `json:"annotations,omitempty"`
 	Finalizers        []string          `json:"finalizers,omitempty"`
+	OwnerReferences   []OwnerReference  `json:"ownerReferences,omitempty"`
+}
+
+// OwnerReference is a reference to an object that another one belongs to, as metav1.OwnerReference.
+type OwnerReference struct {
+	APIVersion         string `json:"apiVersion"`
+	Kind               string `json:"kind"`
+	Name               string `json:"name"`
+	UID                string `json:"uid"`
+	Controller         bool   `json:"controller,omitempty"`         // whether it is the one that manages the object
+	BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"` // whether a deletion of the owner in the foreground waits for the object
 }
 
 // Schema is the schema of a type that describes itself, in the form of a CustomResourceDefinition.

@@ -7,9 +7,33 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Between returns the merge patch that changes in a stored object what has changed from before to after, nil if nothing has. What the stored object has in addition stays,
-// also in the items of lists. None of them is changed.
-func Between(before, after, stored map[string]any) map[string]any {
+// ListKeys are the fields by which the items of lists are told apart, of a value and of what is in it. Nil says nothing.
+type ListKeys struct {
+	Keys   []string             // of the items, if the value is a list
+	Items  *ListKeys            // of what is in the items, or in the values of a map
+	Fields map[string]*ListKeys // of what is in the fields of a struct
+}
+
+func (k *ListKeys) field(name string) *ListKeys {
+	switch {
+	case k == nil:
+		return nil
+	case k.Fields[name] != nil:
+		return k.Fields[name]
+	}
+	return k.Items
+}
+
+func (k *ListKeys) items() *ListKeys {
+	if k == nil {
+		return nil
+	}
+	return k.Items
+}
+
+// Between returns the merge patch that changes in a stored object what has changed from before to after, nil if nothing has. What the stored object has in addition stays, also in the
+// items of lists, and in what after does not have any more. None of them is changed.
+func Between(before, after, stored map[string]any, keys *ListKeys) map[string]any {
 	var patch map[string]any
 	put := func(key string, value any) {
 		if patch == nil {
@@ -22,52 +46,82 @@ func Between(before, after, stored map[string]any) map[string]any {
 		now, has := after[key]
 		switch {
 		case had && has && rawjson.Equal(old, now):
-		case !has || now == nil:
-			put(key, nil)
+		case !has:
+			left := rest(old, stored[key], keys.field(key))
+			if rawjson.AsMap(left) != nil {
+				left = Between(rawjson.AsMap(old), nil, rawjson.AsMap(stored[key]), keys.field(key))
+			}
+			put(key, left)
 		case rawjson.AsMap(now) != nil && (rawjson.AsMap(old) != nil || !had):
-			if inner := Between(rawjson.AsMap(old), rawjson.AsMap(now), rawjson.AsMap(stored[key])); inner != nil {
+			if inner := Between(rawjson.AsMap(old), rawjson.AsMap(now), rawjson.AsMap(stored[key]), keys.field(key)); inner != nil {
 				put(key, inner)
 			} else if rawjson.AsMap(stored[key]) == nil {
 				put(key, map[string]any{})
 			}
 		default:
-			put(key, between(old, now, stored[key]))
+			put(key, between(old, now, stored[key], keys.field(key)))
 		}
 	}
 	return patch
 }
 
+// rest returns what a stored value becomes when all of it goes that was there before; nil if nothing is left.
+func rest(before, stored any, keys *ListKeys) any {
+	if old, isList := before.([]any); isList {
+		if has, _ := stored.([]any); len(has) > 0 {
+			if left := listBetween(old, nil, has, keys); len(left) > 0 {
+				return left
+			}
+		}
+		return nil
+	}
+	old, has := rawjson.AsMap(before), rawjson.AsMap(stored)
+	left := make(map[string]any)
+	for key, value := range has {
+		if was, had := old[key]; had {
+			value = rest(was, value, keys.field(key))
+		}
+		if value != nil {
+			left[key] = value
+		}
+	}
+	if len(left) == 0 || old == nil {
+		return nil
+	}
+	return left
+}
+
 // between returns what a stored value becomes by a change. It never is a part of the arguments that could be changed with them.
-func between(before, after, stored any) any {
+func between(before, after, stored any, keys *ListKeys) any {
 	old, _ := before.([]any)
 	now, isList := after.([]any)
 	has, _ := stored.([]any)
 	switch {
 	case isList:
-		return listBetween(old, now, has)
+		return listBetween(old, now, has, keys)
 	case rawjson.AsMap(before) != nil && rawjson.AsMap(after) != nil && rawjson.AsMap(stored) != nil:
-		return rawjson.Merge(rawjson.Clone(stored), Between(rawjson.AsMap(before), rawjson.AsMap(after), rawjson.AsMap(stored)))
+		return rawjson.Merge(rawjson.Clone(stored), Between(rawjson.AsMap(before), rawjson.AsMap(after), rawjson.AsMap(stored), keys))
 	}
 	return rawjson.Clone(after)
 }
 
-// listBetween changes in a stored list what has changed from before to after. Items are the same if they are equal, are named the same, or else are at the same index.
-func listBetween(before, after, stored []any) []any {
-	was := pairs(after, before)   // of each item, the index of what it was
-	kept := pairs(before, stored) // of each former item, the index of what is stored of it
+// listBetween changes in a stored list what has changed from before to after. Items are the same if they are equal, have the same keys or names, or else are at the same index.
+func listBetween(before, after, stored []any, keys *ListKeys) []any {
+	was := pairs(after, before, keys)   // of each item, the index of what it was
+	kept := pairs(before, stored, keys) // of each former item, the index of what is stored of it
 	result := make([]any, 0, len(after))
 	for i, item := range after {
 		switch j := was[i]; {
 		case j < 0:
 			result = append(result, rawjson.Clone(item))
 		case kept[j] >= 0:
-			result = append(result, between(before[j], item, stored[kept[j]]))
+			result = append(result, between(before[j], item, stored[kept[j]], keys.items()))
 		case !rawjson.Equal(before[j], item): // another client has removed what was changed here
 			result = append(result, rawjson.Clone(item))
 		}
 	}
 	for k, item := range stored { // what other clients have added
-		if !slices.Contains(kept, k) && !slices.ContainsFunc(result, func(r any) bool { return rawjson.Equal(r, item) || sameName(r, item) == 1 }) {
+		if !slices.Contains(kept, k) && !slices.ContainsFunc(result, func(r any) bool { return rawjson.Equal(r, item) || sameItem(r, item, keys) == 1 }) {
 			result = append(result, rawjson.Clone(item))
 		}
 	}
@@ -75,13 +129,13 @@ func listBetween(before, after, stored []any) []any {
 }
 
 // pairs returns the index in others of each item, -1 for those that are not there. No two items have the same one.
-func pairs(items, others []any) []int {
+func pairs(items, others []any, keys *ListKeys) []int {
 	at, taken := slices.Repeat([]int{-1}, len(items)), make([]bool, len(others))
 	for _, same := range []func(i, j int) bool{
 		func(i, j int) bool { return i == j && rawjson.Equal(items[i], others[j]) },
 		func(i, j int) bool { return rawjson.Equal(items[i], others[j]) },
-		func(i, j int) bool { return sameName(items[i], others[j]) == 1 },
-		func(i, j int) bool { return i == j && sameName(items[i], others[j]) == 0 },
+		func(i, j int) bool { return sameItem(items[i], others[j], keys) == 1 },
+		func(i, j int) bool { return i == j && sameItem(items[i], others[j], keys) == 0 },
 	} {
 		for i := range items {
 			for j := range others {
@@ -94,12 +148,23 @@ func pairs(items, others []any) []int {
 	return at
 }
 
-// names are the fields by which the items of lists are told apart.
+// names are the fields by which the items of lists are told apart that have no keys.
 var names = []string{"name", "type", "key", "id", "uid"}
 
-// sameName compares the names of two items: 1 if they are the same, -1 if they differ, and 0 if there is none.
-func sameName(a, b any) int {
+// sameItem compares the keys of two items, or else their names: 1 if they are the same, -1 if they differ, and 0 if there is none.
+func sameItem(a, b any, keys *ListKeys) int {
 	first, second := rawjson.AsMap(a), rawjson.AsMap(b)
+	if keys != nil && len(keys.Keys) > 0 && first != nil && second != nil {
+		if slices.ContainsFunc(keys.Keys, func(key string) bool { return !rawjson.Equal(first[key], second[key]) }) {
+			return -1
+		}
+		return 1
+	}
+	for _, key := range []string{"kind", "namespace"} { // of references, which have the same name
+		if x, y := first[key], second[key]; x != nil && y != nil && !rawjson.Equal(x, y) {
+			return -1
+		}
+	}
 	for _, key := range names {
 		x, ok := first[key].(string)
 		y, both := second[key].(string)
@@ -113,12 +178,104 @@ func sameName(a, b any) int {
 	return 0
 }
 
-// HasList reports whether a merge patch replaces a list, which may have been changed by others meanwhile.
-func HasList(patch map[string]any) bool {
-	for value := range maps.Values(patch) {
-		if _, list := value.([]any); list || HasList(rawjson.AsMap(value)) {
+// Change is what a function has changed in a part of an object.
+type Change struct {
+	Before, After map[string]any
+	Keys          *ListKeys
+}
+
+// Patch returns the merge patch of the change for what is stored. See [Between].
+func (c *Change) Patch(stored map[string]any) map[string]any {
+	return Between(c.Before, c.After, stored, c.Keys)
+}
+
+// AddUnstored has the change add all that was not stored when it began: what a struct has in addition, the zero values of required fields, goes with what it changes.
+func (c *Change) AddUnstored(stored map[string]any) {
+	c.Before, _ = common(c.Before, stored).(map[string]any)
+}
+
+// common returns what two values have both, with the values of the first one. The items of lists are those at the same index.
+func common(v, other any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		has, both := rawjson.AsMap(other), make(map[string]any)
+		for key, value := range v {
+			if there, ok := has[key]; ok {
+				both[key] = common(value, there)
+			}
+		}
+		return both
+	case []any:
+		has, _ := other.([]any)
+		both := make([]any, 0, len(v))
+		for i, value := range v {
+			if i < len(has) {
+				both = append(both, common(value, has[i]))
+			}
+		}
+		return both
+	}
+	return v
+}
+
+// Replaces reports whether the change is made by replacing lists, or by removing what others may have added something to meanwhile, so that it depends on what is stored.
+func (c *Change) Replaces() bool { return replaces(c.Before, c.After) }
+
+func replaces(before, after map[string]any) bool {
+	for _, key := range rawjson.UnionKeys(before, after) {
+		old, now := before[key], after[key]
+		_, was := old.([]any)
+		_, list := now.([]any)
+		inner, left := rawjson.AsMap(old), rawjson.AsMap(now)
+		switch {
+		case rawjson.Equal(old, now):
+		case was || list || inner != nil && left == nil || replaces(inner, left):
 			return true
 		}
 	}
 	return false
+}
+
+// Without leaves out a field, or all without keys.
+func (c *Change) Without(keys ...string) {
+	if len(keys) == 0 {
+		c.Before, c.After = nil, nil
+		return
+	}
+	for _, m := range []map[string]any{c.Before, c.After} {
+		for _, key := range keys[:len(keys)-1] {
+			m = rawjson.AsMap(m[key])
+		}
+		delete(m, keys[len(keys)-1])
+	}
+}
+
+// WithoutMerged leaves out the fields of a merge patch.
+func (c *Change) WithoutMerged(merge map[string]any, at ...string) {
+	for key, value := range merge {
+		path := append(slices.Clip(at), key)
+		if inner := rawjson.AsMap(value); inner != nil {
+			c.WithoutMerged(inner, path...)
+		} else {
+			c.Without(path...)
+		}
+	}
+}
+
+// Paths returns the fields of the first two levels that the change is about, but for one of the first level and what is in it.
+func (c *Change) Paths(but string) []string {
+	paths := make(map[string]any)
+	for key, value := range c.Patch(c.Before) {
+		if key == but {
+			continue
+		}
+		inner := rawjson.AsMap(value)
+		for name := range inner {
+			paths[key+"."+name] = nil
+		}
+		if len(inner) == 0 {
+			paths[key] = nil
+		}
+	}
+	return slices.Sorted(maps.Keys(paths))
 }

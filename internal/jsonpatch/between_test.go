@@ -25,11 +25,15 @@ func TestBetween(t *testing.T) {
 		{"what others have added", `{"l":["a","b"]}`, `{"l":["a","c"]}`, `{"l":["a","b","z"]}`, `{"l":["a","c","z"]}`},
 		{"what others have removed", `{"l":["a","b"]}`, `{"l":["a","b","c"]}`, `{"l":["b"]}`, `{"l":["b","c"]}`},
 		{"what others have added, too", `{"l":[]}`, `{"l":["a"]}`, `{"l":["a"]}`, `{"l":["a"]}`},
+		{"what is not known of a map that goes", `{"m":{"a":1,"b":{"c":1}}}`, `{}`, `{"m":{"a":1,"b":{"c":1,"x":2},"x":9}}`, `{"m":{"b":{"x":2},"x":9}}`},
+		{"a map that goes", `{"m":{"a":{"b":1}}}`, `{}`, `{"m":{"a":{"b":1}}}`, `{}`},
+		{"a list that goes", `{"l":["a"]}`, `{}`, `{"l":["a","theirs"]}`, `{"l":["theirs"]}`},
+		{"references of one name", `{"l":[{"kind":"A","name":"x"}]}`, `{"l":[{"kind":"A","name":"x","n":1}]}`, `{"l":[{"kind":"A","name":"x"},{"kind":"B","name":"x"}]}`, `{"l":[{"kind":"A","name":"x","n":1},{"kind":"B","name":"x"}]}`},
 		{"twice the same", `{"l":[1,1]}`, `{"l":[1]}`, `{"l":[1,1]}`, `{"l":[1]}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			stored := decoded(t, tt.stored)
-			patch := Between(decoded(t, tt.before), decoded(t, tt.after), stored)
+			patch := Between(decoded(t, tt.before), decoded(t, tt.after), stored, nil)
 			if got := rawjson.Merge(rawjson.Clone(stored), patch); !rawjson.Equal(got, any(decoded(t, tt.want))) {
 				t.Errorf("got %v by the patch %v, want %s", got, patch, tt.want)
 			}
@@ -60,7 +64,7 @@ func FuzzBetween(f *testing.F) {
 		if err != nil || hasNull(old) || hasNull(now) {
 			return
 		}
-		patch := Between(old, now, old)
+		patch := Between(old, now, old, nil)
 		got := rawjson.Merge(rawjson.Clone(old), rawjson.Clone(patch))
 		if !rawjson.Equal(got, any(now)) {
 			a, _ := json.Marshal(got)

@@ -12,8 +12,12 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Decode stores an object in the struct that a pointer points to, as encoding/json does. Numbers in interfaces are [json.Number]. Errors name the field.
-func Decode(raw []byte, pointer any) error {
+// maxShown is how much of a value an error shows.
+const maxShown = 100
+
+// Decode stores an object in the struct that a pointer points to, as encoding/json does. Numbers in interfaces are [json.Number]. Errors name the field, and show its value unless it is
+// to be concealed.
+func Decode(raw []byte, pointer any, conceal bool) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	err := d.Decode(pointer)
@@ -24,13 +28,28 @@ func Decode(raw []byte, pointer any) error {
 	if inner != nil {
 		err = inner
 	}
-	if mismatch := (*json.UnmarshalTypeError)(nil); errors.As(err, &mismatch) {
-		err = fmt.Errorf("want %s, got %s", mismatch.Type, bytes.TrimSpace(value))
+	switch mismatch := (*json.UnmarshalTypeError)(nil); {
+	case errors.As(err, &mismatch) && conceal:
+		err = fmt.Errorf("want %s, got something else", mismatch.Type)
+	case errors.As(err, &mismatch):
+		err = fmt.Errorf("want %s, got %s", mismatch.Type, shorten(string(bytes.TrimSpace(value))))
+	case conceal:
+		err = errors.New("invalid value")
+	default:
+		err = errors.New(shorten(err.Error()))
 	}
 	if path == "" {
 		return err
 	}
 	return fmt.Errorf("%s: %w", path, err)
+}
+
+// shorten cuts a long text off.
+func shorten(text string) string {
+	if len(text) <= maxShown {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxShown], "") + fmt.Sprintf("… (%d bytes)", len(text))
 }
 
 // locate returns the path of the innermost value that does not fit its type, and the error of it.

@@ -451,12 +451,12 @@ func TestDecode(t *testing.T) {
 		{`{`, `unexpected end of JSON input`},
 	} {
 		var o object
-		if err := Decode([]byte(tt.raw), &o); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+		if err := Decode([]byte(tt.raw), &o, false); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("TD-2: of %s, got %v, want %q", tt.raw, err, tt.want)
 		}
 	}
 	var o object
-	if err := Decode([]byte(`{"spec":{"size":1,"any":9007199254740993}}`), &o); err != nil || o.Spec.Any != json.Number("9007199254740993") {
+	if err := Decode([]byte(`{"spec":{"size":1,"any":9007199254740993}}`), &o, false); err != nil || o.Spec.Any != json.Number("9007199254740993") {
 		t.Errorf("TD-6: got %v, %v", o.Spec.Any, err)
 	}
 }
@@ -495,7 +495,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
 		for _, target := range []any{&tree{}, &item{}, &map[string]map[string][]int{}, &struct{ A *base }{}} {
-			_ = Decode([]byte(raw), target)
+			_ = Decode([]byte(raw), target, false)
 		}
 	})
 }
