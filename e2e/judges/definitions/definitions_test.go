@@ -3,6 +3,7 @@ package definitions
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -137,6 +138,28 @@ func TestPlurals(t *testing.T) {
 		want := strings.ToLower(flect.Pluralize(name))
 		if got := string(k.Selector()[strings.LastIndex(string(k.Selector()), "/")+1:]); got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestMarkers holds that the documentation answers all markers of controller-gen.
+func TestMarkers(t *testing.T) {
+	registry := &markers.Registry{}
+	if err := (crd.Generator{}).RegisterMarkers(registry); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../../docs/migrating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "### Markers of controller-gen")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, d := range registry.AllDefinitions() {
+		if strings.HasPrefix(d.Name, "kubebuilder:validation:items:") {
+			continue // those of items are in one line
+		}
+		if name := d.Name[strings.LastIndexByte(d.Name, ':')+1:]; !strings.Contains(section, name+"`") {
+			t.Errorf("docs/migrating.md does not answer the marker %s", d.Name)
 		}
 	}
 }
