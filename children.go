@@ -213,7 +213,7 @@ func (d *desiredSet) resourceOf(apiVersion, kind string) (Resource, error) {
 		}
 		owned = append(owned, r.Kind)
 	}
-	return Resource{}, fmt.Errorf("invalid desired kind %s of %s: want one that the handler owns and the API server has: %s", kind, apiVersion, cmp.Or(strings.Join(owned, ", "), "none"))
+	return Resource{}, fmt.Errorf("invalid desired kind %s of %s: want one of ReconcileOptions.Owns that the API server has: %s", kind, apiVersion, cmp.Or(strings.Join(owned, ", "), "none"))
 }
 
 // complete gives a desired object what it lacks.
