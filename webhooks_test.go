@@ -140,12 +140,12 @@ func TestWebhookServerHTTP2(t *testing.T) {
 	defer stop()
 	configs, served := make(chan WebhookClientConfig, 1), make(chan error, 1)
 	entered := make(chan struct{})
-	server := &WebhookServer{Addr: "127.0.0.1", ReadTimeout: 300 * time.Millisecond, MaxBodyBytes: 1000, Logger: slog.New(slog.DiscardHandler)}
+	server := &WebhookServer{Addr: "127.0.0.1", ReadTimeout: 1500 * time.Millisecond, MaxBodyBytes: 1000, Logger: slog.New(slog.DiscardHandler)}
 	go func() {
 		served <- server.Serve(ctx, func(_ context.Context, r *ReviewRequest) ([]byte, error) {
 			if r.Handler == "slow" {
 				close(entered)
-				time.Sleep(time.Second) // longer than a request may take to come
+				time.Sleep(1700 * time.Millisecond) // longer than a request may take to come
 			}
 			return r.Body, nil
 		}, func(config WebhookClientConfig) { configs <- config })
@@ -176,7 +176,7 @@ func TestWebhookServerHTTP2(t *testing.T) {
 	t.Run("AC-41 senders who are too slow are let go", func(t *testing.T) {
 		body, rest := io.Pipe()
 		defer rest.Close()
-		if code, text := send("", body); code != 408 || !strings.Contains(text, "the review has not come within 300ms") {
+		if code, text := send("", body); code != 408 || !strings.Contains(text, "the review has not come within 1.5s") {
 			t.Errorf("got %d %q", code, text)
 		}
 	})
