@@ -41,7 +41,7 @@ type Definition struct {
 	Description string
 	// Scale makes the subresource of that name, for kubectl scale and autoscalers. Defaults to none.
 	Scale *Scale
-	// Install is to create the definition in the cluster, or change it, when the operator starts. It needs the permission to get and patch the definition. Defaults
+	// Install is to create the definition in the cluster, or change it, when the operator starts. It needs the permission to get, create and patch the definition. Defaults
 	// to false: kopf compares the definition with that of the cluster, and warns of differences.
 	Install bool
 }
@@ -63,7 +63,7 @@ type DefinedKind struct {
 	where   string // in the source
 }
 
-// Define makes a kind of a struct, in the default registry. The struct has [Meta] embedded, and the fields spec and status or one of them; its fields and their tags make the schema.
+// Define makes a kind of a struct, in the default registry. The struct has [Meta] embedded, and at most the fields spec and status; their fields and tags make the schema.
 // The embedded API server and [NewRunner] know the kind at once. A cluster has to be given the definition, which is a CustomResourceDefinition: see Install.
 //
 // It panics on a type or a tag that no schema can have, with the path of the field. docs/types.md has the tags.
@@ -168,13 +168,19 @@ func (k *DefinedKind) prepare(ctx context.Context, r *run) error {
 		r.Logger.Info("Definition installed", "definition", k.made.Name)
 		return nil
 	}
-	found, err := client.body(ctx, k.request(http.MethodGet))
+	limited, cancel := context.WithTimeout(ctx, compareTimeout)
+	defer cancel()
+	get := k.request(http.MethodGet)
+	get.once = true // nothing waits for it
+	found, err := client.body(limited, get)
 	problem := ""
 	switch code := StatusCode(err); {
 	case code == http.StatusNotFound:
 		problem = "it is missing"
-	case err != nil: // such as the refusal of a permission that nothing else needs
+	case code == http.StatusForbidden || ctx.Err() != nil: // nothing else needs this permission
 		r.Logger.Debug("Definition could not be compared with that of the cluster", "definition", k.made.Name, "error", err)
+	case err != nil:
+		r.Logger.Warn("Definition could not be compared with that of the cluster", "definition", k.made.Name, "error", err)
 	default:
 		problem = k.made.Difference(found.raw)
 	}
@@ -190,42 +196,49 @@ func (k *DefinedKind) request(method string) *request {
 	return &request{method: method, path: definitionsResource.URL("", k.made.Name, "")}
 }
 
-// The manager of the fields of definitions, and the limits of the wait for one to be established.
+// The manager of the fields of definitions, and the limits of the comparison and of the wait for one to be established.
 const (
 	definitionsManager = "kopf-definitions"
+	compareTimeout     = 5 * time.Second
 	establishTimeout   = time.Minute
 	establishPause     = 200 * time.Millisecond
 )
 
-// apply applies the definition, and waits until its kind is served.
+// apply applies the definition, and waits until its kind is served. It is applied again while an old one is being deleted, and when another replica was faster.
 func (k *DefinedKind) apply(ctx context.Context, client *Client) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, establishTimeout, fmt.Errorf("it is not established after %s", establishTimeout))
 	defer cancel()
-	r := k.request(http.MethodPatch)
-	r.contentType, r.body, r.query = string(ApplyPatch), k.made.JSON, url.Values{"fieldManager": {definitionsManager}, "force": {"true"}}
-	_, err := client.body(ctx, r)
-	for served := false; err == nil; {
-		if served, err = k.isServed(ctx, client); served {
-			return nil
+	patch := k.request(http.MethodPatch)
+	patch.contentType, patch.body, patch.query = string(ApplyPatch), k.made.JSON, url.Values{"fieldManager": {definitionsManager}, "force": {"true"}}
+	for next := patch; ; {
+		served := false
+		found, err := client.body(ctx, next)
+		switch code := StatusCode(err); {
+		case code == http.StatusConflict, code == http.StatusNotFound && next != patch, err == nil && found.Has("metadata.deletionTimestamp"):
+			next, err = patch, nil
+		case err == nil:
+			next = k.request(http.MethodGet)
+			served, err = k.isServed(ctx, client, found)
 		}
-		if err == nil {
+		if err == nil && !served {
 			err = await.Sleep(ctx, establishPause)
 		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil || served {
+			return err
+		}
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
 }
 
-// isServed reports whether the definition is established, and the kind in the discovery, which is later.
-func (k *DefinedKind) isServed(ctx context.Context, client *Client) (bool, error) {
-	found, err := client.body(ctx, k.request(http.MethodGet))
+// isServed reports whether a definition is established, and the kind in the discovery, which is later.
+func (k *DefinedKind) isServed(ctx context.Context, client *Client, found *Body) (bool, error) {
 	isTrue := func(c View) bool { return c.String("type") == "Established" && c.String("status") == "True" }
-	if err != nil || !slices.ContainsFunc(found.Status().Views("conditions"), isTrue) {
-		return false, err
+	if !slices.ContainsFunc(found.Status().Views("conditions"), isTrue) {
+		return false, nil
 	}
-	found, err = client.body(ctx, &request{method: http.MethodGet, path: "/apis/" + k.made.Group + "/" + k.made.Version})
+	found, err := client.body(ctx, &request{method: http.MethodGet, path: "/apis/" + k.made.Group + "/" + k.made.Version})
 	if err != nil {
 		return false, IgnoreNotFound(err)
 	}

@@ -67,7 +67,9 @@ type Rule struct {
 type AnyJSON []byte
 
 // Schema implements [Schemer].
-func (AnyJSON) Schema() Schema { return Schema{"x-kubernetes-preserve-unknown-fields": true} }
+func (AnyJSON) Schema() Schema {
+	return Schema{"x-kubernetes-preserve-unknown-fields": true, "nullable": true}
+}
 
 // MarshalJSON returns the value. It fails if that is not JSON.
 func (a AnyJSON) MarshalJSON() ([]byte, error) { return json.RawMessage(a).MarshalJSON() }
@@ -93,6 +95,11 @@ func (o *EmbeddedObject) UnmarshalJSON(data []byte) error {
 
 // Duration is a duration that is a text in JSON, such as "5m0s".
 type Duration struct{ time.Duration }
+
+// Schema implements [Schemer].
+func (Duration) Schema() Schema {
+	return Schema{"type": "string", "pattern": structschema.DurationPattern}
+}
 
 // MarshalText returns the text. It never fails.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
@@ -183,13 +190,10 @@ type SelectorRequirement struct {
 	Values   []string `json:"values,omitempty" listType:"atomic"`
 }
 
-// describeType returns what a type says of itself. It asserts types, and looks up no methods by name, so that the linker goes on dropping what is unused.
+// describeType returns what a type says of itself. It asserts types, so that the linker goes on dropping what is unused.
 func describeType(pointer any) (d structschema.Description) {
 	if s, ok := pointer.(Schemer); ok {
 		d.Schema = s.Schema()
-	}
-	if e, ok := pointer.(interface{ Enum() []string }); ok {
-		d.Enum = e.Enum()
 	}
 	if r, ok := pointer.(interface{ Rules() []Rule }); ok {
 		for _, rule := range r.Rules() {

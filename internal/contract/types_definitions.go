@@ -45,7 +45,7 @@ type sitePort struct {
 
 type siteTuning struct {
 	Cache siteCache `json:"cache"`
-	Level int       `json:"level" default:"3"`
+	Level int       `json:"level,omitempty" default:"3"`
 }
 
 func (siteTuning) Rules() []kopf.Rule {
@@ -53,7 +53,7 @@ func (siteTuning) Rules() []kopf.Rule {
 }
 
 type siteCache struct {
-	Size int64 `json:"size" default:"64"`
+	Size int64 `json:"size,omitempty" default:"64"`
 }
 
 type siteStatus struct {
@@ -268,7 +268,7 @@ var _ = Suite("types_definitions", func(t *testing.T, c *C) {
 			Plain    string     `json:"plain"`
 			Empty    string     `json:"empty,omitempty"`
 			Zero     siteTuning `json:"zero,omitzero"`
-			Default  string     `json:"default" default:"x"`
+			Default  string     `json:"default,omitempty" default:"x"`
 			Optional string     `json:"optional" required:"false"`
 			Both     string     `json:"both" default:"x" required:"true"`
 		}]](nil)
@@ -323,7 +323,7 @@ var _ = Suite("types_definitions", func(t *testing.T, c *C) {
 		objects.Create("a", spec(map[string]any{}))
 		c.same("the spec", map[string]any{"replicas": 1, "tuning": map[string]any{"level": 3, "cache": map[string]any{"size": 64}}}, objects.Get("a").Spec().Map())
 		_, problem := tried[of[struct {
-			A int `json:"a" maximum:"3" default:"4"`
+			A int `json:"a,omitempty" maximum:"3" default:"4"`
 		}]](nil)
 		c.wants("the panic", problem, `spec.a: invalid tag default:"4": `, "should be less than or equal to 3")
 	})

@@ -44,17 +44,45 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// lost returns which fields of the struct a schema would drop.
+// lost returns which fields of the struct a schema would drop, and which have another type in it.
 func (d *Definition) lost(schema map[string]any) string {
-	paths := missing(nil, "", d.schema, schema)
-	if len(paths) == 0 {
-		return ""
+	var problems []string
+	if paths := missing(nil, "", d.schema, schema); len(paths) > 0 {
+		problems = append(problems, "its schema drops the fields "+some(paths))
 	}
-	more := ""
-	if len(paths) > maxPaths {
-		paths, more = paths[:maxPaths], fmt.Sprintf(" and %d more", len(paths)-maxPaths)
+	if paths := retyped(nil, "", d.schema, schema); len(paths) > 0 {
+		problems = append(problems, "its schema has other types for the fields "+some(paths))
 	}
-	return "its schema drops the fields " + strings.Join(paths, ", ") + more
+	return strings.Join(problems, ", and ")
+}
+
+// some returns the paths, but not more than a message can have.
+func some(paths []string) string {
+	if len(paths) <= maxPaths {
+		return strings.Join(paths, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(paths[:maxPaths], ", "), len(paths)-maxPaths)
+}
+
+// retyped appends the paths of the values that are of another type in another schema, with both types.
+func retyped(paths []string, at string, ours, theirs map[string]any) []string {
+	if ours == nil || theirs == nil {
+		return paths
+	}
+	own, _ := ours["type"].(string)
+	other, _ := theirs["type"].(string)
+	if own != "" && other != "" && own != other && !(own == "number" && other == "integer") {
+		return append(paths, fmt.Sprintf("%s (%s, want %s)", at, other, own))
+	}
+	properties := rawjson.AsMap(ours["properties"])
+	for _, name := range rawjson.SortedKeys(properties) {
+		paths = retyped(paths, strings.TrimPrefix(at+"."+name, "."), rawjson.AsMap(properties[name]), rawjson.AsMap(rawjson.AsMap(theirs["properties"])[name]))
+	}
+	for _, key := range []string{"items", "additionalProperties"} {
+		suffix := map[string]string{"items": "[]", "additionalProperties": "[*]"}[key]
+		paths = retyped(paths, at+suffix, rawjson.AsMap(ours[key]), rawjson.AsMap(theirs[key]))
+	}
+	return paths
 }
 
 // missing appends the paths of the fields that a schema has, and another one would drop.

@@ -45,10 +45,10 @@ const tooLarge = 200 << 10
 // Of returns the definition of a struct. See [structschema.Of].
 func Of(t, meta reflect.Type, describe structschema.Describe, o Options) (*Definition, error) {
 	o.complete(t.Name())
-	if err := o.check(); err != nil {
-		return nil, err
-	}
 	kind, err := structschema.Of(t, meta, describe)
+	if err == nil {
+		err = o.check()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -176,8 +176,8 @@ const maxSelectable = 8
 func addFields(version map[string]any, kind *structschema.Kind) error {
 	var columns, fields []any
 	for i, c := range kind.Columns {
-		if slices.ContainsFunc(kind.Columns[:i], func(o structschema.Column) bool { return o.Name == c.Name }) {
-			return fmt.Errorf("two columns are named %q", c.Name)
+		if other := slices.IndexFunc(kind.Columns, func(o structschema.Column) bool { return o.Name == c.Name }); other < i {
+			return fmt.Errorf("two columns are named %q: those of the fields %s and %s", c.Name, kind.Columns[other].Path[1:], c.Path[1:])
 		}
 		column := map[string]any{"name": c.Name, "type": c.Type, "jsonPath": c.Path}
 		if c.Format != "" {

@@ -126,7 +126,7 @@ func TestRefused(t *testing.T) {
 	if _, err := Of(reflect.TypeFor[struct {
 		Meta
 		Spec columns `json:"spec"`
-	}](), reflect.TypeFor[Meta](), describe, Options{Group: "example.com", Version: "v1", Kind: "X"}); err == nil || !strings.Contains(err.Error(), `two columns are named "A"`) {
+	}](), reflect.TypeFor[Meta](), describe, Options{Group: "example.com", Version: "v1", Kind: "X"}); err == nil || !strings.Contains(err.Error(), `two columns are named "A": those of the fields spec.a and spec.b`) {
 		t.Errorf("got %v", err)
 	}
 	fields := make([]reflect.StructField, 9)
@@ -179,6 +179,8 @@ func TestDifference(t *testing.T) {
 		{"no status", served("v1", `{"type":"object","properties":{"spec":`+preserving+`}}`), "its schema drops the fields status"},
 		{"fields of it", served("v1", `{"properties":{"status":`+preserving+`,"spec":{"type":"object","properties":{"size":{},"parts":{"items":{"properties":{}}},"more":{"additionalProperties":{"type":"object"}},"any":{"type":"object"},"texts":{"type":"object"}}}}}`),
 			"its schema drops the fields spec.any, spec.more[*].name, spec.parts[].name, spec.texts[*]"},
+		{"other types", served("v1", `{"properties":{"status":{"type":"object","properties":{"size":{"type":"string"},"phase":{},"selector":{"type":"string"}}},"spec":{"properties":{"size":{"type":"integer"},"parts":{"type":"object"},"any":`+preserving+`,"more":{"additionalProperties":{"properties":{"name":{"type":"boolean"}}}},"texts":{"additionalProperties":{"type":"string"}}}}}}`),
+			"its schema has other types for the fields spec.more[*].name (boolean, want string), spec.parts (object, want array), status.size (string, want integer)"},
 		{"many", served("v1", `{"properties":{"spec":{"type":"object"},"status":{"properties":{}}}}`), "its schema drops the fields spec.any, spec.more, spec.parts, spec.size, spec.texts and 3 more"},
 		{"a map for all", served("v1", `{"properties":{"status":{"additionalProperties":{"type":"string"}},"spec":{"additionalProperties":true}}}`), ""},
 	} {

@@ -1,8 +1,11 @@
 package structschema
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -152,32 +155,55 @@ func celName(name string) (string, error) {
 	return escaped, nil
 }
 
-// putValues puts the values in the tags "default" and "example" into a schema. The default has to be valid.
-func putValues(node map[string]any, g tags) error {
+// putValues puts the values in the tags "default" and "example" into a schema. They have to be valid, for the schema and for the type.
+func putValues(node map[string]any, t reflect.Type, g tags) error {
 	for _, name := range []string{"example", "default"} {
 		text, ok := g.values[name]
 		if !ok {
 			continue
 		}
-		var value any = text
-		if node["type"] != "string" {
-			v, err := rawjson.Decode([]byte(text))
-			if err != nil && node["x-kubernetes-int-or-string"] != true {
-				return fmt.Errorf("invalid tag %s:%q: want JSON: %w", name, text, err)
-			}
-			if err == nil {
-				value = v
-			}
+		value, err := valueOf(node, text)
+		if err == nil {
+			err = cmp.Or(checkValue(node, value), fitsType(value, t))
 		}
-		if value == nil {
-			return fmt.Errorf("invalid tag %s:%q: want a value", name, text)
-		}
-		if err := checkValue(node, value); err != nil {
+		if err != nil {
 			return fmt.Errorf("invalid tag %s:%q: %w", name, text, err)
 		}
 		node[name] = value
 	}
 	return nil
+}
+
+// valueOf reads a value of a schema: a text, or JSON.
+func valueOf(node map[string]any, text string) (any, error) {
+	if node["type"] == "string" {
+		return text, nil
+	}
+	value, err := rawjson.Decode([]byte(text))
+	n, isNumber := value.(json.Number)
+	_, isText := value.(string)
+	switch {
+	case node["x-kubernetes-int-or-string"] == true && (err != nil || !isText && !(isNumber && schema.IsWhole(n))):
+		return text, nil
+	case err != nil && node["type"] == "boolean":
+		return nil, errors.New("want true or false")
+	case err != nil && (node["type"] == "integer" || node["type"] == "number"):
+		return nil, errors.New("want a number")
+	case err != nil:
+		return nil, fmt.Errorf("want JSON: %w", err)
+	case value == nil:
+		return nil, errors.New("want a value")
+	}
+	return value, nil
+}
+
+// fitsType returns why a value cannot be in a type of Go.
+func fitsType(value any, t reflect.Type) error {
+	data, err := rawjson.Encode(value)
+	if err != nil {
+		return err
+	}
+	return Decode(data, reflect.New(t).Interface())
 }
 
 // checkValue returns what is wrong with a value of a schema.

@@ -3,13 +3,13 @@
 package structschema
 
 import (
-	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +29,6 @@ type Rule struct {
 // Description is what a type says of itself. The zero value is that of a type which says nothing.
 type Description struct {
 	Schema map[string]any // all of it
-	Enum   []string
 	Rules  []Rule
 	Atomic bool // whether an object of it is replaced as a whole
 }
@@ -75,10 +74,14 @@ type place struct {
 	unmatched  bool   // in what cannot be compared with what it was: an item of a list without keys
 	unbounded  string // the list or map around it that has no maximum, "" for none
 	noDefaults bool   // whether no default is to be made up
+	inStatus   bool   // in the status, of which nothing is required
+	byValue    bool   // in a value of a map, whose pointer encoding/json does not have
+	keys       []any  // of the list whose item it is
 }
 
 // field returns the place of a field.
 func (p place) field(name string) place {
+	p.keys = nil
 	p.path = strings.TrimPrefix(p.path+"."+name, ".")
 	p.json += "." + strings.ReplaceAll(name, ".", `\.`)
 	return p
@@ -104,6 +107,9 @@ func (e *placedError) Unwrap() error { return e.err }
 // kindOf makes the schema of the whole object.
 func (b *builder) kindOf(t, meta reflect.Type) error {
 	const want = "want a struct with %s embedded, and at most the fields spec and status of struct types"
+	if t.Kind() == reflect.Pointer {
+		return fmt.Errorf("%s is a pointer: want the struct %s", t, t.Elem())
+	}
 	if t.Kind() != reflect.Struct {
 		return fmt.Errorf("%s is no struct: "+want, t, meta)
 	}
@@ -170,16 +176,28 @@ func newField(f reflect.StructField) (field, error) {
 	if name != "" {
 		r.name = name
 	}
-	if t.json == "-" || !f.IsExported() && !f.Anonymous {
+	embedsStruct := f.Anonymous && indirect(f.Type).Kind() == reflect.Struct
+	switch ignored := !f.IsExported() && !embedsStruct; {
+	case ignored && (t.json != "" && t.json != "-" || len(t.values) > 0):
+		return r, fmt.Errorf("the field is not exported, so it is not in JSON, but it has the tag %q", append(rawjson.SortedKeys(t.values), "json")[0])
+	case t.json == "-" && len(t.values) > 0:
+		return r, fmt.Errorf("the field is not in JSON, but has the tag %q", rawjson.SortedKeys(t.values)[0])
+	case ignored || t.json == "-":
 		r.name = ""
-		if len(t.values) > 0 {
-			return r, fmt.Errorf("the field is not in JSON, but has the tag %q", rawjson.SortedKeys(t.values)[0])
-		}
+		return r, nil
 	}
-	if slices.Contains(all, "string") {
-		return r, errors.New(`the option "string" of the tag json is not supported: want a string type`)
+	return r, t.checkJSON(name, all, f.Anonymous)
+}
+
+// inlines reports whether the fields of an embedded struct are those of the struct around it.
+func (f *field) inlines(embedded bool) bool { return embedded && !f.named && f.name != "" }
+
+// indirect returns the type that a pointer points to, and other types as they are.
+func indirect(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
 	}
-	return r, nil
+	return t
 }
 
 // fieldsOf returns the fields of a struct, those of embedded ones among them, in their order. As in encoding/json, those further up hide those further down.
@@ -191,7 +209,7 @@ func fieldsOf(t reflect.Type, depth int, at place) (all []field, err error) {
 		f := t.Field(i)
 		read, err := newField(f)
 		read.depth = depth
-		switch inlined := f.Anonymous && !read.named && read.name != ""; {
+		switch inlined := read.inlines(f.Anonymous); {
 		case err != nil:
 			return nil, at.field(f.Name).fault(err)
 		case read.name == "":
@@ -206,7 +224,7 @@ func fieldsOf(t reflect.Type, depth int, at place) (all []field, err error) {
 				return nil, err
 			}
 			all = append(all, inner...)
-		case f.IsExported() || f.Type.Kind() == reflect.Struct: // as encoding/json has embedded ones with a name
+		default:
 			all = append(all, read)
 		}
 	}
@@ -242,7 +260,12 @@ func (b *builder) object(fields []field, at place) (map[string]any, guards, erro
 	var removals guards
 	for _, f := range fields {
 		here := at.field(f.name)
-		here.noDefaults = at.path == "" && f.name == "status" // which nobody writes with the object
+		if at.path == "" && f.name == "status" {
+			here.noDefaults, here.inStatus = true, true
+			if f.tags.values["required"] == "true" {
+				return nil, guards{}, here.fault(errors.New(`the tag required:"true" does not fit: API servers take the status away from new objects`))
+			}
+		}
 		schema, inner, err := b.schema(f.typ, f.tags, here)
 		if err != nil {
 			return nil, guards{}, here.fault(err)
@@ -252,7 +275,7 @@ func (b *builder) object(fields []field, at place) (map[string]any, guards, erro
 				schema["default"] = emptyDefault(schema)
 			}
 		}
-		isRequired, err := f.isRequired(schema)
+		isRequired, err := f.isRequired(schema, here.inStatus && !slices.Contains(at.keys, any(f.name)))
 		if err == nil {
 			_, present := schema["default"]
 			err = removals.add(f.name, isRequired || present, inner)
@@ -273,7 +296,8 @@ func (b *builder) object(fields []field, at place) (map[string]any, guards, erro
 	return schema, removals, nil
 }
 
-func (f *field) isRequired(schema map[string]any) (bool, error) {
+// isRequired reports whether the field must be there. Of a status, of which kopf and others write parts, that is so by the tag only.
+func (f *field) isRequired(schema map[string]any, inStatus bool) (bool, error) {
 	_, hasDefault := schema["default"]
 	switch f.tags.values["required"] {
 	case "true":
@@ -282,9 +306,22 @@ func (f *field) isRequired(schema map[string]any) (bool, error) {
 		}
 		return true, nil
 	case "false":
-		return false, nil
+		return false, f.checkDefault(schema)
 	}
-	return !f.omits && !hasDefault, nil
+	return !f.omits && !hasDefault && !inStatus, f.checkDefault(schema)
+}
+
+// checkDefault returns whether a default is for nothing, because Go always writes a value. Of a null that is not allowed, API servers make the default.
+func (f *field) checkDefault(schema map[string]any) error {
+	isNil := slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, f.typ.Kind()) && schema["nullable"] != true
+	if !f.tags.has("default") || f.omits || isNil {
+		return nil
+	}
+	option := "omitempty"
+	if f.typ.Kind() == reflect.Struct {
+		option = "omitzero"
+	}
+	return fmt.Errorf(`the tag "default" needs the option %s in the tag json: without it, Go writes the zero value, and there is no default`, option)
 }
 
 // allHaveDefaults reports whether an empty object gets all its fields from defaults.
@@ -324,7 +361,7 @@ func withDefaults(schema map[string]any) map[string]any {
 // schema makes the schema of a type with the tags of a field, and of the rules that what is around it needs.
 func (b *builder) schema(t reflect.Type, g tags, at place) (map[string]any, guards, error) {
 	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
+		t, at.byValue = t.Elem(), false
 	}
 	if slices.Contains(b.open, t) {
 		return nil, guards{}, fmt.Errorf("the type %s contains itself, which no schema can say: want kopf.AnyJSON or fewer levels", t)
@@ -332,6 +369,9 @@ func (b *builder) schema(t reflect.Type, g tags, at place) (map[string]any, guar
 	b.open = append(b.open, t)
 	defer func() { b.open = b.open[:len(b.open)-1] }()
 	d, err := b.descriptionOf(t)
+	if err == nil && at.byValue {
+		err = checkMethods(t)
+	}
 	if err != nil {
 		return nil, guards{}, err
 	}
@@ -344,6 +384,9 @@ func (b *builder) schema(t reflect.Type, g tags, at place) (map[string]any, guar
 	if schema == nil {
 		if keys, err = listKeys(g); err == nil {
 			parts := at
+			if keys != nil {
+				parts.keys = keys
+			}
 			parts.unmatched = at.unmatched || t.Kind() != reflect.Struct && t.Kind() != reflect.Map && keys == nil || g.values["mapType"] == "atomic"
 			schema, inner, err = b.composite(t, g, parts)
 		}
@@ -354,7 +397,7 @@ func (b *builder) schema(t reflect.Type, g tags, at place) (map[string]any, guar
 	if d.Atomic {
 		schema["x-kubernetes-map-type"] = "atomic"
 	}
-	if err := b.decorate(schema, d, g, keys, at); err != nil {
+	if err := b.decorate(schema, t, d, g, keys, at); err != nil {
 		return nil, guards{}, err
 	}
 	inner.rule(schema, g)
@@ -362,21 +405,25 @@ func (b *builder) schema(t reflect.Type, g tags, at place) (map[string]any, guar
 }
 
 // decorate adds to a schema what the type and the tags say.
-func (b *builder) decorate(schema map[string]any, d Description, g tags, keys []any, at place) error {
+func (b *builder) decorate(schema map[string]any, t reflect.Type, d typeDescription, g tags, keys []any, at place) error {
 	if len(g.each) > 0 && schema["items"] == nil && schema["additionalProperties"] == nil {
 		return errors.New(`the tag "each" does not fit: want it on a list or a map`)
 	}
-	if len(d.Enum) > 0 {
+	if len(d.enum) > 0 {
 		if schema["type"] != "string" {
 			return fmt.Errorf("the method Enum does not fit: want it on a string, got %s", typeOf(schema))
 		}
-		values, err := enumOf(schema, d.Enum)
+		values, err := enumOf(schema, d.enum)
 		if err != nil {
 			return fmt.Errorf("the method Enum: %w", err)
 		}
 		schema["enum"] = values
 	}
-	if err := g.apply(schema); err != nil {
+	err := g.apply(schema)
+	if err == nil && d.Schema == nil {
+		err = addRange(schema, t)
+	}
+	if err != nil {
 		return err
 	}
 	if keys != nil {
@@ -391,37 +438,10 @@ func (b *builder) decorate(schema map[string]any, d Description, g tags, keys []
 	if err := b.addRules(schema, rules, at); err != nil {
 		return err
 	}
-	if err := putValues(schema, g); err != nil {
+	if err := putValues(schema, t, g); err != nil {
 		return err
 	}
 	return b.print(schema, g, at)
-}
-
-// descriptionOf returns what a type says of itself: by methods of ours, or by those of Kubernetes' own types.
-func (b *builder) descriptionOf(t reflect.Type) (d Description, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("a method of the type %s that describes it has panicked: %v", t, v)
-		}
-	}()
-	pointer := reflect.New(t).Interface()
-	d = b.describe(pointer)
-	switch {
-	case d.Schema != nil:
-	case t.Name() == "Condition" && t.PkgPath() == "k8s.io/apimachinery/pkg/apis/meta/v1": // whose limits are in comments
-		d.Schema = ConditionSchema()
-	default:
-		d.Schema = kubernetesSchema(pointer)
-	}
-	if d.Schema == nil {
-		return d, nil
-	}
-	copied, err := rawjson.Normalize(d.Schema)
-	if err != nil {
-		return d, fmt.Errorf("the schema that the type %s describes: %w", t, err)
-	}
-	d.Schema = rawjson.AsMap(copied)
-	return d, nil
 }
 
 // kubernetesSchema returns the schema of a type that has the methods of those in k8s.io/apimachinery, nil of others.
@@ -474,55 +494,20 @@ func ConditionSchema() map[string]any {
 	}
 }
 
+// DurationPattern is what durations are like: see [time.ParseDuration].
+const DurationPattern = `^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
+
 // QuantityPattern is what quantities are like.
 const QuantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`
 
-// scalar returns the schema of a type without parts, nil of others.
-func scalar(t reflect.Type, g tags) map[string]any {
-	pointer := reflect.New(t).Interface()
-	_, isJSON := pointer.(json.Marshaler)
-	_, isText := pointer.(encoding.TextMarshaler)
-	switch {
-	case t == reflect.TypeFor[time.Time]():
-		return map[string]any{"type": "string", "format": "date-time"}
-	case isJSON || t == reflect.TypeFor[time.Duration]() || t == reflect.TypeFor[json.Number]():
-		return nil
-	case isText:
-		return map[string]any{"type": "string"}
-	}
-	switch t.Kind() {
-	case reflect.Bool:
-		return map[string]any{"type": "boolean"}
-	case reflect.String:
-		return map[string]any{"type": "string"}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Uint, reflect.Uint8, reflect.Uint16:
-		return map[string]any{"type": "integer"}
-	case reflect.Int32, reflect.Uint32:
-		return map[string]any{"type": "integer", "format": "int32"}
-	case reflect.Int64, reflect.Uint64:
-		return map[string]any{"type": "integer", "format": "int64"}
-	case reflect.Float32, reflect.Float64:
-		if g.values["type"] == "number" {
-			return map[string]any{"type": "number"}
-		}
-	case reflect.Slice:
-		if t.Elem().Kind() == reflect.Uint8 {
-			return map[string]any{"type": "string", "format": "byte"}
-		}
-	}
-	return nil
-}
-
 // composite makes the schema of a struct, a list or a map, or returns why there is none of the type.
 func (b *builder) composite(t reflect.Type, g tags, at place) (map[string]any, guards, error) {
-	pointer := reflect.New(t).Interface()
-	_, isJSON := pointer.(json.Marshaler)
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
 		return nil, guards{}, errors.New("the type time.Duration is a number of nanoseconds in JSON: want kopf.Duration, which is a text such as 5m0s")
 	case t == reflect.TypeFor[json.RawMessage]():
 		return nil, guards{}, errors.New("the type json.RawMessage has no schema: want kopf.AnyJSON")
-	case isJSON || t == reflect.TypeFor[json.Number]():
+	case makesJSON(t) || t == reflect.TypeFor[json.Number]():
 		return nil, guards{}, fmt.Errorf("the type %s makes its own JSON: want a method Schema() kopf.Schema on it, or kopf.AnyJSON", t)
 	}
 	switch t.Kind() {
@@ -539,7 +524,7 @@ func (b *builder) composite(t reflect.Type, g tags, at place) (map[string]any, g
 		schema, err := b.elements(t, g, at, "[]", "maxItems")
 		return map[string]any{"type": "array", "items": schema}, guards{}, err
 	case reflect.Map:
-		if _, isText := reflect.New(t.Key()).Interface().(encoding.TextMarshaler); !isText && t.Key().Kind() != reflect.String {
+		if t.Key().Kind() != reflect.String && !t.Key().Implements(textMarshaler) {
 			return nil, guards{}, fmt.Errorf("the type %s has keys of the type %s: want strings", t, t.Key())
 		}
 		schema, err := b.elements(t, g, at, "[*]", "maxProperties")
@@ -558,16 +543,22 @@ func (b *builder) elements(t reflect.Type, g tags, at place, suffix, maximum str
 		at.unbounded = at.path
 	}
 	at.path += suffix
-	at.inside = true
+	at.inside, at.byValue = true, at.byValue && t.Kind() == reflect.Array || t.Kind() == reflect.Map
 	schema, _, err := b.schema(t.Elem(), g.items(), at)
 	return schema, at.fault(err)
 }
+
+// pathSigns are the characters with a meaning of their own in the paths of columns and of selectable fields.
+const pathSigns = ` ,[](){}$@?*'"`
 
 // print notes the columns and the fields to be selected by.
 func (b *builder) print(schema map[string]any, g tags, at place) error {
 	selectable, column := g.values["selectable"] == "true", g.has("column")
 	if (selectable || column) && at.inside {
 		return errors.New(`the tags "column" and "selectable" do not fit in a list or a map: no path leads there`)
+	}
+	if column && strings.ContainsAny(at.json, pathSigns) || selectable && strings.ContainsAny(at.json, pathSigns+`\`) {
+		return fmt.Errorf("the tags \"column\" and \"selectable\" do not fit: no path can name %q", strings.ReplaceAll(at.path, `\`, ""))
 	}
 	typ, _ := schema["type"].(string)
 	if schema["x-kubernetes-int-or-string"] == true {
@@ -595,9 +586,11 @@ func (b *builder) print(schema map[string]any, g tags, at place) error {
 		return errors.New(`invalid tag column:"": want the name of the column`)
 	}
 	if priority, ok := g.values["priority"]; ok {
-		if _, err := fmt.Sscanf(priority, "%d", &c.Priority); err != nil || fmt.Sprint(c.Priority) != priority || c.Priority < 0 {
-			return fmt.Errorf("invalid tag priority:%q: want a whole number that is not negative", priority)
+		n, err := strconv.ParseUint(priority, 10, 31)
+		if err != nil {
+			return fmt.Errorf("invalid tag priority:%q: want a whole number that is not negative, of at most 32 bits", priority)
 		}
+		c.Priority = int(n)
 	}
 	b.kind.Columns = append(b.kind.Columns, c)
 	return nil
@@ -628,8 +621,12 @@ func putListKeys(schema map[string]any, keys []any) error {
 		p := rawjson.AsMap(rawjson.AsMap(items["properties"])[key.(string)])
 		_, hasDefault := p["default"]
 		switch {
+		case items["properties"] == nil:
+			return errors.New("the tag \"listKey\" does not fit: the items are no structs")
 		case p == nil:
 			return fmt.Errorf("invalid tag listKey: the items have no field %q", key)
+		case p["nullable"] == true:
+			return fmt.Errorf("invalid tag listKey: the field %q of the items can be null", key)
 		case !slices.Contains([]any{"string", "integer", "number", "boolean"}, p["type"]):
 			return fmt.Errorf("invalid tag listKey: the field %q of the items is %s: want a scalar", key, typeOf(p))
 		case !hasDefault && !slices.Contains(required, key):

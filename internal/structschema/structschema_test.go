@@ -2,8 +2,10 @@ package structschema
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +27,49 @@ func (described) describe() Description {
 
 type chosen string
 
-func (chosen) describe() Description { return Description{Enum: []string{"b", "a"}} }
+func (chosen) Enum() []string { return []string{"b", "a"} }
+
+// Chosen is exported, to be embedded.
+type Chosen = chosen
+
+// protocol is an enum as many in Go, in bytes.
+type protocol uint8
+
+func (p protocol) MarshalText() ([]byte, error) { return []byte{'0' + byte(p)}, nil }
+
+// pointerText and pointerKey have their methods on the pointer.
+type pointerText int
+
+func (*pointerText) MarshalText() ([]byte, error) { return nil, nil }
+
+type pointerKey struct{ A string }
+
+func (*pointerKey) MarshalText() ([]byte, error) { return nil, nil }
+
+type color string
+
+type colored string
+
+func (colored) Enum() []color { return []color{"red", "blue"} }
+
+type numbered string
+
+func (numbered) Enum() []int { return []int{1} }
+
+type protobufEnum int32
+
+func (p protobufEnum) Enum() *protobufEnum { return &p }
+
+// OtherRuled is embedded.
+type OtherRuled struct {
+	B string `json:"b"`
+}
+
+func (OtherRuled) describe() Description { return Description{Rules: []Rule{{Rule: "self.b != ''"}}} }
+
+type outerRuled struct{ ruled }
+
+func (outerRuled) describe() Description { return Description{Rules: []Rule{{Rule: "true"}}} }
 
 type ruled struct {
 	A string `json:"a"`
@@ -47,11 +91,15 @@ func (likeTime) OpenAPISchemaFormat() string { return "date-time" }
 
 type likeQuantity struct{ json.Marshaler }
 
+func (*likeQuantity) UnmarshalJSON([]byte) error { return nil }
+
 func (likeQuantity) OpenAPISchemaType() []string   { return []string{"string"} }
 func (likeQuantity) OpenAPISchemaFormat() string   { return "" }
 func (likeQuantity) OpenAPIV3OneOfTypes() []string { return []string{"string", "number"} }
 
 type likeIntOrString struct{ json.Marshaler }
+
+func (*likeIntOrString) UnmarshalJSON([]byte) error { return nil }
 
 func (likeIntOrString) OpenAPISchemaType() []string   { return []string{"string"} }
 func (likeIntOrString) OpenAPISchemaFormat() string   { return "int-or-string" }
@@ -80,12 +128,12 @@ type tree struct {
 type item struct {
 	Name string `json:"name"`
 	Port int    `json:"port,omitempty"`
-	Host string `json:"host" default:"x"`
+	Host string `json:"host,omitempty" default:"x"`
 	Tags []int  `json:"tags"`
 }
 
 type inner struct {
-	X int32  `json:"x" default:"1"`
+	X int32  `json:"x,omitempty" default:"1"`
 	Y string `json:"y,omitempty" default:"why"`
 }
 
@@ -119,11 +167,19 @@ func TestSchemas(t *testing.T) {
 		{"TD-10 bool", false, ``, `{"type":"boolean"}`},
 		{"TD-10 string", "", ``, `{"type":"string"}`},
 		{"TD-10 int", 0, ``, `{"type":"integer"}`},
-		{"TD-10 uint16", uint16(0), ``, `{"type":"integer"}`},
+		{"TD-10 int8", int8(0), ``, `{"maximum":127,"minimum":-128,"type":"integer"}`},
+		{"TD-10 int16", int16(0), ``, `{"maximum":32767,"minimum":-32768,"type":"integer"}`},
 		{"TD-10 int32", int32(0), ``, `{"format":"int32","type":"integer"}`},
-		{"TD-10 uint32", uint32(0), ``, `{"format":"int32","type":"integer"}`},
 		{"TD-10 int64", int64(0), ``, `{"format":"int64","type":"integer"}`},
-		{"TD-10 uint64", uint64(0), ``, `{"format":"int64","type":"integer"}`},
+		{"TD-10 uint", uint(0), ``, `{"minimum":0,"type":"integer"}`},
+		{"TD-10 uint16", uint16(0), ``, `{"maximum":65535,"minimum":0,"type":"integer"}`},
+		{"TD-10 uint32", uint32(0), ``, `{"format":"int64","maximum":4294967295,"minimum":0,"type":"integer"}`},
+		{"TD-10 uint64", uint64(0), ``, `{"format":"int64","minimum":0,"type":"integer"}`},
+		{"TD-10 narrower than the type", uint16(0), `exclusiveMinimum:"1" maximum:"9"`, `{"exclusiveMinimum":true,"maximum":9,"minimum":1,"type":"integer"}`},
+		{"TD-10 bytes in an array", [2]byte{}, ``, `{"items":{"maximum":255,"minimum":0,"type":"integer"},"type":"array"}`},
+		{"TD-10 bytes that are texts", []protocol{}, ``, `{"items":{"type":"string"},"type":"array"}`},
+		{"TD-10 a text by the method of the pointer", new(pointerText), ``, `{"type":"string"}`},
+		{"TD-10 texts by the method of the pointer in a map", map[string]*pointerText{}, ``, `{"additionalProperties":{"type":"string"},"type":"object"}`},
 		{"TD-10 bytes", []byte(nil), ``, `{"format":"byte","type":"string"}`},
 		{"TD-10 time", time.Time{}, ``, `{"format":"date-time","type":"string"}`},
 		{"TD-10 text marshaler", netip.Addr{}, ``, `{"type":"string"}`},
@@ -156,10 +212,29 @@ func TestSchemas(t *testing.T) {
 		{"TD-15 each value of a map", map[string]int{}, `each:"minimum=1"`, `{"additionalProperties":{"minimum":1,"type":"integer"},"type":"object"}`},
 		{"TD-16 default of a struct", inner{}, `default:"{\"x\":3}"`, `{"default":{"x":3},"properties":{"x":{"default":1,"format":"int32","type":"integer"},"y":{"default":"why","type":"string"}},"type":"object"}`},
 		{"TD-16 default of a list", []string{}, `default:"[\"a\"]"`, `{"default":["a"],"items":{"type":"string"},"type":"array"}`},
+		{"TD-16 default of a list that Go writes as null", []string{}, `json:"f" default:"[]"`, `{"default":[],"items":{"type":"string"},"type":"array"}`},
+		{"TD-16 default of a quantity", likeQuantity{}, `default:"0.5"`, `{"anyOf":[{"type":"integer"},{"type":"string"}],"default":"0.5","pattern":` + quoted(QuantityPattern) + `,"x-kubernetes-int-or-string":true}`},
+		{"TD-16 default of a port", likeIntOrString{}, `default:"80"`, `{"anyOf":[{"type":"integer"},{"type":"string"}],"default":80,"x-kubernetes-int-or-string":true}`},
+		{"TD-16 default of a port with a name", likeIntOrString{}, `default:"true"`, `{"anyOf":[{"type":"integer"},{"type":"string"}],"default":"true","x-kubernetes-int-or-string":true}`},
 		{"TD-16 default of a text that looks like JSON", "", `default:"1"`, `{"default":"1","type":"string"}`},
 		{"TD-16 no default of a pointer's fields", (*inner)(nil), ``, `{"properties":{"x":{"default":1,"format":"int32","type":"integer"},"y":{"default":"why","type":"string"}},"type":"object"}`},
 		{"TD-17 Enum", chosen(""), ``, `{"enum":["b","a"],"type":"string"}`},
 		{"TD-17 Enum of items", []chosen{}, ``, `{"items":{"enum":["b","a"],"type":"string"},"type":"array"}`},
+		{"TD-17 Enum of a named list", colored(""), ``, `{"enum":["red","blue"],"type":"string"}`},
+		{"TD-17 an enum that is embedded", struct {
+			Chosen
+			B string `json:"b,omitempty"`
+		}{}, ``, `{"properties":{"Chosen":{"enum":["b","a"],"type":"string"},"b":{"type":"string"}},"required":["Chosen"],"type":"object"}`},
+		{"TD-17 the enum of a protocol buffer", protobufEnum(0), ``, `{"format":"int32","type":"integer"}`},
+		{"TD-17 Rules of embedded structs", struct {
+			ruled
+			OtherRuled
+		}{}, ``, `{"properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a","b"],"type":"object","x-kubernetes-validations":[{"message":"no","rule":"self.a != ''"},{"rule":"self.b != ''"}]}`},
+		{"TD-17 Rules of an embedded struct with a name", struct {
+			ruled `json:"inner"`
+		}{}, ``, `{"properties":{"inner":{"properties":{"a":{"type":"string"}},"required":["a"],"type":"object","x-kubernetes-validations":[{"message":"no","rule":"self.a != ''"}]}},"required":["inner"],"type":"object"}`},
+		{"TD-17 Rules of an embedded struct and more", outerRuled{}, ``, `{"properties":{"a":{"type":"string"}},"required":["a"],"type":"object","x-kubernetes-validations":[{"rule":"true"},{"message":"no","rule":"self.a != ''"}]}`},
+		{"TD-8 an embedded metav1.Time", struct{ likeTime }{}, ``, `{"format":"date-time","type":"string"}`},
 		{"TD-17 Rules", ruled{}, ``, `{"properties":{"a":{"type":"string"}},"required":["a"],"type":"object","x-kubernetes-validations":[{"message":"no","rule":"self.a != ''"}]}`},
 		{"TD-18 listKey", []item{}, `listKey:"name,host"`, `{"items":{"properties":{"host":{"default":"x","type":"string"},"name":{"type":"string"},"port":{"type":"integer"},"tags":{"items":{"type":"integer"},"type":"array"}},"required":["name","tags"],"type":"object"},"type":"array","x-kubernetes-list-map-keys":["name","host"],"x-kubernetes-list-type":"map"}`},
 		{"TD-20 Schema", described{}, `maxLength:"5"`, `{"format":"x","maxLength":5,"type":"string"}`},
@@ -169,7 +244,11 @@ func TestSchemas(t *testing.T) {
 		{"TD-8 apiextensions JSON", likeJSON{}, ``, `{"x-kubernetes-preserve-unknown-fields":true}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, k, err := schemaOf(reflect.TypeOf(tt.value), `json:"f" protobuf:"bytes,1" `+tt.tag)
+			tag := tt.tag
+			if !strings.Contains(tag, "json:") {
+				tag = `json:"f,omitempty" protobuf:"bytes,1" ` + tag
+			}
+			got, k, err := schemaOf(reflect.TypeOf(tt.value), tag)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -234,26 +313,65 @@ func TestFaults(t *testing.T) {
 		{"TD-14 a message alone", "", `message:"x"`, `the tag "message" needs the tag "rule"`},
 		{"TD-14 an empty rule", "", `rule:" "`, `a rule is empty`},
 		{"TD-14 a field that is not there", "", `json:"-" maxLength:"1"`, `the field is not in JSON, but has the tag "maxLength"`},
+		{"TD-14 a field that is not exported", struct {
+			size int `minimum:"1"`
+		}{}, ``, `spec.f.size: the field is not exported, so it is not in JSON, but it has the tag "minimum"`},
+		{"TD-14 a field that is not exported, with a name", reflect.Zero(reflect.StructOf([]reflect.StructField{
+			{Name: "size", PkgPath: "x", Type: reflect.TypeFor[int](), Tag: `json:"size"`}, // which vet would find in a struct
+		})).Interface(), ``, `spec.f.size: the field is not exported, so it is not in JSON, but it has the tag "json"`},
+		{"TD-14 json twice", "", `json:"f" json:"g"`, `spec.F: the tag "json" is there twice`},
+		{"TD-14 a name that encoding/json ignores", "", `json:"it's"`, `spec.F: invalid name "it's" in the tag json`},
+		{"TD-14 a picture as a name", "", `json:"🚀"`, `spec.F: invalid name "🚀" in the tag json`},
+		{"TD-14 an option that is none", "", `json:"f,omitemtpy"`, `spec.F: invalid tag json:"f,omitemtpy": encoding/json has no option "omitemtpy": want omitempty or omitzero`},
+		{"TD-14 inline without embedding", inner{}, `json:",inline"`, `the option "inline" of the tag json does not fit: want it on an embedded struct`},
+		{"TD-14 an unknown format", "", `format:"hostnam"`, `spec.f: invalid tag format:"hostnam": want a format that API servers know`},
+		{"TD-14 a format of another type", 1, `format:"hostname"`, `want a format that API servers know`},
+		{"TD-10 a number that Go cannot hold", int32(0), `maximum:"3000000000"`, `spec.f: the number 3000000000 in the tags is beyond the type int32: want -2147483648 to 2147483647`},
+		{"TD-10 a negative number of an unsigned type", uint32(0), `minimum:"-3"`, `the number -3 in the tags is beyond the type uint32: want 0 to 4294967295`},
+		{"TD-10 an enum that Go cannot hold", int8(0), `enum:"1,200"`, `the number 200 in the tags is beyond the type int8`},
+		{"TD-10 a map of texts by the method of the pointer", map[string]pointerText{}, ``, `spec.f[*]: the method MarshalText of the type structschema.pointerText is on its pointer`},
+		{"TD-10 an array of them in a map", map[string][1]pointerText{}, ``, `spec.f[*][]: the method MarshalText of the type structschema.pointerText is on its pointer`},
+		{"TD-10 keys by the method of the pointer", map[pointerKey]string{}, ``, `spec.f: the type map[structschema.pointerKey]string has keys of the type structschema.pointerKey: want strings`},
+		{"TD-15 a misspelled constraint", []string{}, `each:"pattern=^a$,maxLen=3"`, `"maxLen" is no constraint: want "maxLength"`},
 		{"the option string", 1, `json:"f,string"`, `want a string type`},
 		{"TD-15 no constraints", []string{}, `each:"doc=x"`, `want constraints as in`},
 		{"TD-15 no items", "", `each:"maxLength=1"`, `want it on a list or a map`},
 		{"TD-15 misfit", []int{}, `each:"maxLength=1"`, `spec.f[]: the tag "maxLength" does not fit`},
-		{"TD-16 wrong type", 1, `default:"x"`, `invalid tag default:"x": want JSON`},
+		{"TD-16 wrong type", 1, `default:"x"`, `invalid tag default:"x": want a number`},
+		{"TD-16 no JSON", []string{}, `default:"x"`, `invalid tag default:"x": want JSON`},
+		{"TD-16 no boolean", false, `default:"yes"`, `invalid tag default:"yes": want true or false`},
+		{"TD-16 not in Go", netip.Addr{}, `default:"localhost"`, `invalid tag default:"localhost": ParseAddr`},
+		{"TD-16 a default that Go overwrites", 1, `json:"f" default:"1"`, `spec.f: the tag "default" needs the option omitempty in the tag json`},
+		{"TD-16 a default of a struct that Go overwrites", inner{}, `json:"f" default:"{}"`, `spec.f: the tag "default" needs the option omitzero in the tag json`},
 		{"TD-16 no value", 1, `default:"null"`, `want a value`},
 		{"TD-16 invalid", 1, `minimum:"2" default:"1"`, `spec.f: invalid tag default:"1": value: Invalid value: 1: value in body should be greater than or equal to 2`},
 		{"TD-16 unknown field", inner{}, `default:"{\"z\":1}"`, `want no field "value.z"`},
 		{"TD-16 not in the enum", chosen(""), `default:"z"`, `Unsupported value: "z"`},
-		{"TD-17 Enum twice", []chosen{}, `each:"enum="`, ``},
+		{"TD-17 Enum twice", []chosen{}, `each:"enum="`, `want values, separated by commas`},
+		{"TD-17 Enum of nothing", "", `enum:""`, `spec.f: invalid tag enum:"": want values, separated by commas`},
+		{"TD-17 Enum of numbers", numbered(""), ``, `spec.f: the method Enum does not fit: want Enum() []string`},
+		{"TD-20 an embedded type that describes itself", struct {
+			described
+			B string `json:"b"`
+		}{}, ``, `spec.f: the embedded type structschema.described describes itself, but only its fields are in the JSON: want a name in the tag json`},
 		{"TD-17 a panic", panicking{}, ``, `spec.f: a method of the type structschema.panicking that describes it has panicked: never`},
 		{"TD-18 no such key", []item{}, `listKey:"id"`, `the items have no field "id"`},
 		{"TD-18 optional key", []item{}, `listKey:"port"`, `the field "port" of the items can be left out`},
 		{"TD-18 key of a list", []item{}, `listKey:"tags"`, `the field "tags" of the items is array: want a scalar`},
 		{"TD-18 both", []item{}, `listKey:"name" listType:"set"`, `the tag "listKey" contradicts "listType"`},
-		{"TD-18 items without fields", []string{}, `listKey:"name"`, `the items have no field "name"`},
+		{"TD-18 items without fields", []string{}, `listKey:"name"`, `the tag "listKey" does not fit: the items are no structs`},
+		{"TD-18 a set of structs", []item{}, `listType:"set"`, `invalid tag listType:"set": the items are structs or maps, which are no set: want the tag listKey`},
+		{"TD-18 a set with null", []*string{}, `listType:"set" each:"nullable=true"`, `invalid tag listType:"set": the items can be null`},
+		{"TD-18 a key that is null", []struct {
+			Name *string `json:"name" nullable:"true"`
+		}{}, `listKey:"name"`, `the field "name" of the items can be null`},
 		{"TD-19 in a list without keys", []string{}, `each:"rule=self == oldSelf,maxLength=3"`, `names oldSelf in a list whose items have no keys`},
 		{"TD-26 a column of a list", []string{}, `column:"F"`, `want it on a string, a number, a boolean or a time`},
 		{"TD-26 no name", "", `column:""`, `want the name of the column`},
 		{"TD-26 bad priority", "", `column:"F" priority:"high"`, `want a whole number that is not negative`},
+		{"TD-26 a priority beyond 32 bits", "", `column:"F" priority:"3000000000"`, `want a whole number that is not negative, of at most 32 bits`},
+		{"TD-26 selectable with a dot in its name", "", `json:"a.b,omitempty" selectable:"true"`, `spec.a.b: the tags "column" and "selectable" do not fit: no path can name "spec.a.b"`},
+		{"TD-26 a column with a bracket in its name", "", `json:"a[b,omitempty" column:"A"`, `no path can name "spec.a[b"`},
 		{"TD-26 priority alone", "", `priority:"1"`, `the tag "priority" needs the tag "column"`},
 		{"TD-26 selectable list", []string{}, `selectable:"true"`, `want it on a string, an integer or a boolean`},
 		{"TD-27 a column in a list", []struct {
@@ -304,6 +422,11 @@ func TestKinds(t *testing.T) {
 			}
 		})
 	}
+	t.Run("TD-1 a pointer", func(t *testing.T) {
+		if _, err := Of(reflect.TypeFor[*struct{ Meta }](), reflect.TypeFor[Meta](), describe); err == nil || !strings.Contains(err.Error(), "is a pointer: want the struct struct {") {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("TD-1 metadata alone", func(t *testing.T) {
 		k, err := Of(reflect.TypeFor[struct{ Meta }](), reflect.TypeFor[Meta](), describe)
 		if err != nil || k.HasStatus || k.Schema["required"] != nil {
@@ -317,7 +440,7 @@ func TestRequired(t *testing.T) {
 		Plain    string `json:"plain"`
 		Empty    string `json:"empty,omitempty"`
 		Zero     inner  `json:"zero,omitzero"`
-		Default  string `json:"default" default:"x"`
+		Default  string `json:"default,omitempty" default:"x"`
 		Optional string `json:"optional" required:"false"`
 		Both     string `json:"both" default:"x" required:"true"`
 		Lifted   inner  `json:"lifted"`
@@ -328,6 +451,87 @@ func TestRequired(t *testing.T) {
 	if want := `"required":["both","kept","plain","pointer"],"type":"object"}`; err != nil || !strings.HasSuffix(got, want) {
 		t.Errorf("TD-12: got %s, %v, want %s at the end", got, err, want)
 	}
+}
+
+// Of a status, nothing is required but what the tag says, and the keys of lists: others write parts of it, and older versions have left fields out.
+func TestRequiredInStatus(t *testing.T) {
+	type room struct {
+		Name  string `json:"name"`
+		Lamps int    `json:"lamps"`
+		Inner base   `json:"inner"`
+	}
+	type status struct {
+		N     int             `json:"n"`
+		Must  int             `json:"must" required:"true"`
+		Inner base            `json:"inner"`
+		Rooms []room          `json:"rooms" listKey:"name"`
+		Map   map[string]base `json:"map"`
+	}
+	k, err := Of(reflect.TypeFor[struct {
+		Meta
+		Spec   base   `json:"spec"`
+		Status status `json:"status"`
+	}](), reflect.TypeFor[Meta](), describe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]any)
+	var walk func(path string, s map[string]any)
+	walk = func(path string, s map[string]any) {
+		if s["required"] != nil {
+			got[path] = s["required"]
+		}
+		for name, p := range rawjson.AsMap(s["properties"]) {
+			walk(path+"."+name, rawjson.AsMap(p))
+		}
+		for _, key := range []string{"items", "additionalProperties"} {
+			if inner := rawjson.AsMap(s[key]); inner != nil {
+				walk(path+"[]", inner)
+			}
+		}
+	}
+	walk("", k.Schema)
+	want := map[string]any{"": []any{"spec"}, ".spec": []any{"a", "b"}, ".status": []any{"must"}, ".status.rooms[]": []any{"name"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("TD-12: required fields (-want +got)\n%s", diff)
+	}
+	if _, err := Of(reflect.TypeFor[struct {
+		Meta
+		Status status `json:"status" required:"true"`
+	}](), reflect.TypeFor[Meta](), describe); err == nil || !strings.Contains(err.Error(), `status: the tag required:"true" does not fit`) {
+		t.Errorf("TD-12: got %v", err)
+	}
+}
+
+// Each name of a tag that is close to one of ours is refused, and those of others are left alone.
+func TestMisspelledTags(t *testing.T) {
+	for _, name := range strings.Fields("minimun maximun minmum patern colum columns defalt defaults enums require listKeys selectible rules nulable maxLen docs min-length description min max immutable jsn josn MinLength example_ Doc") {
+		if _, _, err := schemaOf(reflect.TypeFor[string](), `json:"f" `+name+`:"1"`); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("spec.F: invalid tag %q: want ", name)) {
+			t.Errorf("TD-14: the tag %s: got %v, want a refusal", name, err)
+		}
+	}
+	for _, name := range strings.Fields("yaml xml bson db validate form mapstructure protobuf protobuf_key protobuf_val protobuf_oneof patchStrategy patchMergeKey env gorm toml query header uri binding role text") {
+		if _, _, err := schemaOf(reflect.TypeFor[string](), `json:"f" `+name+`:"1"`); err != nil {
+			t.Errorf("TD-14: the tag %s: got %v", name, err)
+		}
+	}
+}
+
+// FuzzDurationPattern holds that the pattern of durations is that of time.ParseDuration, apart from those that are too long for it.
+func FuzzDurationPattern(f *testing.F) {
+	pattern := regexp.MustCompile(DurationPattern)
+	for _, seed := range []string{"5m0s", "-1.5h", ".5s", "1.s", "0", "+0", "", "-", ".", "1", "tomorrow", "1h 2m", "3µs", "3μs", "01h", "1e3s", "0h", "00", "9999999999999h", "1m1m"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		_, err := time.ParseDuration(text)
+		if matches := pattern.MatchString(text); matches == (err == nil) {
+			return
+		} else if matches && len(text) > 8 {
+			return // it may be too long
+		}
+		t.Errorf("TD-20: of %q, time.ParseDuration says %v, and the pattern the opposite", text, err)
+	})
 }
 
 func TestImmutable(t *testing.T) {

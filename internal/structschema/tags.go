@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
+	"github.com/kopf-go/kopf/internal/apiserver/schema"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -28,6 +30,7 @@ type tags struct {
 	values map[string]string // of ours
 	each   map[string]string // of the items; nil without the tag
 	json   string
+	inJSON bool // whether there is a tag json
 }
 
 // has reports whether there is a tag.
@@ -77,25 +80,74 @@ func quotedEnd(text string) int {
 }
 
 func (t *tags) add(name, value string) (err error) {
-	if name == "json" {
-		t.json = value
-		return nil
-	}
-	known := slices.Concat(others, constraints)
-	i := slices.IndexFunc(known, func(k string) bool { return letters(k) == letters(name) })
-	switch {
-	case i < 0:
-		return nil
-	case known[i] != name:
-		return fmt.Errorf("invalid tag %q: want %q", name, known[i])
-	case t.has(name):
+	switch isJSON := name == "json"; {
+	case isJSON && t.inJSON || t.has(name):
 		return fmt.Errorf("the tag %q is there twice", name)
+	case isJSON:
+		t.json, t.inJSON = value, true
+		return nil
+	case !slices.Contains(others, name) && !slices.Contains(constraints, name):
+		if want := meant(name); want != "" {
+			return fmt.Errorf("invalid tag %q: want %s", name, want)
+		}
+		return nil
 	}
 	t.values[name] = value
 	if name == "each" {
 		t.each, err = readEach(value)
 	}
 	return err
+}
+
+// checkJSON returns what encoding/json would ignore in the tag json.
+func (t *tags) checkJSON(name string, options []string, embedded bool) error {
+	isSign := func(r rune) bool {
+		return strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) || unicode.IsLetter(r) || unicode.IsDigit(r)
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return !isSign(r) }) {
+		return fmt.Errorf("invalid name %q in the tag json: encoding/json takes letters, digits and some signs only", name)
+	}
+	for _, option := range options {
+		switch {
+		case option == "string":
+			return errors.New(`the option "string" of the tag json is not supported: want a string type`)
+		case option == "inline" && !embedded:
+			return errors.New(`the option "inline" of the tag json does not fit: want it on an embedded struct`)
+		case !slices.Contains([]string{"", "omitempty", "omitzero", "inline"}, option):
+			return fmt.Errorf("invalid tag json:%q: encoding/json has no option %q: want omitempty or omitzero", t.json, option)
+		}
+	}
+	return nil
+}
+
+// synonyms are names that others have for what our tags say, and what is to be written here.
+var synonyms = map[string]string{
+	"description": `"doc"`, "desc": `"doc"`, "docs": `"doc"`, "min": `"minimum", "minLength" or "minItems"`, "max": `"maximum", "maxLength" or "maxItems"`, "minlen": `"minLength"`, "maxlen": `"maxLength"`,
+	"enums": `"enum"`, "regex": `"pattern"`, "regexp": `"pattern"`, "rules": `"rule"`, "immutable": `rule:"self == oldSelf"`, "optional": `required:"false"`, "listmapkey": `"listKey"`,
+	"jsn": `"json"`, "jso": `"json"`, "jason": `"json"`, "jsons": `"json"`,
+}
+
+// meant returns what was meant by the name of a tag that is none of ours: one with its letters in another order or in upper case, or with dashes, or, if it is of at least five letters,
+// with one more, one less or another one. It is "" for the names of others.
+func meant(name string) string {
+	plain := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
+	for _, k := range slices.Concat(others, constraints, []string{"json"}) {
+		if letters(k) == letters(plain) || len(k) >= 5 && oneApart(strings.ToLower(k), plain) {
+			return strconv.Quote(k)
+		}
+	}
+	return synonyms[plain]
+}
+
+// oneApart reports whether two texts differ by one letter.
+func oneApart(a, b string) bool {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for a != "" && b != "" && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return max(len(a), len(b)) == 1
 }
 
 // letters returns the letters of a name in lower case and in their order, which are the same for names with some in the wrong place, such as "minLenght".
@@ -117,7 +169,9 @@ func readEach(value string) (map[string]string, error) {
 			return nil, fmt.Errorf("invalid tag each:%q: %q is there twice", value, name)
 		case isName:
 			last, all[name] = name, rest
-		case i == 0:
+		case ok && meant(name) != "" && !slices.Contains(others, name):
+			return nil, fmt.Errorf("invalid tag each:%q: %q is no constraint: want %s", value, name, meant(name))
+		case i == 0 || ok && meant(name) != "":
 			return nil, fmt.Errorf("invalid tag each:%q: want constraints as in \"minLength=1,maxLength=63\"", value)
 		default:
 			all[last] += "," + part
@@ -224,26 +278,33 @@ func put(schema map[string]any, name, value string) error {
 }
 
 // putWord puts the constraints that are words.
-func putWord(schema map[string]any, name, value string) error {
+func putWord(node map[string]any, name, value string) error {
 	choices := map[string][]string{"listType": {"set", "atomic"}, "mapType": {"atomic", "granular"}}[name]
+	items := rawjson.AsMap(node["items"])
 	switch {
 	case choices != nil && !slices.Contains(choices, value):
 		return fmt.Errorf("want %s", strings.Join(choices, " or "))
+	case name == "listType" && value == "set" && items["type"] == "object" && items["x-kubernetes-map-type"] != "atomic":
+		return errors.New("the items are structs or maps, which are no set: want the tag listKey")
+	case name == "listType" && value == "set" && items["nullable"] == true:
+		return errors.New("the items can be null: want items of a set that cannot")
 	case name == "listType":
-		schema["x-kubernetes-list-type"] = value
+		node["x-kubernetes-list-type"] = value
 	case name == "mapType":
-		schema["x-kubernetes-map-type"] = value
+		node["x-kubernetes-map-type"] = value
 	case name == "format":
-		if value == "" {
-			return errors.New("want a format such as date-time")
+		if typ, _ := node["type"].(string); !schema.KnownFormat(typ, value) {
+			return errors.New("want a format that API servers know, such as date-time, hostname or ipv4")
 		}
-		schema["format"] = value
+		node["format"] = value
+	case name == "enum" && strings.TrimSpace(value) == "":
+		return errors.New("want values, separated by commas")
 	case name == "enum":
-		values, err := enumOf(schema, strings.Split(value, ","))
+		values, err := enumOf(node, strings.Split(value, ","))
 		if err != nil {
 			return err
 		}
-		schema["enum"] = values
+		node["enum"] = values
 	}
 	return nil
 }

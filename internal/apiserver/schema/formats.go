@@ -85,7 +85,7 @@ func fitsFormat(format, text string) bool {
 // UnknownFormats returns the formats in a schema that are not checked, in the order of the schemas.
 func UnknownFormats(s map[string]any) (unknown []string) {
 	n := node(s)
-	if format := n.text("format"); format != "" && !knownFormat(n.text("type"), format) {
+	if format := n.text("format"); format != "" && !KnownFormat(n.text("type"), format) {
 		unknown = append(unknown, format)
 	}
 	n.children(func(child node) string {
@@ -95,7 +95,8 @@ func UnknownFormats(s map[string]any) (unknown []string) {
 	return unknown
 }
 
-func knownFormat(typ, format string) bool {
+// KnownFormat reports whether API servers check a format of values of a type, which is "" for any.
+func KnownFormat(typ, format string) bool {
 	switch typ {
 	case "", "string":
 		return formats()[strings.ReplaceAll(format, "-", "")] != nil

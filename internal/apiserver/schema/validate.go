@@ -151,7 +151,7 @@ func (v *validator) wrongNumber(s *Schema, at string) {
 
 // numberFormat returns the format of numbers, "" if they have none that is checked.
 func numberFormat(s *Schema) string {
-	if s.Format != "" && s.Type != "string" && knownFormat(s.Type, s.Format) {
+	if s.Format != "" && s.Type != "string" && KnownFormat(s.Type, s.Format) {
 		return s.Format
 	}
 	return ""

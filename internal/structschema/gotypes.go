@@ -1,0 +1,219 @@
+package structschema
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// This file knows what encoding/json writes of types, what numbers they can hold, and what they say of themselves.
+
+var (
+	jsonMarshaler = reflect.TypeFor[json.Marshaler]()
+	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+// makesJSON reports whether a type has a method that writes it in JSON, and makesText whether it has one that writes it as text. Those of the pointer count,
+// because encoding/json calls them for all that has an address.
+func makesJSON(t reflect.Type) bool { return implements(t, jsonMarshaler) }
+func makesText(t reflect.Type) bool { return implements(t, textMarshaler) }
+
+func implements(t, of reflect.Type) bool {
+	return t.Kind() != reflect.Interface && reflect.PointerTo(t).Implements(of)
+}
+
+// checkMethods returns an error for a type that is written in one way as a value, and in another one where it has an address, in which it is read as well.
+func checkMethods(t reflect.Type) error {
+	for of, method := range map[reflect.Type]string{jsonMarshaler: "MarshalJSON", textMarshaler: "MarshalText"} {
+		if implements(t, of) && !t.Implements(of) {
+			return fmt.Errorf("the method %s of the type %s is on its pointer, so encoding/json does not call it for values of a map: want it on the type itself, or pointers in the map", method, t)
+		}
+	}
+	return nil
+}
+
+// scalar returns the schema of a type without parts, nil of others.
+func scalar(t reflect.Type, g tags) map[string]any {
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return map[string]any{"type": "string", "format": "date-time"}
+	case makesJSON(t) || t == reflect.TypeFor[time.Duration]() || t == reflect.TypeFor[json.Number]():
+		return nil
+	case makesText(t):
+		return map[string]any{"type": "string"}
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Uint, reflect.Uint8, reflect.Uint16:
+		return map[string]any{"type": "integer"}
+	case reflect.Int32:
+		return map[string]any{"type": "integer", "format": "int32"}
+	case reflect.Int64, reflect.Uint32, reflect.Uint64: // int32 would be too small for a half of uint32
+		return map[string]any{"type": "integer", "format": "int64"}
+	case reflect.Float32, reflect.Float64:
+		if g.values["type"] == "number" {
+			return map[string]any{"type": "number"}
+		}
+	case reflect.Slice:
+		if e := t.Elem(); e.Kind() == reflect.Uint8 && !makesJSON(e) && !makesText(e) {
+			return map[string]any{"type": "string", "format": "byte"}
+		}
+	}
+	return nil
+}
+
+// rangeOf returns the least and the largest number that is both in a type and in an API server, and whether the schema has to say either.
+func rangeOf(k reflect.Kind) (least, most int64, needsLeast, needsMost bool) {
+	switch k {
+	case reflect.Int8:
+		return math.MinInt8, math.MaxInt8, true, true
+	case reflect.Int16:
+		return math.MinInt16, math.MaxInt16, true, true
+	case reflect.Int32:
+		return math.MinInt32, math.MaxInt32, false, false // which its format says
+	case reflect.Uint8:
+		return 0, math.MaxUint8, true, true
+	case reflect.Uint16:
+		return 0, math.MaxUint16, true, true
+	case reflect.Uint32:
+		return 0, math.MaxUint32, true, true
+	case reflect.Uint, reflect.Uint64:
+		return 0, math.MaxInt64, true, false
+	}
+	return math.MinInt64, math.MaxInt64, false, false
+}
+
+// addRange adds to a schema of integers what its type can hold, where the tags say nothing. What they say has to be in it.
+func addRange(schema map[string]any, t reflect.Type) error {
+	if schema["type"] != "integer" {
+		return nil
+	}
+	least, most, needsLeast, needsMost := rangeOf(t.Kind())
+	numbers, _ := schema["enum"].([]any)
+	for _, v := range slices.Concat(numbers, []any{schema["minimum"], schema["maximum"], schema["multipleOf"]}) {
+		n, isNumber := v.(json.Number)
+		if i, err := n.Int64(); isNumber && (err != nil || i < least || i > most) {
+			return fmt.Errorf("the number %s in the tags is beyond the type %s: want %d to %d", n, t, least, most)
+		}
+	}
+	if needsLeast && schema["minimum"] == nil {
+		schema["minimum"] = json.Number(fmt.Sprint(least))
+	}
+	if needsMost && schema["maximum"] == nil {
+		schema["maximum"] = json.Number(fmt.Sprint(most))
+	}
+	return nil
+}
+
+// typeDescription is what a type says of itself, and its enum.
+type typeDescription struct {
+	Description
+	enum []string
+}
+
+// descriptionOf returns what a type says of itself, and the rules of the structs that are inlined in it. What it says only because a method of an embedded type is promoted is about
+// that type alone, unless that makes the JSON as well.
+func (b *builder) descriptionOf(t reflect.Type) (typeDescription, error) {
+	d, err := b.ownDescription(t)
+	if err != nil || t.Kind() != reflect.Struct || makesJSON(t) || makesText(t) {
+		return d, err
+	}
+	var gathered []Rule
+	for i := range t.NumField() {
+		f := t.Field(i)
+		of := indirect(f.Type)
+		if !f.Anonymous || of.Kind() == reflect.Interface {
+			continue
+		}
+		promoted, err := b.ownDescription(of)
+		if err != nil {
+			return d, err
+		}
+		if reflect.DeepEqual(d.Schema, promoted.Schema) {
+			d.Schema = nil
+		}
+		if slices.Equal(d.enum, promoted.enum) {
+			d.enum = nil
+		}
+		if slices.Equal(d.Rules, promoted.Rules) {
+			d.Rules = nil
+		}
+		read, err := newField(f)
+		if err != nil || !read.inlines(true) || f.Type.Kind() != reflect.Struct {
+			continue // fieldsOf has the error
+		}
+		inner, err := b.descriptionOf(of)
+		switch {
+		case err != nil:
+			return d, err
+		case inner.Schema != nil && d.Schema == nil:
+			return d, fmt.Errorf("the embedded type %s describes itself, but only its fields are in the JSON: want a name in the tag json, or a method Schema() kopf.Schema on the struct around it", of)
+		}
+		gathered = append(gathered, inner.Rules...)
+	}
+	for _, rule := range gathered {
+		if !slices.Contains(d.Rules, rule) {
+			d.Rules = append(slices.Clip(d.Rules), rule)
+		}
+	}
+	return d, nil
+}
+
+// ownDescription returns what the methods of a type say: ours, or those of Kubernetes' own types.
+func (b *builder) ownDescription(t reflect.Type) (d typeDescription, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("a method of the type %s that describes it has panicked: %v", t, v)
+		}
+	}()
+	pointer := reflect.New(t).Interface()
+	d.Description = b.describe(pointer)
+	if d.enum, err = methodEnum(pointer); err != nil {
+		return d, err
+	}
+	switch {
+	case d.Schema != nil:
+	case t.Name() == "Condition" && t.PkgPath() == "k8s.io/apimachinery/pkg/apis/meta/v1": // whose limits are in comments
+		d.Schema = ConditionSchema()
+	default:
+		d.Schema = kubernetesSchema(pointer)
+	}
+	if d.Schema == nil {
+		return d, nil
+	}
+	copied, err := rawjson.Normalize(d.Schema)
+	if err != nil {
+		return d, fmt.Errorf("the schema that the type %s describes: %w", t, err)
+	}
+	d.Schema = rawjson.AsMap(copied)
+	return d, nil
+}
+
+// methodEnum returns what the method Enum of a type returns: a list of strings, or of a type that is one. The name of the method is a constant, so the linker goes on dropping others.
+func methodEnum(pointer any) (values []string, err error) {
+	if e, ok := pointer.(interface{ Enum() []string }); ok {
+		return e.Enum(), nil
+	}
+	m := reflect.ValueOf(pointer).MethodByName("Enum")
+	if !m.IsValid() || m.Type().NumIn() != 0 || m.Type().NumOut() != 1 || m.Type().Out(0).Kind() != reflect.Slice {
+		return nil, nil // such as that of an enum in a protocol buffer
+	}
+	if m.Type().Out(0).Elem().Kind() != reflect.String {
+		return nil, errors.New("the method Enum does not fit: want Enum() []string")
+	}
+	all := m.Call(nil)[0]
+	for i := range all.Len() {
+		values = append(values, all.Index(i).String())
+	}
+	return values, nil
+}
