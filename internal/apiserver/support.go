@@ -117,50 +117,42 @@ func (k *kindInfo) unsupported(object map[string]any) (all []field.Error) {
 		spec := rawjson.AsMap(object["spec"])
 		versions, _ := spec["versions"].([]any)
 		for i, v := range versions {
-			if path := rulesIn(rawjson.AsMap(rawjson.AsMap(v)["schema"])["openAPIV3Schema"]); path != "" {
-				all = append(all, field.Forbidden(fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema%s", i, path), notEvaluated))
+			paths := rulesIn(rawjson.AsMap(rawjson.AsMap(v)["schema"])["openAPIV3Schema"], fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i))
+			switch len(paths) {
+			case 0:
+			case 1:
+				all = append(all, field.Forbidden(paths[0], notEvaluated))
+			default: // there can be many
+				all = append(all, field.Forbidden(paths[0], fmt.Sprintf("%s, and %d more places have some", notEvaluated, len(paths)-1)))
 			}
 		}
 	}
 	return all
 }
 
-// rulesIn returns the path of the first rules in CEL within a schema, "" if there are none.
-func rulesIn(schema any) string {
+// rulesIn returns the paths of the rules in CEL within a schema.
+func rulesIn(schema any, at string) (paths []string) {
 	switch v := schema.(type) {
 	case map[string]any:
 		if !rawjson.IsEmpty(v["x-kubernetes-validations"]) {
-			return ".x-kubernetes-validations"
+			paths = append(paths, at+".x-kubernetes-validations")
 		}
 		for _, key := range rawjson.UnionKeys(v, nil) {
-			path := ""
 			switch key {
-			case "default", "example", "enum": // values
+			case "default", "example", "enum", "x-kubernetes-validations": // values
 			case "properties", "patternProperties", "definitions":
-				path = rulesBelow(rawjson.AsMap(v[key]))
+				schemas := rawjson.AsMap(v[key])
+				for _, name := range rawjson.UnionKeys(schemas, nil) {
+					paths = append(paths, rulesIn(schemas[name], at+"."+key+"."+name)...)
+				}
 			default:
-				path = rulesIn(v[key])
-			}
-			if path != "" {
-				return "." + key + path
+				paths = append(paths, rulesIn(v[key], at+"."+key)...)
 			}
 		}
 	case []any:
 		for i, e := range v {
-			if path := rulesIn(e); path != "" {
-				return fmt.Sprintf("[%d]%s", i, path)
-			}
+			paths = append(paths, rulesIn(e, fmt.Sprintf("%s[%d]", at, i))...)
 		}
 	}
-	return ""
-}
-
-// rulesBelow does it within schemas by their names.
-func rulesBelow(schemas map[string]any) string {
-	for _, name := range rawjson.UnionKeys(schemas, nil) {
-		if path := rulesIn(schemas[name]); path != "" {
-			return "." + name + path
-		}
-	}
-	return ""
+	return paths
 }

@@ -24,6 +24,8 @@ func TestUnsupported(t *testing.T) {
 			"spec.versions[0].schema.openAPIV3Schema.properties.spec.x-kubernetes-validations"},
 		{"rules of a property default", definitions, definition(`{"type":"object","properties":{"default":{"type":"integer","x-kubernetes-validations":[{"rule":"self == 1"}]}}}`),
 			"spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.default.x-kubernetes-validations"},
+		{"many rules", definitions, definition(`{"type":"object","x-kubernetes-validations":[{"rule":"true"}],"properties":{"a":{"type":"integer","x-kubernetes-validations":[{"rule":"self == 1"}]},"b":{"type":"array","items":{"type":"integer","x-kubernetes-validations":[{"rule":"self == 1"}]}}}}`),
+			"rules in CEL are not evaluated by this server, and 2 more places have some"},
 		{"conditions", hooks, `{"metadata":{"name":"h"},"webhooks":[{"name":"h.example.com","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://127.0.0.1:1"},
 			"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],"resources":["pods"]}],"matchConditions":[{"name":"c","expression":"true"}]}]}`, "webhooks[0].matchConditions"},
 		{"nothing", definitions, definition(`{"type":"object","x-kubernetes-preserve-unknown-fields":true,"default":{"x-kubernetes-validations":[1]}}`), ""},

@@ -241,11 +241,36 @@ var _ = Suite("types_definitions", func(t *testing.T, c *C) {
 			c.Errorf("got %+v", s)
 		}
 		for field, bad := range map[string]any{
-			"bool": 1, "int": "x", "int32": 0.5, "number": "x", "bytes": "?", "time": "now", "list": "a", "map": map[string]any{"a": "b"}, "pointer": []any{}, "quantity": "lots", "port": true, "name": 1,
+			"bool": 1, "int": "x", "int32": 0.5, "number": "x", "bytes": "?", "time": "now", "list": "a", "map": map[string]any{"a": "b"}, "pointer": []any{}, "quantity": "lots", "duration": "tomorrow", "port": true, "name": 1,
 		} {
 			spec := valid()
 			spec[field] = bad
 			objects.refused(field, spec, "spec."+field)
+		}
+	})
+	c.Run(t, "TD-10 what Go writes is taken and kept", func(c *C) {
+		_, objects := definedAs[of[written]](c, &kopf.Registry{}, &kopf.Definition{Kind: "Written"})
+		value := written{Protocols: []protocol{0, 1}, Texts: map[string]*pointerText{"a": new(pointerText)}, Large: 4_000_000_000, Small: -128}
+		object := &of[written]{Spec: value}
+		object.Meta = objects.meta("a")
+		if err := c.Client.Create(c.Context(), object, nil); err != nil {
+			c.Fatal(err)
+		}
+		data, err := json.Marshal(value)
+		var wrote any
+		if err == nil {
+			err = json.Unmarshal(data, &wrote)
+		}
+		if err != nil {
+			c.Fatal(err)
+		}
+		c.same("the spec", wrote, objects.Get("a").Spec().Map())
+		for field, bad := range map[string][]any{"large": {-1, 5_000_000_000}, "small": {128, -129}, "count": {-1}, "int32": {3_000_000_000}} {
+			for _, n := range bad {
+				spec := map[string]any{"protocols": []any{}, "texts": map[string]any{}, "large": 1, "small": 1, "count": 1, "int32": 1, "any": 1}
+				spec[field] = n
+				objects.refused(fmt.Sprint(field, " ", n), spec, field)
+			}
 		}
 	})
 	c.Run(t, "TD-11 what no schema can say is a panic with the path", func(c *C) {
@@ -261,7 +286,7 @@ var _ = Suite("types_definitions", func(t *testing.T, c *C) {
 			c.wants("the panic", problem, want)
 		}
 		k, _ := tried[with[kopf.AnyJSON]](nil)
-		c.same("any JSON", `{"x-kubernetes-preserve-unknown-fields":true}`, schemaOf(c, k, "properties", "spec", "properties", "field"))
+		c.same("any JSON", `{"nullable":true,"x-kubernetes-preserve-unknown-fields":true}`, schemaOf(c, k, "properties", "spec", "properties", "field"))
 	})
 	c.Run(t, "TD-12 a field is required unless it can be left out", func(c *C) {
 		k, _ := tried[of[struct {
@@ -273,6 +298,22 @@ var _ = Suite("types_definitions", func(t *testing.T, c *C) {
 			Both     string     `json:"both" default:"x" required:"true"`
 		}]](nil)
 		c.same("required", `["both","plain"]`, schemaOf(c, k, "properties", "spec", "required"))
+	})
+	c.Run(t, "TD-12 nothing of a status is required but by its tag", func(c *C) {
+		k, objects := definedAs[always](c, &kopf.Registry{}, &kopf.Definition{Kind: "Always"})
+		c.same("required", `["must"]`, schemaOf(c, k, "properties", "status", "required"))
+		c.same("required of the items", `["name"]`, schemaOf(c, k, "properties", "status", "properties", "rooms", "items", "required"))
+		if err := c.Client.Create(c.Context(), &always{Meta: objects.meta("a")}, nil); err != nil {
+			c.Fatal(err)
+		}
+		objects.PatchStatus("a", map[string]any{"status": map[string]any{"must": 1, "rooms": []any{map[string]any{"name": "a"}}}})
+		_, err := c.Client.Patch(c.Context(), objects.Ref("a"), map[string]any{"status": map[string]any{"must": nil}}, &kopf.PatchOptions{Subresource: "status"})
+		c.wants("the refusal", fmt.Sprint(err), "status.must")
+		_, problem := tried[struct {
+			kopf.Meta
+			Status siteStatus `json:"status" required:"true"`
+		}](nil)
+		c.wants("the panic", problem, `status: the tag required:"true" does not fit: API servers take the status away from new objects`)
 	})
 	c.Run(t, "TD-T1 a field that is required cannot be left out", func(c *C) {
 		_, problem := tried[of[struct {
@@ -310,6 +351,18 @@ var _ = Suite("types_definitions", func(t *testing.T, c *C) {
 			second(tried[of[struct {
 				A string `json:"a" maxlength:"3"`
 			}]](nil)): `spec.A: invalid tag "maxlength": want "maxLength"`,
+			second(tried[of[struct {
+				A string `json:"a" patern:"^a$"`
+			}]](nil)): `spec.A: invalid tag "patern": want "pattern"`,
+			second(tried[of[struct {
+				A string `json:"a" format:"hostnam"`
+			}]](nil)): `spec.a: invalid tag format:"hostnam": want a format that API servers know`,
+			second(tried[of[struct {
+				A string `json:"a,omitempty" yaml:"a" json:"b"`
+			}]](nil)): `spec.A: the tag "json" is there twice`,
+			second(tried[of[struct {
+				A string `json:"a,omitemtpy"`
+			}]](nil)): `spec.A: invalid tag json:"a,omitemtpy": encoding/json has no option "omitemtpy"`,
 		} {
 			c.wants("the panic", problem, want)
 		}
@@ -326,6 +379,14 @@ var _ = Suite("types_definitions", func(t *testing.T, c *C) {
 			A int `json:"a,omitempty" maximum:"3" default:"4"`
 		}]](nil)
 		c.wants("the panic", problem, `spec.a: invalid tag default:"4": `, "should be less than or equal to 3")
+		k, _ := tried[of[struct {
+			CPU kopf.Quantity `json:"cpu,omitempty" default:"0.5"`
+		}]](nil)
+		c.wants("a quantity", schemaOf(c, k, "properties", "spec", "properties", "cpu"), `"default":"0.5"`)
+		_, problem = tried[of[struct {
+			Every kopf.Duration `json:"every,omitzero" default:"tomorrow"`
+		}]](nil)
+		c.wants("the panic", problem, `spec.every: invalid tag default:"tomorrow": `, "should match")
 	})
 	c.Run(t, "TD-17 methods give enums and rules", func(c *C) {
 		_, objects := definedAs[site](c, &kopf.Registry{}, &kopf.Definition{Kind: "Site"})
@@ -336,6 +397,21 @@ var _ = Suite("types_definitions", func(t *testing.T, c *C) {
 		if !c.InBubble() {
 			objects.refused("a high level", map[string]any{"tuning": map[string]any{"level": 9, "cache": map[string]any{"size": 0}}}, "spec.tuning")
 		}
+	})
+	c.Run(t, "TD-17 rules of embedded structs count, and promoted methods do not", func(c *C) {
+		k, _ := tried[of[embedding]](nil)
+		c.wants("the rules", schemaOf(c, k, "properties", "spec"), `"x-kubernetes-validations":[{"rule":"self.min <= self.max"},{"rule":"self.start <= self.end"}]`)
+		k, problem := tried[of[embeddingNamed]](nil)
+		if problem != "" {
+			c.Fatal(problem)
+		}
+		c.same("the rules", "null", schemaOf(c, k, "properties", "spec", "x-kubernetes-validations"))
+		c.wants("the rules of the field", schemaOf(c, k, "properties", "spec", "properties", "range"), `"rule":"self.min <= self.max"`)
+		_, problem = tried[of[struct {
+			describes
+			Extra string `json:"extra,omitempty"`
+		}]](nil)
+		c.wants("the panic", problem, "the embedded type contract.describes describes itself, but only its fields are in the JSON")
 	})
 	c.Run(t, "TD-18 lists with keys are maps", func(c *C) {
 		_, objects := definedAs[site](c, &kopf.Registry{}, &kopf.Definition{Kind: "Site"})
@@ -493,9 +569,16 @@ var _ = Suite("types_definitions", func(t *testing.T, c *C) {
 			found = append(found, body.Name())
 		}
 		c.same("what is selected", []string{"b"}, found)
+		_, problem := tried[of[struct {
+			A string `json:"a,omitempty" column:"A" priority:"3000000000"`
+		}]](nil)
+		c.wants("the panic", problem, `spec.a: invalid tag priority:"3000000000": want a whole number that is not negative, of at most 32 bits`)
 	})
 	c.Run(t, "TD-27 paths lead to fields", func(c *C) {
 		for problem, want := range map[string]string{
+			second(tried[of[struct {
+				A string `json:"a.b,omitempty" selectable:"true"`
+			}]](nil)): `spec.a.b: the tags "column" and "selectable" do not fit: no path can name "spec.a.b"`,
 			second(tried[site](&kopf.Definition{Group: "example.com", Version: "v1", Kind: "Site", Scale: &kopf.Scale{Replicas: "spec.size", StatusReplicas: "status.replicas"}})): `invalid path "spec.size" in the field Replicas of the Scale`,
 			second(tried[site](&kopf.Definition{Group: "example.com", Version: "v1", Kind: "Site", Scale: &kopf.Scale{Replicas: "spec.replicas", StatusReplicas: "status.url"}})):  "want the field to be of the type integer, got string",
 			second(tried[of[struct {
@@ -514,6 +597,93 @@ var _ = Suite("types_definitions", func(t *testing.T, c *C) {
 		}
 	})
 })
+
+// written is a spec of what encoding/json writes in a way of its own.
+type written struct {
+	Protocols []protocol              `json:"protocols"`
+	Texts     map[string]*pointerText `json:"texts"`
+	Large     uint32                  `json:"large"`
+	Small     int8                    `json:"small"`
+	Count     uint                    `json:"count"`
+	Int32     int32                   `json:"int32"`
+	Any       kopf.AnyJSON            `json:"any"`
+}
+
+// protocol is an enum, as many are in Go.
+type protocol uint8
+
+func (p protocol) MarshalText() ([]byte, error) { return []byte([]string{"TCP", "UDP"}[p]), nil }
+func (p *protocol) UnmarshalText(text []byte) error {
+	*p = 0
+	if string(text) == "UDP" {
+		*p = 1
+	}
+	return nil
+}
+
+// pointerText has its methods on the pointer.
+type pointerText int
+
+func (p *pointerText) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "n%d", *p), nil }
+func (p *pointerText) UnmarshalText(text []byte) error {
+	_, err := fmt.Sscanf(string(text), "n%d", p)
+	return err
+}
+
+// always is a kind whose status is always written.
+type always struct {
+	kopf.Meta
+	Spec   struct{} `json:"spec"`
+	Status struct {
+		N     int `json:"n"`
+		Must  int `json:"must" required:"true"`
+		Rooms []struct {
+			Name  string `json:"name"`
+			Lamps int    `json:"lamps"`
+		} `json:"rooms" listKey:"name"`
+	} `json:"status"`
+}
+
+type minMax struct {
+	Min int `json:"min,omitempty"`
+	Max int `json:"max,omitempty"`
+}
+
+func (minMax) Rules() []kopf.Rule { return []kopf.Rule{{Rule: "self.min <= self.max"}} }
+
+type startEnd struct {
+	Start int `json:"start,omitempty"`
+	End   int `json:"end,omitempty"`
+}
+
+func (startEnd) Rules() []kopf.Rule { return []kopf.Rule{{Rule: "self.start <= self.end"}} }
+
+type embedding struct {
+	minMax
+	startEnd
+}
+
+type embeddingNamed struct {
+	minMax    `json:"range"`
+	siteClass           // which encoding/json ignores
+	Class     siteClass `json:"class,omitempty"`
+}
+
+// describes describes itself, and only itself.
+type describes struct {
+	A string `json:"a,omitempty"`
+}
+
+// Schema implements kopf.Schemer.
+func (describes) Schema() kopf.Schema {
+	return kopf.Schema{"type": "object", "properties": map[string]any{"a": map[string]any{"type": "string"}}}
+}
+
+// meta returns the metadata of an object as it is in structs.
+func (k *Kind) meta(name string) kopf.Meta {
+	ref := k.Ref(name)
+	return kopf.Meta{APIVersion: ref.APIVersion, Kind: ref.Kind, ObjectMeta: kopf.ObjectMeta{Name: name, Namespace: ref.Namespace}}
+}
 
 // own describes itself.
 type own string

@@ -543,7 +543,83 @@ var _ = Suite("types_handlers", func(t *testing.T, c *C) {
 		wire.CloseIdleConnections()
 		c.wants("the error", fmt.Sprint(err), "install the definition sites."+c.Unique("types.example.com"), "you may not")
 	})
+	c.Run(t, "TD-29 an Install that meets another replica is made again", func(c *C) {
+		name, op, patches := c.installing(func(n int32) *http.Response {
+			if n > 1 {
+				return nil
+			}
+			return Answer(http.StatusConflict, "Conflict", "the object has been modified; please apply your changes to the latest version and try again")
+		})
+		if status, _, _ := condition(c.Of("apiextensions.k8s.io/v1", "CustomResourceDefinition").Get(name), "Established"); status != "True" || patches.Load() != 2 || len(op.Logs.Find("Definition installed")) != 1 {
+			c.Errorf("got %q after %d patches, want an established definition after 2", status, patches.Load())
+		}
+	})
+	c.Run(t, "TD-29 a definition that is being deleted is installed anew", func(c *C) {
+		definitions := c.Of("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+		k := first(tried[site](&kopf.Definition{Group: c.Unique("types.example.com"), Version: "v1", Kind: "Site"}))
+		manifest := manifestOf(c, k)
+		ref := definitions.Ref(fmt.Sprint(manifest["metadata"].(map[string]any)["name"]))
+		manifest["metadata"].(map[string]any)["finalizers"] = []any{"example.com/last"}
+		c.Define(manifest)
+		uid := definitions.Get(ref.Name).UID()
+		if err := c.Client.Delete(c.Context(), ref, nil); err != nil {
+			c.Fatal(err)
+		}
+		name, _, _ := c.installing(func(n int32) *http.Response {
+			if n == 3 { // it has waited until now
+				if _, err := c.Client.Patch(c.Context(), ref, map[string]any{"metadata": map[string]any{"finalizers": []any{}}}, nil); err != nil {
+					c.Error(err)
+				}
+			}
+			return nil
+		})
+		if body := definitions.Get(name); body.UID() == uid || !body.DeletionTimestamp().IsZero() {
+			c.Errorf("the operator is ready, and has this definition: %s", indented(body.Metadata()))
+		}
+	})
+	c.Run(t, "TD-29 a comparison that fails is told, and delays no operator", func(c *C) {
+		r := &kopf.Registry{}
+		kopf.DefineIn[site](r, &kopf.Definition{Group: c.Unique("types.example.com"), Version: "v1", Kind: "Site"})
+		var gets atomic.Int32
+		begin := time.Now()
+		op := c.Operator(r, func(op *kopf.Operator) {
+			op.Connection.HTTPClient.Transport.(*Wire).Fault(func(q *Request) (*http.Response, error) {
+				if strings.Contains(q.Path, "/customresourcedefinitions/") {
+					gets.Add(1)
+					return Answer(http.StatusInternalServerError, "InternalError", "broken"), nil
+				}
+				return nil, nil
+			})
+		})
+		if took := time.Since(begin); took > 10*time.Second || gets.Load() != 1 {
+			c.Errorf("the operator was ready after %s and %d requests for the definition, want one", took, gets.Load())
+		}
+		if lines := op.Logs.Find("Definition could not be compared with that of the cluster"); len(lines) != 1 || lines[0].Level != slog.LevelWarn {
+			c.Errorf("got the lines %v, want a warning", lines)
+		}
+	})
 })
+
+// installing runs an operator that installs a definition until it is ready. A function may answer its patches of the definition, which are counted from 1.
+func (c *C) installing(answer func(n int32) *http.Response) (name string, op *Running, patches *atomic.Int32) {
+	c.Helper()
+	r := &kopf.Registry{}
+	group := c.Unique("types.example.com")
+	name, patches = "sites."+group, &atomic.Int32{}
+	kopf.DefineIn[site](r, &kopf.Definition{Group: group, Version: "v1", Kind: "Site", Install: true})
+	c.Cleanup(func() {
+		_ = c.Client.Delete(contextWithout(c.Context()), c.Of("apiextensions.k8s.io/v1", "CustomResourceDefinition").Ref(name), nil)
+	})
+	op = c.Operator(r, func(op *kopf.Operator) {
+		op.Connection.HTTPClient.Transport.(*Wire).Fault(func(q *Request) (*http.Response, error) {
+			if q.Method != http.MethodPatch || !strings.Contains(q.Path, "/customresourcedefinitions/") {
+				return nil, nil
+			}
+			return answer(patches.Add(1)), nil
+		})
+	})
+	return name, op, patches
+}
 
 // nilServer is a server of webhooks that no review comes to.
 type nilServer struct{}
