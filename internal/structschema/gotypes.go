@@ -15,15 +15,10 @@ import (
 
 // This file knows what encoding/json writes of types, what numbers they can hold, and what they say of themselves.
 
-var (
-	jsonMarshaler = reflect.TypeFor[json.Marshaler]()
-	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
-)
-
 // makesJSON reports whether a type has a method that writes it in JSON, and makesText whether it has one that writes it as text. Those of the pointer count,
 // because encoding/json calls them for all that has an address.
-func makesJSON(t reflect.Type) bool { return implements(t, jsonMarshaler) }
-func makesText(t reflect.Type) bool { return implements(t, textMarshaler) }
+func makesJSON(t reflect.Type) bool { return implements(t, reflect.TypeFor[json.Marshaler]()) }
+func makesText(t reflect.Type) bool { return implements(t, reflect.TypeFor[encoding.TextMarshaler]()) }
 
 func implements(t, of reflect.Type) bool {
 	return t.Kind() != reflect.Interface && reflect.PointerTo(t).Implements(of)
@@ -31,12 +26,16 @@ func implements(t, of reflect.Type) bool {
 
 // checkMethods returns an error for a type that is written in one way as a value, and in another one where it has an address, in which it is read as well.
 func checkMethods(t reflect.Type) error {
-	for of, method := range map[reflect.Type]string{jsonMarshaler: "MarshalJSON", textMarshaler: "MarshalText"} {
-		if implements(t, of) && !t.Implements(of) {
-			return fmt.Errorf("the method %s of the type %s is on its pointer, so encoding/json does not call it for values of a map: want it on the type itself, or pointers in the map", method, t)
-		}
+	method := ""
+	switch {
+	case makesJSON(t) && !t.Implements(reflect.TypeFor[json.Marshaler]()):
+		method = "MarshalJSON"
+	case makesText(t) && !t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+		method = "MarshalText"
+	default:
+		return nil
 	}
-	return nil
+	return fmt.Errorf("the method %s of the type %s is on its pointer, so encoding/json does not call it for values of a map: want it on the type itself, or pointers in the map", method, t)
 }
 
 // scalar returns the schema of a type without parts, nil of others.

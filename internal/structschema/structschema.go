@@ -3,6 +3,7 @@
 package structschema
 
 import (
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -524,7 +525,7 @@ func (b *builder) composite(t reflect.Type, g tags, at place) (map[string]any, g
 		schema, err := b.elements(t, g, at, "[]", "maxItems")
 		return map[string]any{"type": "array", "items": schema}, guards{}, err
 	case reflect.Map:
-		if t.Key().Kind() != reflect.String && !t.Key().Implements(textMarshaler) {
+		if t.Key().Kind() != reflect.String && !t.Key().Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
 			return nil, guards{}, fmt.Errorf("the type %s has keys of the type %s: want strings", t, t.Key())
 		}
 		schema, err := b.elements(t, g, at, "[*]", "maxProperties")

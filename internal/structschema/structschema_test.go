@@ -42,6 +42,10 @@ type pointerText int
 
 func (*pointerText) MarshalText() ([]byte, error) { return nil, nil }
 
+type pointerJSON int
+
+func (*pointerJSON) MarshalJSON() ([]byte, error) { return nil, nil }
+
 type pointerKey struct{ A string }
 
 func (*pointerKey) MarshalText() ([]byte, error) { return nil, nil }
@@ -331,6 +335,7 @@ func TestFaults(t *testing.T) {
 		{"TD-10 an enum that Go cannot hold", int8(0), `enum:"1,200"`, `the number 200 in the tags is beyond the type int8`},
 		{"TD-10 a map of texts by the method of the pointer", map[string]pointerText{}, ``, `spec.f[*]: the method MarshalText of the type structschema.pointerText is on its pointer`},
 		{"TD-10 an array of them in a map", map[string][1]pointerText{}, ``, `spec.f[*][]: the method MarshalText of the type structschema.pointerText is on its pointer`},
+		{"TD-10 a map of JSON by the method of the pointer", map[string]pointerJSON{}, ``, `spec.f[*]: the method MarshalJSON of the type structschema.pointerJSON is on its pointer`},
 		{"TD-10 keys by the method of the pointer", map[pointerKey]string{}, ``, `spec.f: the type map[structschema.pointerKey]string has keys of the type structschema.pointerKey: want strings`},
 		{"TD-15 a misspelled constraint", []string{}, `each:"pattern=^a$,maxLen=3"`, `"maxLen" is no constraint: want "maxLength"`},
 		{"the option string", 1, `json:"f,string"`, `want a string type`},

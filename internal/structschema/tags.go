@@ -120,11 +120,13 @@ func (t *tags) checkJSON(name string, options []string, embedded bool) error {
 	return nil
 }
 
-// synonyms are names that others have for what our tags say, and what is to be written here.
-var synonyms = map[string]string{
-	"description": `"doc"`, "desc": `"doc"`, "docs": `"doc"`, "min": `"minimum", "minLength" or "minItems"`, "max": `"maximum", "maxLength" or "maxItems"`, "minlen": `"minLength"`, "maxlen": `"maxLength"`,
-	"enums": `"enum"`, "regex": `"pattern"`, "regexp": `"pattern"`, "rules": `"rule"`, "immutable": `rule:"self == oldSelf"`, "optional": `required:"false"`, "listmapkey": `"listKey"`,
-	"jsn": `"json"`, "jso": `"json"`, "jason": `"json"`, "jsons": `"json"`,
+// synonym returns what is to be written instead of a name that others have for what our tags say, "" for other names.
+func synonym(name string) string {
+	return map[string]string{
+		"description": `"doc"`, "desc": `"doc"`, "docs": `"doc"`, "min": `"minimum", "minLength" or "minItems"`, "max": `"maximum", "maxLength" or "maxItems"`, "minlen": `"minLength"`, "maxlen": `"maxLength"`,
+		"enums": `"enum"`, "regex": `"pattern"`, "regexp": `"pattern"`, "rules": `"rule"`, "immutable": `rule:"self == oldSelf"`, "optional": `required:"false"`, "listmapkey": `"listKey"`,
+		"jsn": `"json"`, "jso": `"json"`, "jason": `"json"`, "jsons": `"json"`,
+	}[name]
 }
 
 // meant returns what was meant by the name of a tag that is none of ours: one with its letters in another order or in upper case, or with dashes, or, if it is of at least five letters,
@@ -136,7 +138,7 @@ func meant(name string) string {
 			return strconv.Quote(k)
 		}
 	}
-	return synonyms[plain]
+	return synonym(plain)
 }
 
 // oneApart reports whether two texts differ by one letter.

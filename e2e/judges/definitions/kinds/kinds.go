@@ -59,6 +59,7 @@ type GallerySpec struct {
 	// +kubebuilder:validation:MaxProperties=9
 	// +mapType=atomic
 	Labels map[string]string `json:"labels,omitempty" minProperties:"1" maxProperties:"9" mapType:"atomic"`
+	// +nullable
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Any Anything `json:"any,omitempty"`
@@ -74,10 +75,19 @@ type GallerySpec struct {
 	Flag   bool              `json:"flag"`
 	Flags  []*bool           `json:"flags,omitempty"`
 	Data   []byte            `json:"data,omitempty"`
-	Small  int8              `json:"small,omitempty"`
-	Number uint32            `json:"number,omitempty"`
-	Large  uint64            `json:"large,omitempty"`
-	Plain  int               `json:"plain,omitempty"`
+
+	// Types of Go that hold less than the schema of controller-gen has: kopf adds the limits by itself, as docs/deviations.md says at TD-10.
+
+	// +kubebuilder:validation:Minimum=-128
+	// +kubebuilder:validation:Maximum=127
+	Small int8 `json:"small,omitempty"`
+	// +kubebuilder:validation:Format=int64
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4294967295
+	Number uint32 `json:"number,omitempty"`
+	// +kubebuilder:validation:Minimum=0
+	Large uint64 `json:"large,omitempty"`
+	Plain int    `json:"plain,omitempty"`
 
 	// Types of Kubernetes.
 	Since     metav1.Time                  `json:"since,omitempty"`
@@ -131,6 +141,11 @@ type Cache struct {
 
 // GalleryStatus is what there is.
 type GalleryStatus struct {
+	// Of a status, kopf requires only what the tag says: see TD-12 in docs/deviations.md.
+
+	// +optional
+	Observed int64  `json:"observed"`
+	Visitors int64  `json:"visitors" required:"true"`
 	Replicas int32  `json:"replicas,omitempty"`
 	Selector string `json:"selector,omitempty"`
 	URL      string `json:"url,omitempty" column:"URL" priority:"1"`
