@@ -203,7 +203,7 @@ func fitsType(value any, t reflect.Type) error {
 	if err != nil {
 		return err
 	}
-	return Decode(data, reflect.New(t).Interface())
+	return Decode(data, reflect.New(t).Interface(), false)
 }
 
 // checkValue returns what is wrong with a value of a schema.
