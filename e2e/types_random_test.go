@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -31,8 +32,15 @@ func TestTypesRandom(t *testing.T) {
 				t.Fatal(err)
 			}
 			spec := definition["spec"].(map[string]any)
+			names := spec["names"].(map[string]any)
+			for _, key := range []string{"plural", "singular", "kind", "listKind"} { // not those of the other tests
+				if name, ok := names[key].(string); ok {
+					names[key] = map[bool]string{true: "random", false: "Random"}[name == strings.ToLower(name)] + name
+				}
+			}
+			delete(names, "shortNames")
 			spec["group"] = "random." + spec["group"].(string)
-			definition["metadata"] = map[string]any{"name": spec["names"].(map[string]any)["plural"].(string) + "." + spec["group"].(string)}
+			definition["metadata"] = map[string]any{"name": names["plural"].(string) + "." + spec["group"].(string)}
 			version := spec["versions"].([]any)[0].(map[string]any)
 			root := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
 			withoutRules(root) // which only the real server understands
@@ -223,7 +231,12 @@ func (m *objectMaker) text(schema map[string]any) string {
 		return "AAAA"
 	}
 	if pattern, ok := schema["pattern"].(string); ok {
-		return []string{"x-" + pattern, "a", "10", "1h", "Ready", "small", "a1"}[m.rng.IntN(7)]
+		texts := []string{"x-" + pattern, "a", "10", "1h", "Ready", "small", "a1"}
+		fitting := slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return !regexp.MustCompile(pattern).MatchString(text) })
+		if len(fitting) > 0 && m.rng.IntN(10) > 0 {
+			texts = fitting
+		}
+		return texts[m.rng.IntN(len(texts))]
 	}
 	n := int(number(schema["minLength"], 0)) + m.rng.IntN(3)
 	return strings.Repeat("é", n)

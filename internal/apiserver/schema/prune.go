@@ -95,9 +95,17 @@ func (s *Schema) defaults(v any, keepNulls bool) {
 		for key, e := range v {
 			if child := s.Properties[key]; child != nil {
 				child.defaults(e, keepNulls)
-			} else {
-				s.Additional.defaults(e, keepNulls)
+				continue
 			}
+			if e == nil && s.Additional != nil && !s.Additional.nullable {
+				if s.Additional.HasDefault {
+					v[key] = rawjson.Clone(s.Additional.Default)
+				} else if !keepNulls {
+					delete(v, key)
+				}
+				continue
+			}
+			s.Additional.defaults(e, keepNulls)
 		}
 	case []any:
 		for _, e := range v {

@@ -2,6 +2,8 @@ package schema
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -127,4 +129,28 @@ func FuzzSchema(f *testing.F) {
 			_ = e.Message()
 		}
 	})
+}
+
+func TestNulls(t *testing.T) {
+	for _, tt := range []struct{ name, schema, want string }{
+		{"of a field", `{"properties":{"m":{"type":"string"}}}`, `{"n":{"a":null}}`},
+		{"of a value of a map", `{"properties":{"m":{"type":"string"},"n":{"additionalProperties":{"type":"string"}}}}`, `{"n":{}}`},
+		{"of a value with a default", `{"properties":{"m":{"type":"string","default":"x"},"n":{"additionalProperties":{"type":"string","default":"y"}}}}`, `{"m":"x","n":{"a":"y"}}`},
+		{"that may be there", `{"properties":{"m":{"type":"string","nullable":true},"n":{"additionalProperties":{"type":"string","nullable":true}}}}`, `{"m":null,"n":{"a":null}}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var source, object map[string]any
+			if err := errors.Join(json.Unmarshal([]byte(tt.schema), &source), json.Unmarshal([]byte(`{"m":null,"n":{"a":null}}`), &object)); err != nil {
+				t.Fatal(err)
+			}
+			s, err := Compile(source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.ApplyDefaults(object)
+			if got, err := json.Marshal(object); err != nil || string(got) != tt.want {
+				t.Errorf("got %s (%v), want %s", got, err, tt.want)
+			}
+		})
+	}
 }
