@@ -45,11 +45,7 @@ func (r *Registry) NeedsNamed(resource, name string, verbs ...string) {
 func (r *Registry) declare(function, resource, name string, verbs []string) {
 	plural, _, _ := strings.Cut(resource, "/")
 	spec, err := Selector(plural).spec(nil)
-	named := function == "NeedsNamed"
-	if err = rights.CheckDeclared(resource, err == nil && spec.By == "" && spec.Version == "", named, verbs); err == nil && named && name == "" {
-		err = errors.New("no name: want that of the objects, or Needs")
-	}
-	if err != nil {
+	if err = rights.CheckDeclared(resource, err == nil && spec.By == "" && spec.Version == "", function == "NeedsNamed", name, verbs); err != nil {
 		panic(fmt.Sprintf("kopf: %s at %s: %v", function, callSite(), err))
 	}
 	r.mu.Lock()
@@ -150,8 +146,14 @@ func (c *rightsCollector) targets(s selectorSpec, text, who string) []Resource {
 		if s.HasGroup {
 			group = s.Group
 		}
-		c.warnings = append(c.warnings, fmt.Sprintf("%s is for %s, which depends on the cluster: its rule is for all resources of %s", who, text, groupName(group)))
-		return []Resource{{Group: group, Plural: rights.All, Namespaced: c.narrow}}
+		near := func(r Resource) bool { return r.Group == group && r.Namespaced }
+		far := !slices.ContainsFunc(c.found, near) || slices.ContainsFunc(c.found, func(r Resource) bool { return r.Group == group && !near(r) })
+		where := ""
+		if far && c.narrow {
+			where = " in the whole cluster, as there may be some without namespaces"
+		}
+		c.warnings = append(c.warnings, fmt.Sprintf("%s is for %s, which depends on the cluster: its rule is for all resources of %s%s", who, text, groupName(group), where))
+		return []Resource{{Group: group, Plural: rights.All, Namespaced: !far}}
 	}
 	s.where = nil // which can only be asked about what is there
 	fit := s.selected(c.found)
@@ -189,7 +191,15 @@ func (c *rightsCollector) need(resource, where, name string, verbs []string) {
 		c.problems = append(c.problems, err) // which is not possible, as it was read before
 		return
 	}
-	for _, r := range c.targets(spec, resource, fmt.Sprintf("Needs (%s)", where)) {
+	who := fmt.Sprintf("Needs (%s)", where)
+	targets := []Resource{{Group: spec.Group, Plural: spec.Name}}
+	if !rights.IsVirtual(plural) {
+		targets = c.targets(spec, resource, who)
+	}
+	for _, r := range targets {
+		if err := rights.CheckSubresource(r.Group, r.Plural, subresource, r.Subresources); err != nil && slices.ContainsFunc(c.found, r.isVersionOf) {
+			c.problems = append(c.problems, fmt.Errorf("%s: %w", who, err))
+		}
 		c.add(r, subresource, name, rights.Declared, verbs...)
 	}
 }

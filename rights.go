@@ -2,7 +2,6 @@ package kopf
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -12,8 +11,8 @@ import (
 	"sync"
 
 	"github.com/kopf-go/kopf/internal/discovery"
+	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/rights"
-	"github.com/kopf-go/kopf/internal/webhookconfig"
 )
 
 // This file compares what operators do in tests with the rights that their manifests have.
@@ -57,7 +56,7 @@ func (o *Operator) record() {
 }
 
 // CheckRights holds the requests of all operators that a [Runner] has run in this process, since the last call, against the rights that the command "manifests" prints for their handlers and settings: the test fails for
-// each request that these do not allow, with the line to add, and for each right of a handler, or verb of [Needs], that no operator has needed. The latter is not looked at where -run may leave tests out. The
+// each request that these do not allow, with the line to add, and for each right of a handler, or verb of [Needs], that no operator has needed. The latter is not looked at where -run or -skip may leave tests out. The
 // requests of operators whose Connection has no HTTPClient are not known: those of [APIServer.ConnectionInfo] and of [Client.HTTPClient] have one. Call it in a test that runs after all others.
 func CheckRights(t TB) {
 	t.Helper()
@@ -76,7 +75,7 @@ func CheckRights(t TB) {
 	if len(all) == 0 {
 		t.Errorf("no requests were recorded: run operators by NewRunner before, with a Connection such as that of APIServer.ConnectionInfo")
 	}
-	if slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.run=") }) {
+	if rights.SomeLeftOut(os.Args) {
 		return
 	}
 	for _, what := range slices.Sorted(maps.Keys(check.needed)) {
@@ -113,15 +112,12 @@ func (c *rightsCheck) compare(t TB, r *recording) {
 		t.Errorf("%v", problem)
 	}
 	set := &rights.Set{Rights: collector.all}
+	if !namespaces.IsPattern(strings.Join(op.Namespaces, "")) { // which need their rights in all namespaces
+		set.Namespaces = op.Namespaces
+	}
 	requests := r.requests.Requests()
-	refused := make(map[string]bool)
-	for _, request := range requests {
-		line := fmt.Sprintf("kopf.Needs(%q, %q)", request.Qualified(), request.Verb)
-		if set.Allows(request) || refused[line] || request.Verb == "create" && request.Group == webhookconfig.Group { // these configurations are made by the manifests
-			continue
-		}
-		refused[line] = true
-		t.Errorf("the rights do not allow to %s: add %s", &request, line)
+	for _, message := range set.Refused(requests) {
+		t.Errorf("%s", message)
 	}
 	for _, right := range collector.all {
 		if !right.Certain {

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/rights"
 )
 
 // complaints is a test that notes its errors.
@@ -25,7 +27,9 @@ func (c *complaints) Errorf(format string, args ...any) {
 // TestCheckRights runs operators, and compares what they do with what their manifests allow.
 func TestCheckRights(t *testing.T) {
 	args := os.Args
-	os.Args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.HasPrefix(arg, "-test.run=") })
+	os.Args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
+		return strings.HasPrefix(arg, "-test.run=") || strings.HasPrefix(arg, "-test.skip=")
+	})
 	defer func() { os.Args = args }()
 	recordings.all = nil // of other tests
 	defer func() { recordings.all = nil }()
@@ -110,6 +114,27 @@ func TestCheckRights(t *testing.T) {
 		DefineIn[thing](r, &Definition{Group: "example.com", Version: "v1", Kind: "Thing"})
 		want(t, play(t, &Operator{Registry: r}))
 	})
+	t.Run("TD-41 a definition is installed by its name", func(t *testing.T) {
+		type thing struct {
+			Meta `json:",inline"`
+			Spec struct{} `json:"spec"`
+		}
+		r := examples(status)
+		DefineIn[thing](r, &Definition{Group: "example.com", Version: "v1", Kind: "Thing", Install: true})
+		want(t, play(t, &Operator{Registry: r}))
+	})
+	t.Run("TD-41 the rights are for the namespaces that are served", func(t *testing.T) {
+		r := examples(status)
+		r.OnCreate("kopfexamples", getPod, &ChangeOptions{ID: "get"})
+		r.OnCreate("kopfexamples", func(ctx context.Context, c *Change) error {
+			return IgnoreNotFound(c.Client.Get(ctx, ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "other", Name: "x"}, &Body{}, nil))
+		}, &ChangeOptions{ID: "other"})
+		r.Needs("pods", "get")
+		want(t, play(t, &Operator{Registry: r, Namespaces: []string{"default"}}),
+			"the rights do not allow to get pods x in the namespace other: they are for the namespaces that the operator serves, which are default, so bind a role of your own in the other one")
+		r.Needs("nodes", "get")
+		want(t, play(t, &Operator{Registry: r, Namespaces: []string{"def*"}}), "no test has needed the right to get nodes, for Needs")
+	})
 	t.Run("TD-41 what was declared and is not needed", func(t *testing.T) {
 		r := examples(status)
 		r.OnCreate("kopfexamples", getPod, &ChangeOptions{ID: "get"})
@@ -129,13 +154,48 @@ func TestCheckRights(t *testing.T) {
 		want(t, play(t, &Operator{Registry: examples(status), Settings: settings, Namespaces: []string{"default"}}))
 	})
 	t.Run("TD-41 tests may be left out", func(t *testing.T) {
-		os.Args = append(os.Args, "-test.run=x")
-		defer func() { os.Args = os.Args[:len(os.Args)-1] }()
-		r := examples(getPod)
-		r.Needs("nodes", "get")
-		want(t, play(t, &Operator{Registry: r}), `the rights do not allow to get pods x in the namespace default: add kopf.Needs("pods", "get")`)
+		for _, arg := range []string{"-test.run=x", "-test.skip=x"} {
+			os.Args = append(os.Args, arg)
+			r := examples(getPod)
+			r.Needs("nodes", "get")
+			want(t, play(t, &Operator{Registry: r}), `the rights do not allow to get pods x in the namespace default: add kopf.Needs("pods", "get")`)
+			os.Args = os.Args[:len(os.Args)-1]
+		}
 	})
 	t.Run("TD-41 nothing has run", func(t *testing.T) {
 		want(t, play(t), "no requests were recorded: run operators by NewRunner before, with a Connection such as that of APIServer.ConnectionInfo")
 	})
+}
+
+// TestRightsOfGroups holds that what an operator of one namespace asks for is allowed, also if its handlers are for kinds that depend on the cluster, some of which have no namespaces.
+func TestRightsOfGroups(t *testing.T) {
+	found, err := builtinResources(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, selector := range []Selector{Everything, "v1/*", Category("all"), "*.rbac.authorization.k8s.io", "*.apps"} {
+		t.Run("TD-42 "+string(selector), func(t *testing.T) {
+			op := &Operator{Registry: &Registry{}, Namespaces: []string{"default"}, Settings: NewSettings()}
+			op.Registry.OnEvent(selector, func(context.Context, *WatchEvent) error { return nil }, &EventOptions{ID: "all"})
+			op.Settings.Peering.Standalone = true
+			recordings.all = nil // of other tests
+			defer func() { recordings.all = nil }()
+			synctest.Test(t, func(t *testing.T) {
+				op.Connection = NewAPIServer(nil).ConnectionInfo()
+				NewRunner(t, op, nil)
+				synctest.Wait()
+			})
+			c := &rightsCollector{registry: op.Registry, settings: op.Settings, narrow: true, found: found}
+			c.collect()
+			requests := recordings.all[0].requests.Requests()
+			set := &rights.Set{Rights: c.all, Home: "default", Namespaces: op.Namespaces}
+			if refused := set.Refused(requests); len(refused) > 0 || len(requests) == 0 {
+				t.Errorf("%d of %d requests are not allowed: %q", len(refused), len(requests), refused)
+			}
+			everywhere := rights.Request{Verb: "list", Group: "apps", Resource: "deployments"}
+			if selector == "*.apps" && set.Allows(everywhere) {
+				t.Error("a group all of whose kinds have namespaces is allowed in all of them")
+			}
+		})
+	}
 }

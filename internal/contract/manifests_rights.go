@@ -111,6 +111,14 @@ func leastRights(t *testing.T, c *C) {
 		{"TD-42 all of a group", func(r *kopf.Registry) {
 			r.OnEvent("*.apps", func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "apps"})
 		}, "", []string{"ClusterRole web-default: create,patch events", watched, "ClusterRole web-default: list,watch * of apps"}},
+		{"TD-42 all of a group whose kinds have namespaces", func(r *kopf.Registry) {
+			r.OnEvent("*.apps", func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "apps"})
+		}, "-n a", []string{
+			"ClusterRole web-a: list,watch namespaces", "ClusterRole web-a: list,watch customresourcedefinitions of apiextensions.k8s.io", "Role a/web-served: create,patch events", "Role a/web-served: list,watch * of apps",
+		}},
+		{"TD-42 all of a group some of whose kinds have no namespaces", func(r *kopf.Registry) {
+			r.OnEvent("v1/*", func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "core"})
+		}, "-n a", []string{"ClusterRole web-a: list,watch *", "ClusterRole web-a: create,patch events", "ClusterRole web-a: list,watch customresourcedefinitions of apiextensions.k8s.io"}},
 		{"TD-42 everything", func(r *kopf.Registry) {
 			r.OnEvent(kopf.Everything, func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "all"})
 		}, "", []string{"ClusterRole web-default: create,patch events", "ClusterRole web-default: list,watch * of *"}},
@@ -130,6 +138,12 @@ func leastRights(t *testing.T, c *C) {
 			if !strings.Contains(m.stderr, "Warning: OnEvent look is for "+string(selector)+", which depends on the cluster: its rule is for all resources of "+want) {
 				c.Errorf("%s: got %s, want a warning of %s", selector, m.stderr, want)
 			}
+		}
+		far := c.print(func(r *kopf.Registry) {
+			r.OnEvent(kopf.Everything, func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "look"})
+		}, "manifests", "--name=web", "-n=a")
+		if want := "all resources of all groups in the whole cluster, as there may be some without namespaces."; !strings.Contains(far.stderr, want) {
+			c.Errorf("got %s, want %s", far.stderr, want)
 		}
 		m := c.print(func(r *kopf.Registry) {
 			r.OnEvent("", func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "look", Where: func(kopf.Resource) bool { panic("it was asked") }})
@@ -181,7 +195,8 @@ func declaredRights(t *testing.T, c *C) {
 			resource, verbs, want string
 		}{
 			{"pods", "", `no verbs for "pods": want at least one`}, {"", "get", `invalid resource ""`}, {"v1/pods/log", "get", `invalid resource "v1/pods/log"`}, {"deployments.v1.apps", "get", `invalid resource "deployments.v1.apps"`},
-			{"kind:Pod", "get", `invalid resource "kind:Pod"`}, {"pods", "GET", `invalid verb "GET"`}, {"pods/", "get", `invalid resource "pods/"`},
+			{"kind:Pod", "get", `invalid resource "kind:Pod"`}, {"pods", "GET", `invalid verb "GET" for "pods": want one of get, list, watch, create, update, patch, delete, deletecollection, approve, `}, {"pods/", "get", `invalid resource "pods/"`},
+			{"pods", "read", `invalid verb "read" for "pods": want one of get, `}, {"pods", "get,list", `invalid verb "get,list"`},
 		} {
 			func() {
 				defer func() {
@@ -202,6 +217,38 @@ func declaredRights(t *testing.T, c *C) {
 				}()
 				(&kopf.Registry{}).NeedsNamed("pods", tt.name, tt.verb)
 			}()
+		}
+	})
+	c.Run(t, "TD-40 resources and verbs that are for RBAC only", func(c *C) {
+		rules := rulesOf(c.manifests(func(r *kopf.Registry) {
+			r.Needs("users", "impersonate", "impersonate:user-info")
+			r.Needs("userextras.authentication.k8s.io/scopes", "impersonate")
+			r.NeedsNamed("clusterroles.rbac.authorization.k8s.io", "view", "bind")
+			r.Needs("signers.certificates.k8s.io", "approve", "sign")
+			r.Needs("websites.example.com/finalizers", "update")
+			r.Needs("pods/exec", "create")
+			r.Needs("services/*", "get")
+		}, "--definitions", c.definitionFile(describedDefinition("x"))))
+		for _, want := range []string{
+			"impersonate,impersonate:user-info users", "impersonate userextras/scopes of authentication.k8s.io", "bind clusterroles of rbac.authorization.k8s.io named view", "approve,sign signers of certificates.k8s.io",
+			"update websites/finalizers of example.com", "create pods/exec", "get services/*",
+		} {
+			if !slices.Contains(rules, "ClusterRole web-default: "+want) {
+				c.Errorf("want %q in %q", want, rules)
+			}
+		}
+	})
+	c.Run(t, "TD-40 a subresource that there is not", func(c *C) {
+		for resource, want := range map[string]string{
+			"pods/nope":                    `invalid subresource "nope" of "pods": want one of attach, binding, `,
+			"configmaps/status":            `invalid subresource "status" of "configmaps": want one of finalizers`,
+			"websites.example.com/scale":   `invalid subresource "scale" of "websites.example.com": want one of finalizers, status`,
+			"unknown.example.org/anything": "",
+		} {
+			m := c.print(func(r *kopf.Registry) { r.Needs(resource, "get") }, "manifests", "--name=web", "--definitions", c.definitionFile(describedDefinition("x")))
+			if want == "" && m.code != 0 || want != "" && (m.code != 1 || m.stdout != "" || !strings.Contains(m.stderr, "Needs (") || !strings.Contains(m.stderr, want)) {
+				c.Errorf("%s: got %d and %s, want %s", resource, m.code, m.stderr, want)
+			}
 		}
 	})
 	c.Run(t, "TD-40 a refused request logs the line to add", func(c *C) {

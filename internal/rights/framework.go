@@ -1,10 +1,5 @@
 package rights
 
-import (
-	"fmt"
-	"strings"
-)
-
 // Framework is what the framework does for an operator.
 type Framework struct {
 	Narrow        bool     // whether only some namespaces are served
@@ -73,23 +68,4 @@ func (f *Framework) Rights() (all []Right) {
 		add(Home, "", "secrets", "", reason, "create")
 	}
 	return all
-}
-
-// CheckDeclared returns what is wrong with a resource, or verbs of it, that are declared, for all objects or for one.
-func CheckDeclared(resource string, valid, named bool, verbs []string) error {
-	switch {
-	case !valid || strings.Count(resource, "/") > 1 || strings.HasSuffix(resource, "/"):
-		return fmt.Errorf("invalid resource %q: want a plural and its group, as in \"pods\", \"deployments.apps\" or \"pods/log\"", resource)
-	case len(verbs) == 0:
-		return fmt.Errorf("no verbs for %q: want at least one, such as \"get\"", resource)
-	}
-	for _, verb := range verbs {
-		if verb == "" || strings.Trim(verb, "abcdefghijklmnopqrstuvwxyz") != "" && verb != All {
-			return fmt.Errorf("invalid verb %q: want one of RBAC, such as \"get\"", verb)
-		}
-		if named && (verb == "create" || verb == "deletecollection" || verb == All) {
-			return fmt.Errorf("invalid verb %q: RBAC cannot limit it to a name", verb)
-		}
-	}
-	return nil
 }

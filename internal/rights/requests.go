@@ -1,10 +1,13 @@
 package rights
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/kopf-go/kopf/internal/webhookconfig"
 )
 
 // Request is what an operator has done with a resource, as RBAC sees it.
@@ -112,6 +115,34 @@ func (s *Set) allows(right *Right, r Request) bool {
 		return s.Namespaces == nil || slices.Contains(s.Namespaces, r.Namespace)
 	}
 	return true
+}
+
+// Refused returns what to say about the requests that the rights do not allow: what to add. It is said once of requests that differ in nothing but the object.
+func (s *Set) Refused(requests []Request) (messages []string) {
+	everywhere := &Set{Rights: s.Rights, Home: s.Home}
+	said := make(map[string]bool)
+	for _, r := range requests {
+		if s.Allows(r) || r.Verb == "create" && r.Group == webhookconfig.Group { // these configurations are made by the manifests
+			continue
+		}
+		remedy := fmt.Sprintf("add kopf.Needs(%q, %q)", r.Qualified(), r.Verb)
+		if everywhere.Allows(r) {
+			remedy = fmt.Sprintf("they are for the namespaces that the operator serves, which are %s, so bind a role of your own in the other one", strings.Join(s.Namespaces, ", "))
+		}
+		if key := r.Verb + " " + r.Qualified() + ": " + remedy; !said[key] {
+			said[key] = true
+			messages = append(messages, fmt.Sprintf("the rights do not allow to %s: %s", &r, remedy))
+		}
+	}
+	return messages
+}
+
+// SomeLeftOut reports whether the arguments of a test binary leave some of its tests out.
+func SomeLeftOut(args []string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool {
+		name, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		return strings.HasPrefix(arg, "-") && value != "" && (name == "test.run" || name == "test.skip")
+	})
 }
 
 // Needed reports whether one of the requests needs the right.
