@@ -44,7 +44,7 @@ func Check(patterns []string) (warnings []string, err error) {
 			if _, err := path.Match(strings.ReplaceAll(strings.TrimPrefix(g, "!"), "[!", "[^"), ""); err != nil || g == "" || g == "!" {
 				return nil, fmt.Errorf("the namespace pattern %q has the bad part %q: a name or a glob is expected, such as \"team-*\"", pattern, g)
 			}
-			if name := strings.TrimPrefix(g, "!"); !strings.ContainsAny(name, "*?[") && !IsName(name) {
+			if name := strings.TrimPrefix(g, "!"); strings.Trim(name, nameSigns+globSigns) != "" || !strings.ContainsAny(name, "*?[") && !IsName(name) {
 				return nil, fmt.Errorf("invalid namespace %q: want a name of at most 63 lower-case letters, digits and \"-\", or a glob such as \"team-*\"", name)
 			}
 			first := strings.TrimSpace(strings.Split(pattern, ",")[0])
@@ -58,9 +58,14 @@ func Check(patterns []string) (warnings []string, err error) {
 
 // IsName reports whether a namespace can have the name: a label as in RFC 1123.
 func IsName(name string) bool {
-	strange := func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '-') }
-	return name != "" && len(name) <= 63 && strings.IndexFunc(name, strange) < 0 && name[0] != '-' && name[len(name)-1] != '-'
+	return name != "" && len(name) <= 63 && strings.Trim(name, nameSigns) == "" && name[0] != '-' && name[len(name)-1] != '-'
 }
+
+// The characters that names consist of, and those that globs have besides.
+const (
+	nameSigns = "abcdefghijklmnopqrstuvwxyz0123456789-"
+	globSigns = `*?[]!^\`
+)
 
 // IsPattern reports whether a text is more than the name of one namespace.
 func IsPattern(text string) bool { return strings.ContainsAny(text, "!*?[,") }

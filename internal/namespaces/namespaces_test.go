@@ -33,3 +33,18 @@ func FuzzNamespacePattern(f *testing.F) {
 		}
 	})
 }
+
+func TestCheck(t *testing.T) {
+	t.Run("AC-101 patterns that can fit no namespace are refused, as upper and lower case differ", func(t *testing.T) {
+		for pattern, ok := range map[string]bool{
+			"team-*": true, "team-?,!team-[!a-c]": true, "[^a]*": true, `a\*`: true, "web_*": false, "TEAM-*": false, "team-*,!Team-a": false, "team.*": false, "é*": false, "a b*": false, "web_": false,
+		} {
+			if _, err := Check([]string{pattern}); (err == nil) != ok {
+				t.Errorf("%q: got %v", pattern, err)
+			}
+		}
+		if Match("TEAM-*", "team-a") {
+			t.Error("TEAM-* fits team-a")
+		}
+	})
+}
