@@ -15,8 +15,6 @@ import (
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/rights"
-	"github.com/kopf-go/kopf/internal/webhookconfig"
-	"github.com/kopf-go/kopf/internal/yaml"
 )
 
 // This file knows what an installation of an operator needs, from what is registered: the rights of its roles, and the commands that print manifests. It calls no handler.
@@ -265,15 +263,12 @@ func (i *installing) describe(ctx context.Context) error {
 	}
 	found, err := builtinResources(ctx, definitions)
 	if err == nil && o.Discover {
-		err = connected(i.options, slog.New(slog.DiscardHandler), func(r *run) (err error) {
-			found, _, err = r.client.discover(ctx, nil)
-			return err
-		})
+		found, err = i.discover(ctx, found)
 	}
 	if err != nil {
 		return err
 	}
-	m := &installation.Model{Name: cmp.Or(o.Name, webhookconfig.Labels(i.program)), Namespaces: i.options.Namespaces, Lease: i.options.LeaderElect, Replicas: o.Replicas, Monitoring: o.Monitoring, Definitions: definitions}
+	m := &installation.Model{Name: cmp.Or(o.Name, installation.NameOf(i.program)), Version: o.ChartVersion, Namespaces: i.options.Namespaces, Lease: i.options.LeaderElect, Replicas: o.Replicas, Monitoring: o.Monitoring, Definitions: definitions}
 	i.model = m
 	m.Patterns = namespaces.IsPattern(strings.Join(m.Namespaces, ""))
 	m.Image, m.Home = cmp.Or(o.Image, m.Name), o.Home
@@ -296,23 +291,36 @@ func (i *installing) describe(ctx context.Context) error {
 }
 
 // definitions returns those of the registry, and those that were read.
-func (i *installing) definitions() (all []map[string]any, err error) {
+func (i *installing) definitions() ([]map[string]any, error) {
 	var files []manifest.File
 	for _, data := range i.registry.definitions() {
 		files = append(files, manifest.File{Path: "Define", Data: data})
 	}
-	for _, file := range slices.Concat(files, i.options.Manifests) {
-		objects, err := yaml.ParseManifests(file.Data)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file.Path, err)
-		}
-		for _, object := range objects {
-			if object["kind"] == definitionsResource.Kind {
-				all = append(all, object)
+	all, warnings, err := installation.Definitions(append(files, i.options.Manifests...), i.install.Definitions)
+	i.warn(warnings)
+	return all, err
+}
+
+func (i *installing) warn(warnings []string) {
+	for _, warning := range warnings {
+		fmt.Fprintln(i.stderr, "Warning: "+warning+".")
+	}
+}
+
+// discover returns the kinds that are known, and those that only the cluster has.
+func (i *installing) discover(ctx context.Context, known []Resource) ([]Resource, error) {
+	all := slices.Clone(known)
+	err := connected(i.options, slog.New(slog.DiscardHandler), func(r *run) error {
+		found, _, err := r.client.discover(ctx, nil)
+		for _, f := range found {
+			if !slices.ContainsFunc(known, func(k Resource) bool { return k.Name() == f.Name() }) {
+				f.Preferred = f.Preferred && !slices.ContainsFunc(known, f.isVersionOf)
+				all = append(all, f)
 			}
 		}
-	}
-	return all, nil
+		return err
+	})
+	return all, err
 }
 
 // describeWebhooks says what there is to say of webhooks, if there are some. Settings that start-up handlers make are not known, so the manifests go by what they have to be.
@@ -346,9 +354,7 @@ func (i *installing) collect(found []Resource) error {
 	other.collect()
 	c := &rightsCollector{registry: i.registry, settings: settings, found: found, narrow: narrow}
 	c.collect()
-	for _, warning := range c.warnings {
-		fmt.Fprintln(i.stderr, "Warning: "+warning+".")
-	}
+	i.warn(c.warnings)
 	m.Rights, m.Otherwise = c.all, other.all
 	return errors.Join(c.problems...)
 }
@@ -378,10 +384,15 @@ func (i *installing) print() (differs bool, err error) {
 	default:
 		files = m.YAMLFiles(objects)
 	}
-	if !o.Check {
-		return false, files.Write(o.Out)
+	folder := &installation.Folder{Path: o.Out, Keep: len(o.Only) > 0}
+	if o.Check {
+		diff, err := folder.Diff(files)
+		fmt.Fprint(i.stdout, diff)
+		return diff != "", err
 	}
-	diff, err := files.Diff(o.Out)
-	fmt.Fprint(i.stdout, diff)
-	return diff != "", err
+	removed, err := folder.Write(files)
+	for _, path := range removed {
+		fmt.Fprintln(i.stderr, "Removed "+path)
+	}
+	return false, err
 }

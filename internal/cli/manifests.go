@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/cliflag"
+	"github.com/kopf-go/kopf/internal/installation"
+	"github.com/kopf-go/kopf/internal/validation"
+	"github.com/kopf-go/kopf/internal/webhookconfig"
 )
 
 // The commands that say what an installation needs. Builds with the tag noembed do not have them: they are for people at a desk and for CI.
@@ -31,6 +35,7 @@ type InstallOptions struct {
 	Definitions    []string // files
 	Discover       bool
 	Format, Out    string
+	ChartVersion   string
 	Only           []string
 	NoDescriptions bool
 	Check          bool
@@ -45,16 +50,16 @@ const (
 func (c *Call) installation(command string, listNamespaces func(*Options) []string) []cliflag.Option {
 	i, o := c.Install(), &c.Options
 	all := append(o.scope("run", listNamespaces),
-		cliflag.Option{Group: groupInstallation, Long: "name", Value: "NAME", Help: "Name the objects NAME", Default: "that of the program", Target: label(&i.Name)},
+		cliflag.Option{Group: groupInstallation, Long: "name", Value: "NAME", Help: "Name the objects NAME", Default: "that of the program", Target: checked(&i.Name, installation.CheckName)},
 		cliflag.Option{Group: groupInstallation, Long: "install-namespace", Value: "NAMESPACE", Help: "Install the operator into NAMESPACE",
-			Default: "the one that is served, or default", Target: label(&i.Home)},
-		cliflag.Option{Group: groupInstallation, Commands: commandManifests, Long: "image", Value: "IMAGE", Help: "Run IMAGE in the pods", Default: "the name", Target: &i.Image},
+			Default: "the one that is served, or default", Target: checked(&i.Home, checkNamespace)},
+		cliflag.Option{Group: groupInstallation, Commands: commandManifests, Long: "image", Value: "IMAGE", Help: "Run IMAGE in the pods", Default: "the name", Target: checked(&i.Image, installation.CheckImage)},
 		cliflag.Option{Group: groupInstallation, Long: "replicas", Value: "N", Help: "Run N pods, which elect a leader if N is more than 1",
-			Default: "1, or 2 with --leader-elect", Target: &i.Replicas},
+			Default: "1, or 2 with --leader-elect", Target: within(&i.Replicas, 100)},
 		cliflag.Option{Group: groupInstallation, Long: "leader-elect", Value: "NAME", Help: "Run with --leader-elect NAME", Default: "the name, if there are replicas", Target: o.setLeaderElect},
 		cliflag.Option{Group: groupInstallation, Long: "peering", Short: "P", Value: "NAME", Help: "Run with --peering NAME instead of --standalone", Target: o.setPeering},
-		cliflag.Option{Group: groupInstallation, Long: "webhook-configuration", Value: "NAME", Help: "Expect NAME as Settings.Admission.Managed", Default: "the name and .kopf.dev", Target: &i.WebhookConfiguration},
-		cliflag.Option{Group: groupInstallation, Commands: commandManifests, Long: "webhook-port", Value: "N", Help: "Expect N as the port of the webhook server", Default: "9443", Target: &i.WebhookPort},
+		cliflag.Option{Group: groupInstallation, Long: "webhook-configuration", Value: "NAME", Help: "Expect NAME as Settings.Admission.Managed", Default: "the name and .kopf.dev", Target: checked(&i.WebhookConfiguration, checkConfiguration)},
+		cliflag.Option{Group: groupInstallation, Commands: commandManifests, Long: "webhook-port", Value: "N", Help: "Expect N as the port of the webhook server", Default: "9443", Target: within(&i.WebhookPort, 65535)},
 		cliflag.Option{Group: groupInstallation, Commands: commandManifests, Long: "service-monitor", Help: "Let Prometheus find the operator by a ServiceMonitor", Target: &i.Monitoring},
 		cliflag.Option{Group: groupKinds, Long: "definitions", Value: "PATH", Repeated: true, Files: true, Help: "Read custom resource definitions from a file, a folder, or -", Target: &i.Definitions},
 		cliflag.Option{Group: groupKinds, Long: "discover", Help: "Ask the cluster of the kubeconfig which kinds there are", Target: &i.Discover},
@@ -77,22 +82,57 @@ func (i *InstallOptions) output() []cliflag.Option {
 				cliflag.Candidate{Value: "yaml", Help: "Objects, as a text or as files"},
 				cliflag.Candidate{Value: "kustomize", Help: "Files for kubectl apply -k"},
 				cliflag.Candidate{Value: "helm", Help: "A chart"})},
-		{Group: groupOutput, Commands: commandManifests, Long: "out", Value: "DIR", Files: true, Help: "Write files into DIR instead of printing", Target: &i.Out},
+		{Group: groupOutput, Commands: commandManifests, Long: "out", Value: "DIR", Files: true, Help: "Write files into DIR instead of printing", Target: checked(&i.Out, checkFolder)},
+		{Group: groupOutput, Commands: commandManifests, Long: "chart-version", Value: "VERSION", Help: "Give the chart VERSION", Default: "0.1.0", Target: checked(&i.ChartVersion, installation.CheckChartVersion)},
 		{Group: groupOutput, Commands: commandManifests, Long: "only", Value: "KIND,...", Repeated: true, Help: "Make only objects of these kinds, such as ClusterRole", Target: i.addKinds},
 		{Group: groupOutput, Commands: commandManifests, Long: "no-descriptions", Help: "Leave descriptions out of definitions", Target: &i.NoDescriptions},
 		{Group: groupOutput, Commands: commandManifests, Long: "check", Help: "Compare DIR with what would be written, and write nothing", Target: &i.Check},
 	}
 }
 
-// label stores the name of an object that is part of names of others.
-func label(target *string) func(string) error {
+// checked stores a text that has nothing wrong.
+func checked(target *string, check func(string) error) func(string) error {
 	return func(value string) error {
-		if len(value) > 50 || value == "" || strings.Trim(value, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || strings.Trim(value, "-") != value {
-			return errors.New("want at most 50 lower-case letters, digits and '-'")
+		if err := check(value); err != nil {
+			return err
 		}
 		*target = value
 		return nil
 	}
+}
+
+// within stores a number of at least 1.
+func within(target *int, most int) func(string) error {
+	return func(value string) error {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > most {
+			return fmt.Errorf("want 1 to %d", most)
+		}
+		*target = n
+		return nil
+	}
+}
+
+func checkNamespace(name string) error {
+	if !validation.IsNamespaceName(name) {
+		return errors.New("want the name of a namespace: " + validation.NamespaceName)
+	}
+	return nil
+}
+
+// checkConfiguration returns what is wrong with the name of the webhook configurations, which is part of the names of the webhooks. API servers want these to have three parts.
+func checkConfiguration(name string) error {
+	if !webhookconfig.IsDomain(name) || !strings.Contains(name, ".") {
+		return errors.New("want a name with a dot, as Settings.Admission.Managed has it, such as auto.kopf.dev")
+	}
+	return nil
+}
+
+func checkFolder(path string) error {
+	if path == "" {
+		return errors.New("want a folder")
+	}
+	return nil
 }
 
 // addKinds adds kinds that are separated by commas.
@@ -100,6 +140,9 @@ func (i *InstallOptions) addKinds(value string) error {
 	for kind := range strings.SplitSeq(value, ",") {
 		if kind = strings.TrimSpace(kind); kind == "" {
 			return errors.New("want kinds with commas between them")
+		}
+		if err := installation.CheckKind(kind); err != nil {
+			return err
 		}
 		i.Only = append(i.Only, kind)
 	}
@@ -115,14 +158,12 @@ func (i *InstallOptions) definitionFiles() []string { return i.Definitions }
 // checkInstall implements [installer]. It returns which options do not go together.
 func (i *InstallOptions) checkInstall() error {
 	switch {
-	case i.Replicas < 0 || i.Replicas > 100:
-		return fmt.Errorf("invalid value %d of --replicas: want 1 to 100", i.Replicas)
-	case i.WebhookPort < 0 || i.WebhookPort > 65535:
-		return fmt.Errorf("invalid value %d of --webhook-port: want 1 to 65535", i.WebhookPort)
 	case i.Out == "" && slices.Contains([]string{"kustomize", "helm"}, i.Format):
 		return fmt.Errorf("--format %s makes several files: it needs --out DIR", i.Format)
 	case i.Check && i.Out == "":
 		return errors.New("--check compares a folder: it needs --out DIR")
+	case i.ChartVersion != "" && i.Format != "helm":
+		return errors.New("--chart-version is for a chart: it needs --format helm")
 	case len(i.Only) > 0 && i.Format == "helm":
 		return errors.New("a chart has all objects: --only does not go together with --format helm")
 	}

@@ -204,7 +204,9 @@ func (o *Options) addNamespace(pattern string) error {
 	if _, err := namespaces.Check([]string{pattern}); err != nil {
 		return err
 	}
-	o.Namespaces = append(o.Namespaces, pattern)
+	if pattern = strings.TrimSpace(pattern); !slices.Contains(o.Namespaces, pattern) {
+		o.Namespaces = append(o.Namespaces, pattern)
+	}
 	return nil
 }
 

@@ -166,6 +166,33 @@ func printing(t *testing.T, c *C) {
 			c.Errorf("(-want +got)\n%s", diff)
 		}
 	})
+	c.Run(t, "TD-37 a definition that is given twice", func(c *C) {
+		defined := func(class string) func(r *kopf.Registry) {
+			return func(r *kopf.Registry) {
+				kopf.DefineIn[site](r, &kopf.Definition{Group: "example.com", Version: "v1", Kind: "Site", Categories: []string{class}})
+			}
+		}
+		r := &kopf.Registry{}
+		same := c.definitionFile(string(kopf.DefineIn[site](r, &kopf.Definition{Group: "example.com", Version: "v1", Kind: "Site", Categories: []string{"a"}}).Manifest()))
+		for category, warning := range map[string]string{"a": "", "b": "Warning: The definition sites.example.com in " + same + " differs from that of Define, which is the one that is used.\n"} {
+			m := c.print(defined(category), "manifests", "--name=web", "--only=CustomResourceDefinition", "--definitions", same, "--definitions", same)
+			objects, err := kopf.ParseManifests([]byte(m.stdout))
+			if err != nil || m.code != 0 || len(objects) != 1 || !strings.Contains(m.stderr, warning) || warning == "" && m.stderr != "" {
+				c.Fatalf("%s: got %+v, %v", category, m, err)
+			}
+			if got := field(objects[0], "spec.names.categories.0"); got != category {
+				c.Errorf("%s: got the definition with the category %v", category, got)
+			}
+		}
+	})
+	c.Run(t, "TD-37 a file without a definition", func(c *C) {
+		file := c.definitionFile(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`)
+		for path, want := range map[string]string{file: "--definitions: " + file + " has no CustomResourceDefinition", filepath.Dir(file): "--definitions: there is no CustomResourceDefinition in "} {
+			if m := c.print(website, "manifests", "--name=web", "--definitions", path); m.code != 1 || m.stdout != "" || !strings.Contains(m.stderr, want) {
+				c.Errorf("got %+v, want %s", m, want)
+			}
+		}
+	})
 	c.Run(t, "TD-37 the objects of one with all there is", func(c *C) {
 		want := []string{
 			"ServiceAccount ops/web", "Role ops/web", "RoleBinding ops/web", "ClusterRole web-ops", "ClusterRoleBinding web-ops", "Role a/web-served", "RoleBinding a/web-served", "Role b/web-served", "RoleBinding b/web-served",
@@ -202,8 +229,29 @@ func printing(t *testing.T, c *C) {
 	})
 	c.Run(t, "TD-37 a kind that is not made", func(c *C) {
 		m := c.print(website, "manifests", "--name=web", "--only=Pod")
-		if m.code != 1 || m.stdout != "" || !strings.Contains(m.stderr, `web`) && !strings.Contains(m.stderr, `invalid kind "Pod": want one of ServiceAccount, `) {
+		if m.code != 2 || m.stdout != "" || !strings.Contains(m.stderr, `invalid value "Pod" for --only: want one of CustomResourceDefinition, `) {
 			c.Errorf("got %+v", m)
+		}
+		m = c.print(website, "manifests", "--name=web", "--only=Service")
+		if m.code != 1 || m.stdout != "" || !strings.Contains(m.stderr, `invalid kind "Service" for --only: this operator has ServiceAccount, `) {
+			c.Errorf("got %+v", m)
+		}
+	})
+	c.Run(t, "TD-37 the name of the program may be none of a Service", func(c *C) {
+		m := c.print(website, "manifests", "--service-monitor", "--only=Service")
+		objects, err := kopf.ParseManifests([]byte(m.stdout))
+		if err != nil || m.code != 0 {
+			c.Fatalf("got %+v, %v", m, err)
+		}
+		if diff := cmp.Diff([]string{"Service default/contract-test"}, titles(objects)); diff != "" {
+			c.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+	c.Run(t, "TD-37 a namespace may have a name of 63 characters, and may be given twice", func(c *C) {
+		long := strings.Repeat("n", 63)
+		want := []string{"ServiceAccount " + long + "/web", "ClusterRole web-" + long, "ClusterRoleBinding web-" + long, "Role a/web-served", "RoleBinding a/web-served", "Deployment " + long + "/web", "NetworkPolicy " + long + "/web"}
+		if diff := cmp.Diff(want, titles(c.manifests(website, "--install-namespace", long, "-n=a", "-n=a"))); diff != "" {
+			c.Errorf("(-want +got)\n%s", diff)
 		}
 	})
 	c.Run(t, "TD-38 the same input gives the same bytes", func(c *C) {
@@ -262,6 +310,13 @@ func printing(t *testing.T, c *C) {
 		file := c.definitionFile(describedDefinition(strings.Repeat("long ", 60_000)))
 		args := []string{"manifests", "--name=web", "--only=CustomResourceDefinition", "--definitions", file}
 		whole, bare := c.print(website, args...), c.print(website, append(args, "--no-descriptions")...)
+		out := []string{"--out", c.folder(website, append(args[2:], "--no-descriptions")...), "--check"}
+		if m := c.print(website, append(append(args, "--no-descriptions"), out...)...); m != (made{}) {
+			c.Errorf("the folder without descriptions: got %+v", m)
+		}
+		if m := c.print(website, append(args, out...)...); m.code != 1 || !strings.Contains(m.stdout, "description: ") {
+			c.Errorf("the folder with descriptions: got the code %d, and %d bytes", m.code, len(m.stdout))
+		}
 		if len(whole.stdout) < 262_144 || len(bare.stdout) > 2000 || bare.code != 0 || strings.Contains(bare.stdout, "description") {
 			c.Errorf("got %d bytes, and %d without descriptions", len(whole.stdout), len(bare.stdout))
 		}
@@ -334,7 +389,17 @@ func formats(t *testing.T, c *C) {
 				c.Errorf("%s is %v, want %v", path, got, want)
 			}
 		}
-		if tolerations, ok := values[0]["tolerations"].([]any); !ok || len(tolerations) > 0 || !sameNumber(values[0]["replicas"], "1") {
+		for _, name := range []string{"env", "imagePullSecrets", "tolerations"} {
+			if list, ok := values[0][name].([]any); !ok || len(list) > 0 {
+				c.Errorf("%s is %v, want an empty list", name, values[0][name])
+			}
+		}
+		for _, name := range []string{"podAnnotations", "nodeSelector", "affinity"} {
+			if m, ok := values[0][name].(map[string]any); !ok || len(m) > 0 {
+				c.Errorf("%s is %v, want an empty object", name, values[0][name])
+			}
+		}
+		if !sameNumber(values[0]["replicas"], "1") {
 			c.Errorf("got %v", values[0])
 		}
 		var schema map[string]any
@@ -343,6 +408,15 @@ func formats(t *testing.T, c *C) {
 		}
 		if limit := field(schema, "properties.replicas.maximum"); !sameNumber(limit, "1") {
 			c.Errorf("without an election, there may be %v replicas, want 1", limit)
+		}
+	})
+	c.Run(t, "TD-44 a chart has its version, and that of the image", func(c *C) {
+		about, err := kopf.ParseManifests([]byte(c.read(c.folder(website, "--format=helm", "--chart-version=1.2.3", "--image=example.com/web:7"), "Chart.yaml")))
+		if err != nil {
+			c.Fatal(err)
+		}
+		if about[0]["version"] != "1.2.3" || about[0]["appVersion"] != "7" {
+			c.Errorf("got %v", about[0])
 		}
 	})
 	c.Run(t, "TD-T5 the chart has the rules of the manifests", func(c *C) {
@@ -402,7 +476,7 @@ func checking(t *testing.T, c *C) {
 		if m.code != 1 || !strings.Contains(m.stdout, "+++ b/rbac.yaml\n") || !strings.Contains(m.stdout, "--- a/disruption-budget.yaml\n+++ "+os.DevNull+"\n") || strings.Contains(m.stdout, "own.yaml") {
 			c.Errorf("got %+v", m)
 		}
-		if m := c.print(website, "manifests", "--name=web", "--out", folder); m != (made{}) {
+		if m := c.print(website, "manifests", "--name=web", "--out", folder); m != (made{stderr: "Removed " + filepath.Join(folder, "disruption-budget.yaml") + "\n"}) {
 			c.Errorf("got %+v", m)
 		}
 		if _, err := os.Stat(filepath.Join(folder, "disruption-budget.yaml")); !errors.Is(err, os.ErrNotExist) {
@@ -410,6 +484,34 @@ func checking(t *testing.T, c *C) {
 		}
 		if c.read(folder, "own.yaml") != "a: 1\n" {
 			c.Error("the file of another origin has changed")
+		}
+	})
+	c.Run(t, "TD-46 some kinds are made, and the files of the others stay", func(c *C) {
+		folder := c.folder(website, "--service-monitor")
+		before := c.read(folder, "deployment.yaml")
+		for _, more := range [][]string{{"--check"}, nil} {
+			if m := c.print(website, append([]string{"manifests", "--name=web", "--service-monitor", "--only=Service", "--out", folder}, more...)...); m != (made{}) {
+				c.Errorf("%q: got %+v", more, m)
+			}
+		}
+		if c.read(folder, "deployment.yaml") != before {
+			c.Error("the Deployment has changed")
+		}
+	})
+	c.Run(t, "TD-46 the folder of another operator, or none", func(c *C) {
+		folder := c.folder(website)
+		before := c.read(folder, "rbac.yaml")
+		for _, more := range [][]string{nil, {"--check"}, {"--format=helm"}} {
+			m := c.print(website, append([]string{"manifests", "--name=mail", "--out", folder}, more...)...)
+			if want := `--out: the folder ` + folder + ` has files of the operator "web", such as deployment.yaml, and these are of "mail"`; m.code != 1 || m.stdout != "" || !strings.Contains(m.stderr, want) {
+				c.Errorf("%q: got %+v, want %s", more, m, want)
+			}
+		}
+		if c.read(folder, "rbac.yaml") != before {
+			c.Error("the roles have changed")
+		}
+		if m := c.print(website, "manifests", "--name=web", "--out", filepath.Join(folder, "rbac.yaml")); m.code != 1 || !strings.Contains(m.stderr, "--out: ") {
+			c.Errorf("a file: got %+v", m)
 		}
 	})
 }

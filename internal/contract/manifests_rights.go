@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -320,6 +321,45 @@ func unknownKinds(t *testing.T, c *C) {
 			if diff := cmp.Diff(want, rules); diff != "" {
 				c.Errorf("%s: (-want +got)\n%s", selector, diff)
 			}
+		}
+	})
+	c.Run(t, "TD-42 the cluster says which kinds there are, besides those that are defined", func(c *C) {
+		before := kopf.DefaultRegistry() // the kinds of which a server knows
+		kopf.SetDefaultRegistry(&kopf.Registry{})
+		server := kopf.NewAPIServer(nil)
+		kopf.SetDefaultRegistry(before)
+		if err := server.Apply([]byte(describedDefinition("x"))); err != nil {
+			c.Fatal(err)
+		}
+		listener, err := server.Listen("127.0.0.1:0")
+		if err != nil {
+			c.Fatal(err)
+		}
+		defer func() { _ = listener.Close() }()
+		file := filepath.Join(filepath.Dir(c.definitionFile("")), "config")
+		if err := listener.WriteKubeconfig(file); err != nil {
+			c.Fatal(err)
+		}
+		register := func(r *kopf.Registry) {
+			k := kopf.DefineIn[site](r, &kopf.Definition{Group: "example.com", Version: "v1", Kind: "Site", Cluster: true}) // which the cluster does not have yet
+			r.OnCreate(k.Selector(), noChange, &kopf.ChangeOptions{ID: "site"})
+			r.OnEvent("web", func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "website"}) // which it has
+		}
+		if m := c.print(register, "manifests", "--name=web", "-n=a"); m.code != 1 || !strings.Contains(m.stderr, `OnEvent website is for "web", a kind that is not known without a cluster`) {
+			c.Errorf("without a cluster: got %+v", m)
+		}
+		m := c.print(func(r *kopf.Registry) { *r = kopf.Registry{}; register(r) }, "manifests", "--name=web", "-n=a", "--discover", "--kubeconfig", file)
+		objects, err := kopf.ParseManifests([]byte(m.stdout))
+		if err != nil || m.code != 0 {
+			c.Fatalf("got %+v, %v", m, err)
+		}
+		want := []string{
+			"ClusterRole web-a: create,patch events", "ClusterRole web-a: list,watch namespaces", "ClusterRole web-a: list,watch customresourcedefinitions of apiextensions.k8s.io",
+			"ClusterRole web-a: get customresourcedefinitions of apiextensions.k8s.io named sites.example.com", "ClusterRole web-a: list,watch,patch sites of example.com", "ClusterRole web-a: patch sites/status of example.com",
+			"Role a/web-served: list,watch websites of example.com",
+		}
+		if diff := cmp.Diff(want, rulesOf(objects)); diff != "" {
+			c.Errorf("(-want +got)\n%s", diff)
 		}
 	})
 	c.Run(t, "TD-T4 the rules follow the handlers, whatever comments say", func(c *C) {

@@ -12,8 +12,16 @@ func (p *plan) deployment() Map {
 	}
 	return append(p.namespaced("apps/v1", "Deployment", p.Name, p.home()), Entry{Key: "spec", Value: append(spec,
 		Entry{Key: "selector", Value: Map{{Key: "matchLabels", Value: p.labels()}}},
-		Entry{Key: "template", Value: Map{{Key: "metadata", Value: Map{{Key: "labels", Value: p.labels()}}}, {Key: "spec", Value: p.pod()}}},
+		Entry{Key: "template", Value: Map{{Key: "metadata", Value: append(Map{{Key: "labels", Value: p.labels()}}, p.optional("podAnnotations", "annotations")...)}, {Key: "spec", Value: p.pod()}}},
 	)})
+}
+
+// optional returns the entry for a value of a chart that is empty unless it is given.
+func (p *plan) optional(name, key string) Map {
+	if !p.chart {
+		return nil
+	}
+	return Map{{Key: key, Value: Expression("toJson ."), If: "with $.Values." + name}}
 }
 
 // value returns a value that a chart has among its own.
@@ -38,8 +46,8 @@ func (p *plan) pod() Map {
 			{Key: "labelSelector", Value: Map{{Key: "matchLabels", Value: p.labels()}}},
 		}}})
 	}
-	if p.chart {
-		pod = append(pod, Entry{Key: "tolerations", Value: Expression("toJson ."), If: "with $.Values.tolerations"})
+	for _, name := range []string{"imagePullSecrets", "nodeSelector", "affinity", "tolerations"} {
+		pod = append(pod, p.optional(name, name)...)
 	}
 	return append(pod,
 		Entry{Key: "securityContext", Value: Map{
@@ -61,12 +69,16 @@ func (p *plan) container() Map {
 	if p.Webhooks != nil {
 		ports = append(ports, Map{{Key: "name", Value: "webhooks"}, {Key: "containerPort", Value: p.Webhooks.Port}})
 	}
+	env := []Item{{Value: Map{{Key: "name", Value: "POD_ID"}, {Key: "valueFrom", Value: Map{{Key: "fieldRef", Value: Map{{Key: "fieldPath", Value: "metadata.name"}}}}}}}}
+	if p.chart {
+		env = append(env, Item{Value: Expression("toJson ."), If: "range $.Values.env"})
+	}
 	probe := func(path string) Map { return Map{{Key: "path", Value: path}, {Key: "port", Value: "probes"}} }
 	return Map{
 		{Key: "name", Value: "operator"},
 		{Key: "image", Value: p.value("image", p.Image)},
 		{Key: "args", Value: p.args()},
-		{Key: "env", Value: []Map{{{Key: "name", Value: "POD_ID"}, {Key: "valueFrom", Value: Map{{Key: "fieldRef", Value: Map{{Key: "fieldPath", Value: "metadata.name"}}}}}}}},
+		{Key: "env", Value: env},
 		{Key: "ports", Value: ports},
 		{Key: "livenessProbe", Value: Map{{Key: "httpGet", Value: probe("/healthz")}, {Key: "timeoutSeconds", Value: 15, Comment: "the probes of an operator have 10"}}},
 		{Key: "readinessProbe", Value: Map{{Key: "httpGet", Value: probe("/readyz")}}},

@@ -1,74 +1,78 @@
 package installation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file writes files into a folder, and compares the folder with them.
 
-// isOurs reports whether a file was made by [Model.YAMLFiles] and the like.
-func isOurs(data []byte) bool {
-	line, _, _ := strings.Cut(string(data), "\n")
-	return strings.HasPrefix(line, mark) || line == "{" && strings.Contains(string(data), `"$comment": "`+strings.TrimPrefix(mark, "# "))
+// owner returns the name of the operator whose command has made a file; "" for a file of another origin.
+func owner(text string) string {
+	line, rest, _ := strings.Cut(text, "\n")
+	if line == "{" {
+		line, _, _ = strings.Cut(strings.TrimPrefix(rest, `  "$comment": "`), `"`)
+		line = "# " + line
+	}
+	name, isOurs := strings.CutPrefix(line, mark)
+	name, _, whole := strings.Cut(name, ":")
+	if !isOurs || !whole {
+		return ""
+	}
+	return name
 }
 
-// Write writes the files into a folder, and removes those that were made before and are not any more. It does not touch files of another origin: one that is in the way is an error,
-// and then nothing is written.
-func (f Files) Write(folder string) error {
-	present, err := filesIn(folder)
+// Folder is where files are written.
+type Folder struct {
+	Path string
+	Keep bool // whether files stay that were made before and are not any more
+}
+
+// Write writes the files, and removes those that were made before and are not any more, whose paths it returns. It does not touch files of another origin: one that is in the way is an error, and so are
+// those of another operator, and then nothing is written.
+func (d *Folder) Write(f Files) (removed []string, err error) {
+	present, err := d.check(f)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("--out: %w", err)
 	}
 	for _, name := range f.Names() {
-		if data, ok := present[name]; ok && !isOurs(data) {
-			return fmt.Errorf("the file %s was not made by this command: remove it, or name another folder", filepath.Join(folder, filepath.FromSlash(name)))
-		}
-	}
-	for _, name := range f.Names() {
-		path := filepath.Join(folder, filepath.FromSlash(name))
-		if string(present[name]) == f[name] {
+		if text, ok := present[name]; ok && text == f[name] {
 			continue
 		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, []byte(f[name]), 0o644); err != nil {
-			return err
+		if err := replace(d.file(name), f[name]); err != nil {
+			return nil, fmt.Errorf("--out: %w", err)
 		}
 	}
 	var errs []error
-	for name, data := range present {
-		if _, made := f[name]; !made && isOurs(data) {
-			errs = append(errs, os.Remove(filepath.Join(folder, filepath.FromSlash(name))))
-		}
+	for _, name := range d.leftovers(f, present) {
+		errs = append(errs, os.Remove(d.file(name)))
+		removed = append(removed, d.file(name))
 	}
-	return errors.Join(errs...)
+	return removed, errors.Join(errs...)
 }
 
-// Diff returns what [Files.Write] would change, as a unified diff; "" if nothing.
-func (f Files) Diff(folder string) (string, error) {
-	present, err := filesIn(folder)
-	if err != nil {
-		return "", err
+// Diff returns what Write would change, as a unified diff; "" if nothing. Files of another origin that are in its way are a part of it.
+func (d *Folder) Diff(f Files) (string, error) {
+	present, err := d.check(f)
+	if err != nil && !errors.As(err, new(*foreignError)) {
+		return "", fmt.Errorf("--out: %w", err)
 	}
-	names := f.Names()
-	for name, data := range present {
-		if _, made := f[name]; !made && isOurs(data) {
-			names = append(names, name)
-		}
-	}
+	names := append(f.Names(), d.leftovers(f, present)...)
 	slices.Sort(names)
 	var b strings.Builder
 	for _, name := range names {
 		before, isThere := present[name]
 		after, made := f[name]
-		if isThere && made && string(before) == after {
+		if isThere && made && before == after {
 			continue
 		}
 		from, to := "a/"+name, "b/"+name
@@ -78,94 +82,121 @@ func (f Files) Diff(folder string) (string, error) {
 		if !made {
 			to = os.DevNull
 		}
-		fmt.Fprintf(&b, "--- %s\n+++ %s\n%s", from, to, diff(lines(string(before)), lines(after)))
+		fmt.Fprintf(&b, "--- %s\n+++ %s\n%s", from, to, diff(lines(before), lines(after)))
 	}
 	return b.String(), nil
 }
 
-// filesIn returns the files in a folder, which need not be there, and in the folder of templates in it.
-func filesIn(folder string) (map[string][]byte, error) {
-	present := make(map[string][]byte)
-	for _, sub := range []string{"", "templates"} {
-		entries, err := os.ReadDir(filepath.Join(folder, sub))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+// file returns the path of a file.
+func (d *Folder) file(name string) string { return filepath.Join(d.Path, filepath.FromSlash(name)) }
+
+// leftovers returns the names of the files that were made before and are not any more.
+func (d *Folder) leftovers(f Files, present map[string]string) (names []string) {
+	for _, name := range rawjson.SortedKeys(present) {
+		if _, made := f[name]; !made && !d.Keep && owner(present[name]) != "" {
+			names = append(names, name)
 		}
-		if err != nil {
-			return nil, err
+	}
+	return names
+}
+
+// foreignError is about a file of another origin that is in the way of one to be written.
+type foreignError struct{ path string }
+
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("the file %s was not made by this command: remove it, or name another folder", e.path)
+}
+
+// check returns the texts of the files that are there, and what is in the way of those to be written.
+func (d *Folder) check(f Files) (present map[string]string, err error) {
+	present, strange, err := d.read()
+	if err != nil {
+		return nil, err
+	}
+	names := f.Names()
+	for _, name := range names {
+		dir := path.Dir(name)
+		what := cmp.Or(strange[dir], strange[name])
+		if _, isFile := present[dir]; isFile {
+			what = "file"
 		}
-		for _, entry := range entries {
-			if !entry.Type().IsRegular() {
-				continue
-			}
-			data, err := os.ReadFile(filepath.Join(folder, sub, entry.Name()))
-			if err != nil {
-				return nil, err
-			}
-			present[strings.TrimPrefix(sub+"/"+entry.Name(), "/")] = data
+		if what != "" {
+			return nil, fmt.Errorf("%s cannot be written: there is a %s in its place, so remove that, or name another folder", d.file(name), what)
+		}
+	}
+	own := owner(f[names[0]])
+	for _, name := range rawjson.SortedKeys(present) {
+		if other := owner(present[name]); other != "" && other != own {
+			return nil, fmt.Errorf("the folder %s has files of the operator %q, such as %s, and these are of %q: name another folder, or remove it if the operator was renamed", d.Path, other, name, own)
+		}
+	}
+	for _, name := range names {
+		text, isThere := present[name]
+		if cut := strings.HasPrefix(f[name], text); isThere && owner(text) == "" && !cut { // as one is that could not be written to its end
+			return present, &foreignError{d.file(name)}
 		}
 	}
 	return present, nil
 }
 
-func lines(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-}
+// templates is the folder of a chart in its folder.
+const templates = "templates"
 
-// diffContext is how many lines that are the same are shown around those that differ.
-const diffContext = 3
-
-// diff returns the hunk from the first to the last difference of two lists of lines.
-func diff(before, after []string) string {
-	start := 0
-	for start < min(len(before), len(after)) && before[start] == after[start] {
-		start++
-	}
-	end := 0
-	for end < min(len(before), len(after))-start && before[len(before)-1-end] == after[len(after)-1-end] {
-		end++
-	}
-	lead, trail := min(start, diffContext), min(end, diffContext)
-	from, to := before[start-lead:len(before)-end+trail], after[start-lead:len(after)-end+trail]
-	var b strings.Builder
-	fmt.Fprintf(&b, "@@ -%d,%d +%d,%d @@\n", min(start-lead+1, len(before)), len(from), min(start-lead+1, len(after)), len(to))
-	common := common(from, to)
-	i, j := 0, 0
-	for i < len(from) || j < len(to) {
-		switch {
-		case i < len(from) && j < len(to) && from[i] == to[j]:
-			b.WriteString(line(" ", from[i]))
-			i, j = i+1, j+1
-		case i < len(from) && (j == len(to) || common[i+1][j] >= common[i][j+1]):
-			b.WriteString(line("-", from[i]))
-			i++
-		default:
-			b.WriteString(line("+", to[j]))
-			j++
+// read returns the texts of the files in a folder, which need not be there, and in the folder of templates in it, with the line ends of Unix; and what kinds of files the others are.
+func (d *Folder) read() (present, strange map[string]string, err error) {
+	present, strange = make(map[string]string), make(map[string]string)
+	for _, sub := range []string{".", templates} {
+		if _, isFile := present[sub]; isFile || strange[sub] != "" && strange[sub] != "folder" { // such as a link to one elsewhere
+			continue
 		}
-	}
-	return b.String()
-}
-
-func line(sign, text string) string { return sign + text + "\n" }
-
-// common returns for each two rests how many lines they can have in common.
-func common(a, b []string) [][]int32 {
-	all := make([][]int32, len(a)+1)
-	for i := range all {
-		all[i] = make([]int32, len(b)+1)
-	}
-	for i := len(a) - 1; i >= 0; i-- {
-		for j := len(b) - 1; j >= 0; j-- {
-			if a[i] == b[j] {
-				all[i][j] = all[i+1][j+1] + 1
-			} else {
-				all[i][j] = max(all[i+1][j], all[i][j+1])
+		delete(strange, sub)
+		entries, err := os.ReadDir(d.file(sub))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, err
+		}
+		for _, entry := range entries {
+			name := path.Join(sub, entry.Name())
+			if !entry.Type().IsRegular() {
+				strange[name] = kindOf(entry.Type())
+				continue
 			}
+			data, err := os.ReadFile(d.file(name))
+			if err != nil {
+				return nil, nil, err
+			}
+			present[name] = strings.ReplaceAll(string(data), "\r\n", "\n")
 		}
 	}
-	return all
+	return present, strange, nil
+}
+
+// kindOf names what is no regular file.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "folder"
+	case mode&fs.ModeSymlink != 0:
+		return "symbolic link"
+	}
+	return "special file"
+}
+
+// replace writes a file so that it is either the old one or the new one, whatever happens.
+func replace(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	temporary := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d.tmp", filepath.Base(path), os.Getpid()))
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temporary))
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package installation
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -61,11 +62,15 @@ func (m *Model) KustomizeFiles(objects []Object) Files {
 
 // ChartFiles returns the files of a Helm chart that makes the same objects.
 func (m *Model) ChartFiles() Files {
+	about := Map{
+		{Key: "apiVersion", Value: "v2"}, {Key: "name", Value: m.Name}, {Key: "description", Value: "The operator " + m.Name},
+		{Key: "type", Value: "application"}, {Key: "version", Value: cmp.Or(m.Version, "0.1.0")},
+	}
+	if tag := tag(m.Image); tag != "" {
+		about = append(about, Entry{Key: "appVersion", Value: tag})
+	}
 	files := Files{
-		"Chart.yaml": m.header() + YAML(Map{
-			{Key: "apiVersion", Value: "v2"}, {Key: "name", Value: m.Name}, {Key: "description", Value: "The operator " + m.Name},
-			{Key: "type", Value: "application"}, {Key: "version", Value: "0.1.0"},
-		}),
+		"Chart.yaml":         m.header() + YAML(about),
 		"values.yaml":        m.header() + YAML(m.values()),
 		"values.schema.json": m.valuesSchema(),
 	}
@@ -99,6 +104,11 @@ func (m *Model) values() Map {
 		{Key: "logFormat", Value: defaultLogFormat, Comment: "One of full, plain and json."},
 		{Key: "monitoring", Value: m.Monitoring, Comment: "Whether Prometheus is to find the operator by a ServiceMonitor."},
 		{Key: "resources", Value: defaultResources},
+		{Key: "env", Value: []any{}, Comment: "More environment variables of the operator."},
+		{Key: "imagePullSecrets", Value: []any{}},
+		{Key: "podAnnotations", Value: Map{}},
+		{Key: "nodeSelector", Value: Map{}},
+		{Key: "affinity", Value: Map{}},
 		{Key: "tolerations", Value: []any{}},
 		{Key: "crds", Value: Map{{Key: "enabled", Value: true, Comment: "Whether the definitions are part of the release. They stay when it is removed."}}},
 	}
@@ -117,13 +127,18 @@ func (m *Model) valuesSchema() string {
 	} else {
 		namespaces["minItems"] = 1
 	}
-	schema := map[string]any{
+	type object = map[string]any
+	text := object{"type": "string"}
+	named := object{"type": "array", "items": object{"type": "object", "required": []string{"name"}, "properties": object{"name": object{"type": "string", "minLength": 1}}}}
+	schema := object{
 		"$comment": strings.TrimPrefix(strings.TrimSpace(m.header()), "# "), "$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
-		"properties": map[string]any{
-			"image": map[string]any{"type": "string", "minLength": 1}, "replicas": replicas, "namespaces": namespaces,
-			"logFormat":  map[string]any{"enum": []any{"full", "plain", "json"}},
-			"monitoring": map[string]any{"type": "boolean"}, "resources": map[string]any{"type": "object"}, "tolerations": map[string]any{"type": "array"},
-			"crds": map[string]any{"type": "object", "properties": map[string]any{"enabled": map[string]any{"type": "boolean"}}},
+		"properties": object{
+			"image": object{"type": "string", "minLength": 1}, "replicas": replicas, "namespaces": namespaces,
+			"logFormat":  object{"enum": []any{"full", "plain", "json"}},
+			"monitoring": object{"type": "boolean"}, "resources": object{"type": "object"}, "tolerations": object{"type": "array", "items": object{"type": "object"}},
+			"env": named, "imagePullSecrets": named, "affinity": object{"type": "object"},
+			"podAnnotations": object{"type": "object", "additionalProperties": text}, "nodeSelector": object{"type": "object", "additionalProperties": text},
+			"crds": object{"type": "object", "properties": object{"enabled": object{"type": "boolean"}}},
 		},
 	}
 	data, err := json.MarshalIndent(schema, "", "  ")

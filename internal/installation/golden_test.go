@@ -68,7 +68,7 @@ func TestGolden(t *testing.T) {
 					if err := os.RemoveAll(folder); err != nil {
 						t.Fatal(err)
 					}
-					if err := files.Write(folder); err != nil {
+					if _, err := (&Folder{Path: folder}).Write(files); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -81,7 +81,7 @@ func TestGolden(t *testing.T) {
 						t.Errorf("%s (-want +got)\n%s", path, diff)
 					}
 				}
-				present, err := filesIn(folder)
+				present, _, err := (&Folder{Path: folder}).read()
 				if err != nil || len(present) != len(files) {
 					t.Errorf("there are %d files, want %d (%v)", len(present), len(files), err)
 				}
@@ -128,9 +128,16 @@ func TestOnly(t *testing.T) {
 			t.Errorf("%s: got %q, %v, want %q", asked, kinds, err, want)
 		}
 	}
-	_, err := Only(m.Objects(), []string{"Pod"})
-	if want := `invalid kind "Pod": want one of CustomResourceDefinition, ServiceAccount, Role, `; err == nil || !strings.HasPrefix(err.Error(), want) {
+	_, err := Only(m.Objects(), []string{"MutatingWebhookConfiguration"})
+	if want := `invalid kind "MutatingWebhookConfiguration" for --only: this operator has CustomResourceDefinition, ServiceAccount, Role, `; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
+	}
+	for name, m := range models(t) {
+		for _, o := range m.Objects() {
+			if err := CheckKind(o.Kind()); err != nil {
+				t.Errorf("%s: %s: %v", name, o.Kind(), err)
+			}
+		}
 	}
 }
 
@@ -145,4 +152,21 @@ func TestWithoutDescriptions(t *testing.T) {
 	if text := YAML(m.Definitions[0]); !strings.Contains(text, "what it shows") {
 		t.Error("the original has changed")
 	}
+	t.Run("TD-21 fields with the names of keywords, lists of schemas, and columns", func(t *testing.T) {
+		const schema = `"type":"object","description":"D","properties":{"default":{"type":"string","description":"D"},"enum":{"description":"D","type":"object","properties":{"description":{"type":"string","description":"D","default":"keep"}}},
+"example":{"items":{"description":"D","x-kubernetes-int-or-string":true,"anyOf":[{"type":"integer","description":"D"},{"type":"string"}]},"type":"array","default":[{"description":"keep"}],"enum":[{"description":"keep"}]},
+"map":{"type":"object","additionalProperties":{"description":"D","not":{"description":"D"}}},"any":{"additionalProperties":true}}`
+		const whole = `{"spec":{"versions":[{"name":"v1","additionalPrinterColumns":[{"name":"A","description":"D","jsonPath":".a"}],"schema":{"openAPIV3Schema":{` + schema + `}}},{"name":"v2"}]}}`
+		definition, err := rawjson.DecodeObject([]byte(whole))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := rawjson.DecodeObject([]byte(strings.NewReplacer(`"description":"D",`, "", `,"description":"D"`, "", `"description":"D"`, "").Replace(whole)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, WithoutDescriptions(definition)); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
 }

@@ -20,6 +20,7 @@ type Model struct {
 	Lease      string   // for which the replicas stand; "" without an election
 	Args       []string // of the command run, besides those for the above
 	Monitoring bool     // whether Prometheus is to find the operator
+	Version    string   // of a chart; "" for the default
 
 	// Rights are what the operator needs, and Otherwise what it would need if it served all namespaces instead of some, or some instead of all: a chart has both.
 	Rights, Otherwise []rights.Right
@@ -67,79 +68,41 @@ func (o *Object) Kind() string {
 // Objects returns the manifests in the order in which they are applied.
 func (m *Model) Objects() []Object { return (&plan{Model: m}).objects() }
 
-// Kinds returns the kinds among some objects, each once.
-func Kinds(objects []Object) (kinds []string) {
-	for _, o := range objects {
-		if kind := o.Kind(); !slices.Contains(kinds, kind) {
-			kinds = append(kinds, kind)
-		}
+// kinds are all kinds that there may be, in the order of the objects.
+var kinds = []string{
+	"CustomResourceDefinition", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Service", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
+	"Deployment", "PodDisruptionBudget", "NetworkPolicy", "ServiceMonitor",
+}
+
+// means reports whether a text means a kind: case and plural do not matter.
+func means(text, kind string) bool {
+	text, kind = strings.ToLower(text), strings.ToLower(kind)
+	return text == kind || text == kind+"s" || text == strings.TrimSuffix(kind, "y")+"ies"
+}
+
+// CheckKind returns what is wrong with the name of a kind.
+func CheckKind(asked string) error {
+	if !slices.ContainsFunc(kinds, func(kind string) bool { return means(asked, kind) }) {
+		return fmt.Errorf("want one of %s", strings.Join(kinds, ", "))
 	}
-	return kinds
+	return nil
 }
 
 // Only returns the objects of some kinds, whose case and plural do not matter.
-func Only(objects []Object, kinds []string) (some []Object, err error) {
-	names := func(kind string) []string {
-		kind = strings.ToLower(kind)
-		return []string{kind, kind + "s", strings.TrimSuffix(kind, "y") + "ies"}
-	}
-	for _, asked := range kinds {
-		if !slices.ContainsFunc(objects, func(o Object) bool { return slices.Contains(names(o.Kind()), strings.ToLower(asked)) }) {
-			return nil, fmt.Errorf("invalid kind %q: want one of %s", asked, strings.Join(Kinds(objects), ", "))
-		}
-	}
+func Only(objects []Object, asked []string) (some []Object, err error) {
+	var present []string
 	for _, o := range objects {
-		if slices.ContainsFunc(kinds, func(asked string) bool { return slices.Contains(names(o.Kind()), strings.ToLower(asked)) }) {
+		if !slices.Contains(present, o.Kind()) {
+			present = append(present, o.Kind())
+		}
+		if slices.ContainsFunc(asked, func(a string) bool { return means(a, o.Kind()) }) {
 			some = append(some, o)
 		}
 	}
+	for _, a := range asked {
+		if !slices.ContainsFunc(present, func(kind string) bool { return means(a, kind) }) {
+			return nil, fmt.Errorf("invalid kind %q for --only: this operator has %s", a, strings.Join(present, ", "))
+		}
+	}
 	return some, nil
-}
-
-// WithoutDescriptions returns a definition whose schemas describe nothing.
-func WithoutDescriptions(definition map[string]any) map[string]any {
-	spec, _ := definition["spec"].(map[string]any)
-	versions, _ := spec["versions"].([]any)
-	bare := make([]any, len(versions))
-	for i, version := range versions {
-		v, _ := version.(map[string]any)
-		bare[i] = with(v, "schema", bareSchemas(v["schema"]))
-	}
-	return with(definition, "spec", with(spec, "versions", bare))
-}
-
-// with returns a copy of a map with another value.
-func with(m map[string]any, key string, value any) map[string]any {
-	changed := make(map[string]any, len(m))
-	for k, v := range m {
-		changed[k] = v
-	}
-	changed[key] = value
-	return changed
-}
-
-// bareSchemas returns a schema, or what holds some, without descriptions. Properties may have that name.
-func bareSchemas(value any) any {
-	switch value := value.(type) {
-	case map[string]any:
-		bare := make(map[string]any, len(value))
-		for k, v := range value {
-			_, isText := v.(string)
-			switch {
-			case k == "description" && isText:
-			case k == "default", k == "example", k == "enum":
-				bare[k] = v
-			default:
-				bare[k] = bareSchemas(v)
-			}
-		}
-		return bare
-	case []any:
-		bare := make([]any, len(value))
-		for i, v := range value {
-			bare[i] = bareSchemas(v)
-		}
-		return bare
-	}
-	return value
 }
