@@ -550,20 +550,33 @@ func isImmutable(err error) bool {
 func (d *desiredSet) recreate(ctx context.Context, c *Child) error {
 	d.log.Info("Deleting a child to make it anew, because a field of it is immutable", "kind", c.ref.Kind, "child", c.ref)
 	c.state.ready, c.state.reason = false, "Terminating"
-	return d.delete(ctx, c.known, "Foreground")
+	if c.known != nil {
+		return d.delete(ctx, c.known, "Foreground")
+	}
+	// It was made by somebody else, or its stream has not shown it yet, so nothing else may call the handler.
+	return cmp.Or(d.deleteObject(ctx, c.ref, "Foreground"), Temporary(errors.New("it is being deleted, to be made anew"), 5*time.Second))
 }
 
 // delete deletes a child.
 func (d *desiredSet) delete(ctx context.Context, known *child, propagation string) error {
 	rc := d.reconciler
 	rc.mu.Lock()
-	ref, uid := known.ref(), known.uid()
+	ref := known.ref()
+	ref.UID = known.uid()
 	rc.mu.Unlock()
-	err := d.client.Delete(ctx, ref, &DeleteOptions{Propagation: propagation, UID: uid})
-	if code := StatusCode(err); err == nil || (code == http.StatusNotFound || code == http.StatusConflict) && !isDenied(err) { // it is gone, or another one is there
+	err := d.deleteObject(ctx, ref, propagation)
+	if err == nil {
 		rc.mu.Lock()
 		known.going = true
 		rc.mu.Unlock()
+	}
+	return err
+}
+
+// deleteObject deletes an object of a uid. One that is gone, or another one of its name, is as good.
+func (d *desiredSet) deleteObject(ctx context.Context, ref ObjectReference, propagation string) error {
+	err := d.client.Delete(ctx, ref, &DeleteOptions{Propagation: propagation, UID: ref.UID})
+	if code := StatusCode(err); (code == http.StatusNotFound || code == http.StatusConflict) && !isDenied(err) {
 		return nil
 	}
 	return err

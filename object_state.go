@@ -137,6 +137,7 @@ func (q *queue) sweep(from *source) bool {
 			q.addDeletedLocked(e, from.pause)
 		}
 	}
+	q.listed = true
 	return true
 }
 

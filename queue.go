@@ -54,6 +54,7 @@ type queue struct {
 	typeMeta   *typeMeta             // of the newest object
 	namespaces map[string]*namespace // of all objects
 	listings   uint64                // that were begun
+	listed     bool                  // whether one of them was complete
 	closed     bool
 }
 
@@ -118,9 +119,9 @@ type entry struct {
 	// These are set once, but for the type and listed; all else is the queue's, under its lock.
 	key, name string
 	namespace *namespace
-	typeMeta  *typeMeta
-	hasUID    bool // whether the key is its uid
-	listed    bool // whether it was there before the operator
+	typeMeta  atomic.Pointer[typeMeta] // workers of other objects read it
+	hasUID    bool                     // whether the key is its uid
+	listed    bool                     // whether it was there before the operator
 
 	presence       presence
 	reportDeletion bool   // whether its deletion is to be reported, which may happen while it is not served; false again when it is
@@ -149,7 +150,8 @@ const (
 
 // ref returns the reference to the object.
 func (e *entry) ref() ObjectReference {
-	ref := ObjectReference{APIVersion: e.typeMeta.apiVersion, Kind: e.typeMeta.kind, Namespace: e.namespace.name, Name: e.name}
+	meta := e.typeMeta.Load()
+	ref := ObjectReference{APIVersion: meta.apiVersion, Kind: meta.kind, Namespace: e.namespace.name, Name: e.name}
 	if e.hasUID {
 		ref.UID = e.key
 	}
@@ -225,6 +227,7 @@ func (q *queue) add(ev RawEvent, from *source, all bool) {
 	if !all {
 		e.state.work.events = e.state.work.events[:0]
 	}
+	ev.initial = ev.Type == Listed && !q.listed || !q.leader.leads()
 	q.addEventLocked(e, ev, from.pause)
 }
 
@@ -254,7 +257,8 @@ func (q *queue) addEntryLocked(key string, ref ObjectReference, listed bool) *en
 		q.namespaces[ref.Namespace] = in
 	}
 	in.objects++
-	e := &entry{key: key, namespace: in, name: ref.Name, typeMeta: q.typeMeta, hasUID: ref.UID != "", listed: listed}
+	e := &entry{key: key, namespace: in, name: ref.Name, hasUID: ref.UID != "", listed: listed}
+	e.typeMeta.Store(q.typeMeta)
 	q.entries[key] = e
 	q.known.Add(metrics.Objects, 1)
 	return e
@@ -294,7 +298,7 @@ func (q *queue) setVersion(apiVersion, kind string, known *metrics.Resource) {
 	q.typeMeta = &typeMeta{apiVersion, kind}
 	n := int64(0)
 	for _, e := range q.entries {
-		if e.typeMeta = q.typeMeta; e.presence == present {
+		if e.typeMeta.Store(q.typeMeta); e.presence == present {
 			n++
 		}
 	}

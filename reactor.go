@@ -90,7 +90,7 @@ func (r *reactor) newest(e *entry, events []RawEvent) RawEvent {
 	if len(events) > 0 {
 		return events[len(events)-1]
 	}
-	newest := RawEvent{Type: Modified, Body: e.state.body}
+	newest := RawEvent{Type: Modified, Body: e.state.body, initial: true}
 	if e.state.live != nil {
 		if live := e.state.live.Load(); live != nil && (newest.Body == nil || apirequest.NewerVersion(live.version, newest.Body.version)) {
 			newest.Body = live

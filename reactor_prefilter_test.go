@@ -247,7 +247,8 @@ func (w *prefilterPair) compare(t *testing.T, what string, event EventType, body
 	if v.Kind != decision.Skip && v.Kind != decision.Unchanged || !rawjson.IsNull(o.DeletionTimestamp.Of(body.raw)) {
 		return false
 	}
-	e := &entry{key: body.uid, typeMeta: &typeMeta{}, namespace: &namespace{name: "ns"}, listed: initial}
+	e := &entry{key: body.uid, namespace: &namespace{name: "ns"}, listed: initial}
+	e.typeMeta.Store(&typeMeta{})
 	e.activateLocked()
 	w.queue.entries[e.key] = e
 	w.calls, w.requests = 0, 0

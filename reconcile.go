@@ -348,15 +348,19 @@ func (rc *reconciler) run(c *cycle) error {
 		if s == nil || !s.isDue(rc.settings) {
 			continue
 		}
-		if c.superseded() || c.handlers.Err() != nil || c.reactor.queue.deletes(c.entry) || !rc.synced(rec.handler) {
+		if !rc.mayCall(c, rec.handler) {
 			return nil
 		}
-		known.note(c.reactor.queue.takeTriggers(c.entry)) // such as that of a listing which has just ended
 		if err := rc.call(c, rec, s); err != nil {
 			return err
 		}
 	}
 	return rc.settleMembers(c)
+}
+
+// mayCall reports whether the state of an object still counts, and all is listed that a handler follows.
+func (rc *reconciler) mayCall(c *cycle, h *handler) bool {
+	return !c.superseded() && c.handlers.Err() == nil && !c.reactor.queue.deletes(c.entry) && rc.synced(h)
 }
 
 // isDue reports whether the handler is to be called now.
@@ -477,11 +481,17 @@ func (rc *reconciler) requeue(c *cycle, r result) result {
 
 // call calls a handler once, sends what it has left, and notes when it is due again.
 func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error {
-	h, body := rec.handler, c.latest()
+	h := rec.handler
 	acquired, _ := rc.limiter.AcquireHandler(c.handlers.Done(), nil, true, !s.routine)
 	if !acquired {
 		return nil
 	}
+	if !rc.mayCall(c, h) { // any more, after the wait
+		rc.limiter.ReleaseHandler()
+		return nil
+	}
+	c.entry.state.reconcile.note(c.reactor.queue.takeTriggers(c.entry)) // such as that of a listing which has just ended
+	body := c.latest()
 	log := postedLogger(c.log, body.Reference(), rc.events)
 	o := c.reactor.object(c.entry, c.served, body, log)
 	o.Param, o.Logger = h.param, handlerLogger(log, h.id)

@@ -729,7 +729,7 @@ func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
 		rc.watched[key] = now
 	}
 	rc.mu.Unlock()
-	if !known && (!fits || e.listed && !e.last.notified) { // all objects are reconciled at first
+	if !known && (!fits || c.event.initial) { // all objects are reconciled when that ends
 		return
 	}
 	reason := Trigger{TriggerWatched, e.ref()}

@@ -621,4 +621,6 @@ const (
 type RawEvent struct {
 	Type EventType // what has happened
 	Body *Body     // the object after that
+
+	initial bool // whether it is of the first listing of its resource, or of the time before this replica works
 }

@@ -454,7 +454,9 @@ func Lookup(v any, path ...string) (any, bool) {
 // IsDigits reports whether a text is one or more ASCII digits.
 func IsDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// AsMap returns the value if it is a map, and nil otherwise.
+// AsMap returns the value if it is a map, and nil otherwise. It is called in so many places that programs are smaller where it is not copied to each.
+//
+//go:noinline
 func AsMap(v any) map[string]any {
 	m, _ := v.(map[string]any)
 	return m

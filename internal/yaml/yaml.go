@@ -171,7 +171,7 @@ func (r *reader) fail(pos int, format string, args ...any) {
 }
 
 // at returns the byte at an offset from here, 0 beyond the end. It is called in so many places that programs are kilobytes smaller where it is not
-// copied to each; so is skip.
+// copied to each; so are skip and blank.
 //
 //go:noinline
 func (r *reader) at(offset int) byte {
@@ -189,6 +189,8 @@ func (r *reader) skip(n int) { r.pos = min(r.pos+n, len(r.src)) }
 func (r *reader) eof() bool { return r.pos >= len(r.src) }
 
 // blank tells whether the byte at an offset is white space or the end.
+//
+//go:noinline
 func (r *reader) blank(offset int) bool {
 	switch r.at(offset) {
 	case ' ', '\t', '\n':
