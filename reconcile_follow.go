@@ -460,7 +460,7 @@ func (rc *reconciler) showLocked(r *reactor, e *entry, by *follow, key string, b
 		}
 		c.trim()
 		return false
-	case version != 0 && version < c.version: // from between what we have read and what we have written
+	case version != 0 && version < c.version && own != 0: // from between what we have read and what we have written; without that, the API server was restored from a backup
 		return true
 	}
 	c.details().own = 0
@@ -638,12 +638,17 @@ func (rc *reconciler) noteListing(r *reactor, from *source, begun bool) (gone []
 	rc.listed[r] = rc.listed[r] || late
 	for _, f := range rc.families {
 		for _, c := range slices.Clone(f.children) {
-			if c.entry != nil || !rc.kinds[c.kind].reactor.resource().isVersionOf(r.resource()) || from.namespace != "" && c.ref().Namespace != from.namespace {
+			if c.more == nil || !rc.kinds[c.kind].reactor.resource().isVersionOf(r.resource()) || from.namespace != "" && c.ref().Namespace != from.namespace {
 				continue
 			}
+			unseen := c.more.unseen
 			if begun {
-				c.more.unseen.listing = true
-			} else if c.more.unseen.listing {
+				c.more.own = 0 // what was written before is in the listing
+				c.trim()
+			}
+			if unseen != nil && begun {
+				unseen.listing = true
+			} else if unseen != nil && unseen.listing {
 				rc.removeLocked(c)
 				gone = append(gone, c)
 			}

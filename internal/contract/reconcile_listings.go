@@ -2,7 +2,9 @@ package contract
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -44,6 +46,33 @@ func withoutAnswers(path string) func(*kopf.Operator) {
 		}
 		return base.RoundTrip(q)
 	})
+}
+
+// restored has a config map listed as it was before it was applied, with an older or a newer version, and nothing happen to it from then on.
+func (c *C) restored(name, version string) func(*Request) (*http.Response, error) {
+	object := c.configMaps().Get(name).Map()
+	metadata := object["metadata"].(map[string]any)
+	metadata["resourceVersion"], metadata["annotations"] = version, map[string]any{"kopf.zalando.org/wanted": "older"}
+	object["data"] = map[string]any{"text": "old"}
+	list, err := json.Marshal(map[string]any{"kind": "ConfigMapList", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": version}, "items": []any{object}})
+	if err != nil {
+		c.Fatal(err)
+	}
+	var listed atomic.Bool
+	return func(q *Request) (*http.Response, error) {
+		switch {
+		case !strings.Contains(q.Path, "/configmaps?"):
+			return nil, nil
+		case !strings.Contains(q.Path, "watch=true"):
+			listed.Store(true)
+			return document(string(list)), nil
+		case !listed.Load():
+			return Answer(http.StatusGone, "Expired", "too old resource version"), nil
+		}
+		resp := document("")
+		resp.Body, _ = io.Pipe()
+		return resp, nil
+	}
 }
 
 var _ = Suite("reconcile_listings", func(t *testing.T, c *C) {
@@ -180,4 +209,23 @@ var _ = Suite("reconcile_listings", func(t *testing.T, c *C) {
 		c.Define(definition)
 		c.WaitFor("the new child", func() bool { return c.gadget().Exists("x") })
 	})
+	for what, version := range map[string]string{"older": "4", "newer": "400"} {
+		c.Run(t, "RC-53 a child that is another one after a restore from a backup is put right, with versions that are "+what, func(c *C) {
+			c.OnlyInBubble("it answers for the API server")
+			op, _ := c.parenting(func(r *kopf.Reconcile) error {
+				r.Desired(desiredMap("x", map[string]any{"text": "new"}), nil)
+				return nil
+			}, nil)
+			c.Create("a", nil)
+			c.WaitFor("the child", func() bool { return c.configMaps().Exists("x") })
+			c.Pass(time.Minute)
+			before := len(applies(op))
+			op.Wire.Fault(c.restored("x", version))
+			op.Wire.Drop()
+			c.Pass(time.Minute)
+			if got := applies(op)[before:]; len(got) == 0 {
+				c.Error("it was not applied")
+			}
+		})
+	}
 })
