@@ -417,8 +417,8 @@ func (rc *reconciler) observe(c *cycle) {
 	if known == nil {
 		known = &objectReconcile{}
 		c.entry.state.reconcile = known
-		rc.know(c.reactor, c.entry)
 	}
+	rc.know(c.reactor, c.entry) // each time, as it may have been forgotten and served again since the last one
 	known.states = states
 	known.note(pending)
 }

@@ -228,4 +228,27 @@ var _ = Suite("reconcile_listings", func(t *testing.T, c *C) {
 			}
 		})
 	}
+	c.Run(t, "RC-17 a Source calls it for an object that was listed anew for another handler during a call", func(c *C) {
+		c.OnlyInBubble("it has to be listed at the right moment")
+		l, r, source, end := &calls{}, &kopf.Registry{}, &kopf.Source{}, make(chan struct{})
+		r.OnReconcile(Examples, func(_ context.Context, r *kopf.Reconcile) error {
+			l.add("%s", r.Name())
+			<-end
+			return nil
+		}, &kopf.ReconcileOptions{ID: "one", Sources: []*kopf.Source{source}})
+		r.OnReconcile(kopf.Selector("gadgets."+c.Unique("leaf")+".dev"), func(context.Context, *kopf.Reconcile) error { return nil },
+			&kopf.ReconcileOptions{ID: "two", Watches: []kopf.Watch{{Of: Examples}}})
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.WaitFor("the first call", func() bool { return len(l.all()) == 1 })
+		c.Define(c.gadgets())
+		c.WaitFor("the line", func() bool { return len(op.Logs.Find("listing its objects anew")) > 0 })
+		c.Pass(time.Minute)
+		close(end)
+		c.Pass(time.Minute)
+		before := len(l.all())
+		source.Trigger(c.Ref("a"))
+		c.Pass(time.Minute)
+		c.same("the calls for the trigger", []string{"a"}, l.all()[before:])
+	})
 })
