@@ -108,7 +108,7 @@ func (r *reactor) index(e *entry, events []RawEvent, at epoch) result {
 	}
 	defer r.queue.synced(e)
 	if len(served.follows) > 0 && len(events) > 0 { // after the indices, which the handlers of others may read that are called for it
-		defer r.reconciler.follow(r, e, newest)
+		defer r.reconciler.follow(r, e, newest, at)
 	}
 	if len(served.indices) == 0 {
 		return result{}

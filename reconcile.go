@@ -28,8 +28,8 @@ type reconcileRunner interface {
 	begin(*Registry) (end func())
 	// serve notes the resource of a reactor, and forgets it again with the end.
 	serve(*reactor)
-	// follow takes what has come of an object of a kind that others own.
-	follow(*reactor, *entry, RawEvent)
+	// follow takes what has come in an epoch of an object of a kind that others own.
+	follow(*reactor, *entry, RawEvent, epoch)
 	// isChild reports whether an object was a child when it was seen last.
 	isChild(*entry) bool
 	// notify takes what has come of an object of a kind that others watch.

@@ -327,13 +327,16 @@ func versionNumber(version string) uint64 {
 }
 
 // follow implements [reconcileRunner].
-func (rc *reconciler) follow(r *reactor, e *entry, ev RawEvent) {
+func (rc *reconciler) follow(r *reactor, e *entry, ev RawEvent, at epoch) {
 	follows := r.served.Load().follows
 	if len(follows) == 0 || ev.Body == nil {
 		return
 	}
 	key, by := familyOf(r.resource(), follows, ev)
 	changed, left := rc.note(r, e, by, key, ev)
+	if !r.queue.serves(e, at) { // it was forgotten meanwhile
+		rc.forgetChild(r, e)
+	}
 	for _, c := range changed {
 		rc.triggerOwner(c, e.ref())
 	}

@@ -126,7 +126,7 @@ func TestChildGoesUnseen(t *testing.T) {
 			rc.unseen[uid] = k
 			body := ownedMap(t, owner, "a", uid, 8)
 			e := r.queue.addEntryLocked(uid, body.Reference(), false)
-			rc.follow(r, e, ev(body))
+			rc.follow(r, e, ev(body), epoch{})
 			if rc.families[owner] != nil || len(rc.unseen) > 0 {
 				t.Error("the child is still taken for one of its owner")
 			}

@@ -251,4 +251,34 @@ var _ = Suite("reconcile_listings", func(t *testing.T, c *C) {
 		c.Pass(time.Minute)
 		c.same("the calls for the trigger", []string{"a"}, l.all()[before:])
 	})
+	c.Run(t, "RC-10 a child that is indexed while its namespace goes is made anew with the namespace", func(c *C) {
+		c.OnlyInBubble("the index has to be slow at the right moment")
+		r, late, other := &kopf.Registry{}, &lateStream{plural: "configmaps"}, c.namespace("other")
+		var slow atomic.Bool
+		kopf.OnIndexIn(r, "configmaps", func(_ context.Context, i *kopf.Indexing) (map[string]bool, error) {
+			if slow.Load() {
+				time.Sleep(5 * time.Second)
+			}
+			return map[string]bool{i.Name(): true}, nil
+		}, &kopf.IndexOptions{ID: "names"})
+		r.OnReconcile(Examples, func(_ context.Context, r *kopf.Reconcile) error { return byTargets(r) }, &kopf.ReconcileOptions{Owns: []kopf.Selector{"configmaps"}, Resync: time.Hour})
+		c.Operator(r, in(other), late.of)
+		c.Create("a", targets(other))
+		c.WaitFor("the child", func() bool { return c.configMaps().In(other).Exists("a") })
+		c.Pass(time.Minute)
+		slow.Store(true)
+		c.configMaps().In(other).Patch("a", map[string]any{"metadata": map[string]any{"labels": map[string]any{"x": "y"}}})
+		c.Pass(time.Second)
+		late.held.Store(true)
+		c.undefine("Namespace", "v1", other)
+		c.Pass(time.Minute)
+		late.held.Store(false)
+		slow.Store(false)
+		c.Pass(time.Minute)
+		c.namespace("other")
+		c.Pass(3 * time.Hour)
+		if !c.configMaps().In(other).Exists("a") {
+			c.Error("it was not made anew")
+		}
+	})
 })
