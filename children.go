@@ -265,11 +265,15 @@ func (rc *reconciler) find(d *desiredSet, c *Child) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	families := []*family{rc.families[d.keyOf(c)]}
-	if c.options.Keep { // until now, it may have been a child that was not to be kept
-		if families[0] != nil {
-			families[0].owner = d.owner.UID()
+	kept, uid := rc.families[keptKey(c.resource, c.ref.Namespace, c.ref.Name)], d.owner.UID()
+	switch { // it may have been to be kept until now, or not
+	case c.options.Keep:
+		if kept != nil {
+			kept.owner = uid
 		}
-		families = append(families, rc.families[d.owner.UID()], rc.families[d.set()])
+		families = append(families, rc.families[uid], rc.families[d.set()])
+	case kept != nil && (kept.owner == uid || kept.owner == ""):
+		families = append(families, kept)
 	}
 	for _, f := range families {
 		for _, known := range f.all() {

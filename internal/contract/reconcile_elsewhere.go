@@ -320,6 +320,26 @@ var _ = Suite("reconcile_elsewhere", func(t *testing.T, c *C) {
 		c.Pass(2 * time.Second)
 		c.same("the uid", first, c.configMaps().In(other).Get("kept").UID())
 	})
+	c.Run(t, "RC-43 a child elsewhere that is not to be kept any more is a member from now on", func(c *C) {
+		other := c.namespace("other")
+		c.parenting(func(r *kopf.Reconcile) error {
+			m := desiredMap("kept", nil)
+			m["metadata"].(map[string]any)["namespace"] = other
+			r.Desired(m, &kopf.DesiredOptions{Keep: r.Spec().Bool("keep")})
+			return nil
+		}, nil, in(other))
+		c.Create("a", spec(map[string]any{"keep": true}))
+		c.WaitFor("the child", func() bool { return c.configMaps().In(other).Exists("kept") })
+		first := c.configMaps().In(other).Get("kept").UID()
+		c.Pass(2 * time.Second)
+		c.Patch("a", spec(map[string]any{"keep": false}))
+		c.WaitFor("the set", func() bool {
+			return c.configMaps().In(other).Get("kept").Labels()["applyset.kubernetes.io/part-of"] == c.setOf("a")
+		})
+		c.same("the uid", first, c.configMaps().In(other).Get("kept").UID())
+		c.Delete("a")
+		c.WaitFor("the end", func() bool { return !c.configMaps().In(other).Exists("kept") })
+	})
 	c.Run(t, "RC-37 a namespace that the operator does not serve fails the handler, and so does the label of a set", func(c *C) {
 		for want, change := range map[string]func(metadata map[string]any){
 			"want one that the operator serves": func(m map[string]any) { m["namespace"] = "elsewhere" },
