@@ -18,8 +18,8 @@ type followingHandler struct {
 	r  *reactor
 }
 
-func (h *followingHandler) index(e *entry, events []RawEvent, _ epoch) result {
-	h.rc.follow(h.r, e, events[len(events)-1])
+func (h *followingHandler) index(e *entry, events []RawEvent, at epoch) result {
+	h.rc.follow(h.r, e, events[len(events)-1], at)
 	return result{}
 }
 func (h *followingHandler) reconcile(*entry, []RawEvent, epoch) result { return result{} }

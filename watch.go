@@ -619,8 +619,7 @@ const (
 
 // RawEvent is an event as it came from the API server.
 type RawEvent struct {
-	Type EventType // what has happened
-	Body *Body     // the object after that
-
-	initial bool // whether it is of the first listing of its resource, or of the time before this replica works
+	Type    EventType // what has happened
+	Body    *Body     // the object after that
+	initial bool      // whether it is of the first listing of its resource, or of the time before this replica works
 }
