@@ -46,11 +46,15 @@ func expired(op *Running, plural string, meanwhile func()) {
 }
 
 var _ = Suite("reconcile_moments", func(t *testing.T, c *C) {
-	for name, objects := range map[string]func(*kopf.Watched) []kopf.ObjectReference{"for the objects that it names": byNote(leafNamespace), "for all objects": nil} {
+	for name, named := range map[string]bool{"for the objects that it names": true, "for all objects": false} {
 		c.Run(t, "RC-12 a watched object that is made while its watch has expired is noticed "+name, func(c *C) {
 			c.OnlyInBubble("watches are made to expire")
 			var l reconciles
-			op := c.Reconciled(&l, &kopf.ReconcileOptions{Watches: []kopf.Watch{{Of: "configmaps", Objects: objects}}})
+			w := kopf.Watch{Of: "configmaps"}
+			if named {
+				w.Objects = byNote(c.Namespace)
+			}
+			op := c.Reconciled(&l, &kopf.ReconcileOptions{Watches: []kopf.Watch{w}})
 			c.Create("a", nil)
 			c.WaitFor("the call", func() bool { return len(l.all()) == 1 })
 			c.Pass(time.Minute)
