@@ -279,6 +279,9 @@ func (rc *reconciler) find(d *desiredSet, c *Child) {
 		for _, known := range f.all() {
 			if rc.is(known, c.resource, c.ref.Namespace, c.ref.Name) {
 				c.known = known
+				if known.more != nil {
+					known.more.pruned = false // from now on, its end calls the handler
+				}
 				known.kind = rc.kindOfLocked(d.reconciling.handler, c.resource)
 			}
 		}
@@ -410,9 +413,6 @@ func (rc *reconciler) check(c *Child) (verdict ownership.Result, going bool) {
 	defer rc.mu.Unlock()
 	k, digest := c.known, c.config.Digest()
 	if k.going {
-		if k.more != nil {
-			k.more.pruned = false
-		}
 		return ownership.Drifted, true
 	}
 	same := k.digest == maphash.String(rc.seed, digest)
