@@ -358,9 +358,11 @@ var _ = Suite("types_definitions", func(t *testing.T, c *C) {
 				A string `json:"a" format:"hostnam"`
 			}]](nil)): `spec.a: invalid tag format:"hostnam": want a format that API servers know`,
 			second(tried[of[struct {
+				//lint:ignore SA5008 it is to be refused
 				A string `json:"a,omitempty" yaml:"a" json:"b"`
 			}]](nil)): `spec.A: the tag "json" is there twice`,
 			second(tried[of[struct {
+				//lint:ignore SA5008 it is to be refused
 				A string `json:"a,omitemtpy"`
 			}]](nil)): `spec.A: invalid tag json:"a,omitemtpy": encoding/json has no option "omitemtpy"`,
 		} {
