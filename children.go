@@ -557,7 +557,7 @@ func (d *desiredSet) recreate(ctx context.Context, c *Child) error {
 	if c.known != nil {
 		return d.delete(ctx, c.known, "Foreground")
 	}
-	// It was made by somebody else, or its stream has not shown it yet, so nothing else may call the handler.
+	// It was made by another client, or its stream has not shown it yet, so nothing else may call the handler.
 	return cmp.Or(d.deleteObject(ctx, c.ref, "Foreground"), Temporary(errors.New("it is being deleted, to be made anew"), 5*time.Second))
 }
 

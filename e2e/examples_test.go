@@ -16,7 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/promises"
 )
 
-// unused are rights for what no example does in its play: handlers could change these objects, nobody interferes with these children, and no event comes again.
+// unused are rights for what no example does in its play: handlers could change these objects, no other client changes these children, and no event comes again.
 var unused = []string{
 	"patch pods", "patch pods/status", "patch namespaces/status", "patch websites",
 	"patch events", "get configmaps", "get services", "get deployments", "get statefulsets", "get jobs", "delete services", "delete deployments", "delete statefulsets", "delete jobs", "patch jobs", "create jobs",

@@ -154,7 +154,7 @@ func leastRights(t *testing.T, c *cluster.Cluster) {
 		for _, right := range slices.Compact(all) {
 			verb, resource, _ := strings.Cut(right, " ")
 			if right == "patch events" || resource == "configmaps" && (verb == "get" || verb == "delete") || name == "21-reconcile" && verb == "patch" && strings.HasPrefix(resource, "kopfexamples") {
-				continue // an event that can't be counted is posted anew, and then it is no use to tell; nobody interferes with the children; and the handler leaves the object as it is
+				continue // an event that can't be counted is posted anew, and then it is no use to tell; no other client changes the children; and the handler leaves the object as it is
 			}
 			n++
 			together.Go(func() {
@@ -168,7 +168,7 @@ func leastRights(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// missed runs an operator without a right, beside an object.
+// missed runs an operator without a right, with an object to handle.
 func missed(t *testing.T, c *cluster.Cluster, name, object, resource, verb string) {
 	namespace := "lacks-" + verb + "-" + strings.ReplaceAll(resource, "/", "-") + "-" + name
 	config := accountOf(t, c, namespace, withoutVerb(objectsOf(t, name, namespace), resource, verb))

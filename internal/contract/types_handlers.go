@@ -577,7 +577,7 @@ var _ = Suite("types_handlers", func(t *testing.T, c *C) {
 			c.Errorf("the operator is ready, and has this definition: %s", indented(body.Metadata()))
 		}
 	})
-	c.Run(t, "TD-29 a comparison that fails is told, and delays no operator", func(c *C) {
+	c.Run(t, "TD-29 a comparison that fails is logged, and delays no operator", func(c *C) {
 		r := &kopf.Registry{}
 		kopf.DefineIn[site](r, &kopf.Definition{Group: c.Unique("types.example.com"), Version: "v1", Kind: "Site"})
 		var gets atomic.Int32

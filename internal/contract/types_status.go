@@ -17,7 +17,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what becomes of the changes of a status: beside what other clients write, what the handler puts into its patch, and what could not be sent.
+// This suite proves what becomes of the changes of a status: together with what other clients write, with what the handler puts into its patch, and after a failure to send them.
 
 // conditioned is a status with conditions, and little else.
 type conditioned struct {
@@ -243,7 +243,7 @@ func listItems(t *testing.T, c *C) {
 		}
 		return m
 	}
-	c.Run(t, "TD-5 an item that others add meanwhile stays beside one of its name and another key", func(c *C) {
+	c.Run(t, "TD-5 an item that others add meanwhile stays, also with the name of another item", func(c *C) {
 		got := changedOnce(c, map[string]any{"resources": []any{item("Service")}}, map[string]any{"resources": []any{item("Service"), item("Ingress")}}, func(_ *kopf.Reconcile, o *inventory) {
 			o.Status.Resources[0].Ready = true
 		})

@@ -194,7 +194,7 @@ func TestFolderLeftovers(t *testing.T) {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 	})
-	t.Run("TD-46 a file that was not written to its end is in nobody's way", func(t *testing.T) {
+	t.Run("TD-46 a file that was not written to its end is replaced", func(t *testing.T) {
 		for _, left := range []int{0, 10, len(mark) + 2, len(mark) + 4, len(m.header()), len(files["rbac.yaml"]) - 1} {
 			folder := t.TempDir()
 			put(t, folder, "rbac.yaml", files["rbac.yaml"][:left])
