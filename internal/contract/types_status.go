@@ -286,7 +286,7 @@ func explicitConditions(t *testing.T, c *C) {
 }
 
 func unsentStatus(t *testing.T, c *C) {
-	// timed runs a timer that sets the phases one after another, "" for an error; the patches of some calls fail on their way.
+	// timed runs a timer that sets the phases one after another, with an error for those that end in "!", and leaves the object as it is for "". The patches of some calls fail on their way.
 	timed := func(c *C, failing []int32, phases ...string) string {
 		c.OnlyInBubble("the pauses are long")
 		selector, notes := c.notes()
@@ -298,7 +298,13 @@ func unsentStatus(t *testing.T, c *C) {
 				return nil
 			}
 			phase, fails := strings.CutSuffix(phases[i], "!")
-			o.Status.Phase = phase
+			switch phase {
+			case "panic":
+				panic("on purpose")
+			case "":
+			default:
+				o.Status.Phase = phase
+			}
 			if fails {
 				return errors.New("not yet")
 			}
@@ -318,7 +324,13 @@ func unsentStatus(t *testing.T, c *C) {
 	c.Run(t, "TD-3 a change that could not be sent is overtaken by that of the next call", func(c *C) {
 		c.same("the phase", "Second", timed(c, []int32{1}, "First", "Second"))
 	})
-	c.Run(t, "TD-3 so is that of a call that has failed", func(c *C) {
+	c.Run(t, "TD-3 a change that could not be sent goes with the next call, if that leaves it", func(c *C) {
+		c.same("the phase", "First", timed(c, []int32{1}, "First", ""))
+	})
+	c.Run(t, "TD-3 also if that panics", func(c *C) {
+		c.same("the phase", "First", timed(c, []int32{1}, "First", "panic!"))
+	})
+	c.Run(t, "TD-3 a change of a call that has failed is overtaken, too", func(c *C) {
 		c.same("the phase", "Second", timed(c, []int32{1}, "First!", "Second"))
 	})
 	c.Run(t, "TD-3 a change back of what could not be sent is a change", func(c *C) {
