@@ -347,7 +347,7 @@ func (a *admissionReview) choose(handlers []*handler) (chosen []*handler, err er
 		fits := false
 		own := *a.argument
 		own.Param = h.param
-		if err := safecall.Do(func() error { fits = h.fitsReview(&own); return nil }); err != nil {
+		if err := safecall.Do(func() error { fits = h.fitsReview(&own, nil); return nil }); err != nil {
 			a.argument.Logger.Error("A filter of a handler panicked; the review fails", handlerKey, h.id, "error", err, "stack", string(safecall.StackOf(err)))
 			return nil, fmt.Errorf("a filter of the handler %q has panicked", h.id)
 		}
@@ -573,15 +573,15 @@ func (h *handler) hook(resources []Resource) webhookconfig.Hook {
 	for _, r := range resources {
 		hook.Resources = append(hook.Resources, webhookconfig.Resource{Group: r.Group, Version: r.Version, Plural: r.Plural})
 	}
-	for key, c := range h.filters.labels {
+	for _, c := range h.filters.labels {
 		switch {
 		case c.predicate != nil:
 		case c.marker == Present:
-			hook.Labels = append(hook.Labels, webhookconfig.Requirement{Key: key, Operator: "Exists"})
+			hook.Labels = append(hook.Labels, webhookconfig.Requirement{Key: c.key, Operator: "Exists"})
 		case c.marker == Absent:
-			hook.Labels = append(hook.Labels, webhookconfig.Requirement{Key: key, Operator: "DoesNotExist"})
+			hook.Labels = append(hook.Labels, webhookconfig.Requirement{Key: c.key, Operator: "DoesNotExist"})
 		default:
-			hook.Labels = append(hook.Labels, webhookconfig.Requirement{Key: key, Operator: "In", Values: []any{c.literal}})
+			hook.Labels = append(hook.Labels, webhookconfig.Requirement{Key: c.key, Operator: "In", Values: []any{c.literal}})
 		}
 	}
 	return hook

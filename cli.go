@@ -79,6 +79,9 @@ func (c *command) execute(ctx context.Context, args []string) int {
 	if embedded.Included && (call.Command == "manifests" || call.Command == "explain-rights") {
 		return c.install(ctx, call, line.Name())
 	}
+	if embedded.Included && (call.Command == "status" || call.Command == "explain") {
+		return c.inspect(ctx, call, line.Name())
+	}
 	logger := ConfigureLogging(logOptions(&call.Options, c.stderr))
 	if call.Command == "run" {
 		if err := c.serve(ctx, &call.Options, logger); err != nil {

@@ -101,7 +101,7 @@ func (c *criterion) fits(v View, o *Object) bool {
 
 // filters are all the criteria of one handler.
 type filters struct {
-	labels, annotations map[string]*criterion
+	labels, annotations []keyCriterion
 	value, old, new     *criterion
 	when                func(*Change) bool
 	whenEvent           func(*WatchEvent) bool
@@ -110,9 +110,47 @@ type filters struct {
 	panicked sync.Once // when a filter has panicked first
 }
 
-func newMatch(what string, match Match) (map[string]*criterion, error) {
-	all := make(map[string]*criterion, len(match))
-	for key, option := range match {
+// keyCriterion is what the value of one label or annotation must be.
+type keyCriterion struct {
+	key string
+	*criterion
+}
+
+// mismatch is why a handler is not for an object: it keeps the filter that was looked at last, which is the first one that does not fit. A nil one keeps nothing, for those that
+// need no reason.
+type mismatch struct {
+	part     filterPart
+	key      string     // of a label or an annotation
+	want     *criterion // nil for a predicate of the whole object
+	got      View       // the value
+	panicked any        // what the predicate has panicked with, nil if it has not
+}
+
+// filterPart is what a filter looks at.
+type filterPart uint8
+
+const (
+	partReason filterPart = iota
+	partLabel
+	partAnnotation
+	partField  // its value
+	partChange // whether the field has changed
+	partOld    // the value of the field before
+	partNew    // the value of the field now
+	partWhen   // the whole object, by a predicate
+)
+
+// look notes which filter is looked at.
+func (m *mismatch) look(part filterPart, key string, want *criterion, got View) {
+	if m != nil {
+		*m = mismatch{part: part, key: key, want: want, got: got}
+	}
+}
+
+// newMatch reads the criteria of labels or annotations, in the order of their keys.
+func newMatch(what string, match Match) (all []keyCriterion, err error) {
+	for _, key := range rawjson.SortedKeys(match) {
+		option := match[key]
 		c, err := newCriterion(option)
 		if err != nil {
 			return nil, fmt.Errorf("%s %q: %w", what, key, err)
@@ -123,20 +161,22 @@ func newMatch(what string, match Match) (map[string]*criterion, error) {
 		if _, text := c.literal.(string); c.marker == 0 && c.predicate == nil && !text {
 			return nil, fmt.Errorf("%s %q: invalid criterion %v: want a string, Present, Absent, or a func(*kopf.FieldValue) bool", what, key, option)
 		}
-		all[key] = c
+		all = append(all, keyCriterion{key, c})
 	}
 	return all, nil
 }
 
 // fitsMeta reports whether the labels and the annotations fit.
-func (f *filters) fitsMeta(o *Object) bool {
-	for key, c := range f.labels {
-		if !c.fits(View{raw: o.Body.of(o.Body.labels)}.View(Path(key)), o) {
-			return false
-		}
-	}
-	for key, c := range f.annotations {
-		if !c.fits(View{raw: o.Body.of(o.Body.annotations)}.View(Path(key)), o) {
+func (f *filters) fitsMeta(o *Object, why *mismatch) bool {
+	return fitAll(f.labels, o.Body.of(o.Body.labels), o, partLabel, why) && fitAll(f.annotations, o.Body.of(o.Body.annotations), o, partAnnotation, why)
+}
+
+// fitAll reports whether all labels, or all annotations, fit.
+func fitAll(criteria []keyCriterion, raw []byte, o *Object, part filterPart, why *mismatch) bool {
+	for _, c := range criteria {
+		v := View{raw: raw}.View(Path(c.key))
+		why.look(part, c.key, c.criterion, v)
+		if !c.fits(v, o) {
 			return false
 		}
 	}
@@ -145,15 +185,20 @@ func (f *filters) fitsMeta(o *Object) bool {
 
 // preMatches reports whether the object is of interest to a handler of changes, whatever the
 // reason and the difference are. The change's Old and New are those of the whole object.
-func (h *handler) preMatches(c *Change) bool {
-	return h.guarded(c, func() bool {
-		return h.filters.fitsMeta(&c.Object) && h.fitsValue(c) && (h.filters.when == nil || h.filters.when(c))
-	})
+func (h *handler) preMatches(c *Change) bool { return h.preMatchesFor(c, nil) }
+
+func (h *handler) preMatchesFor(c *Change, why *mismatch) bool {
+	return h.guarded(c, why, func() bool { return h.filters.fitsMeta(&c.Object, why) && h.fitsValue(c, why) && h.fitsWhen(c, why) })
+}
+
+func (h *handler) fitsWhen(c *Change, why *mismatch) bool {
+	why.look(partWhen, "", nil, View{})
+	return h.filters.when == nil || h.filters.when(c)
 }
 
 // fitsValue looks at the value of the handler's field: as it is now, and for handlers of
 // differences also as it was, so that they notice both its coming and its going.
-func (h *handler) fitsValue(c *Change) bool {
+func (h *handler) fitsValue(c *Change, why *mismatch) bool {
 	if len(h.field) == 0 {
 		return true
 	}
@@ -161,7 +206,9 @@ func (h *handler) fitsValue(c *Change) bool {
 	if want == nil {
 		want = &criterion{marker: Present}
 	}
-	if want.fits(viewOf(c.New, h.field), &c.Object) {
+	now := viewOf(c.New, h.field)
+	why.look(partField, "", want, now)
+	if want.fits(now, &c.Object) {
 		return true
 	}
 	return h.looksBack() && want.fits(viewOf(c.Old, h.field), &c.Object)
@@ -174,12 +221,15 @@ func (h *handler) looksBack() bool {
 
 // matches reports whether a handler is to be called for a cause. The flag initial says that the
 // object was there before the operator and was not handled since.
-func (h *handler) matches(c *Change, initial bool) bool {
+func (h *handler) matches(c *Change, initial bool) bool { return h.matchesFor(c, initial, nil) }
+
+func (h *handler) matchesFor(c *Change, initial bool, why *mismatch) bool {
+	why.look(partReason, "", nil, View{})
 	if !h.fitsReason(c.Reason, initial) {
 		return false
 	}
-	return h.guarded(c, func() bool {
-		return h.filters.fitsMeta(&c.Object) && h.fitsValue(c) && h.fitsChange(c) && (h.filters.when == nil || h.filters.when(c))
+	return h.guarded(c, why, func() bool {
+		return h.filters.fitsMeta(&c.Object, why) && h.fitsValue(c, why) && h.fitsChange(c, why) && h.fitsWhen(c, why)
 	})
 }
 
@@ -203,41 +253,60 @@ func (h *handler) fitsReason(reason Reason, initial bool) bool {
 }
 
 // fitsChange reports whether the handler's field differs, and from and into what is wanted.
-func (h *handler) fitsChange(c *Change) bool {
+func (h *handler) fitsChange(c *Change, why *mismatch) bool {
 	if !h.changes.needsChange || len(h.field) == 0 {
 		return true
 	}
 	before, now := viewOf(c.Old, h.field), viewOf(c.New, h.field)
+	why.look(partChange, "", nil, now)
 	if before.Has("") == now.Has("") && rawjson.Equal(before.Get(""), now.Get("")) {
 		return false
 	}
 	f := &h.filters
-	return (f.old == nil || f.old.fits(before, &c.Object)) && (f.new == nil || f.new.fits(now, &c.Object))
+	why.look(partOld, "", f.old, before)
+	if f.old != nil && !f.old.fits(before, &c.Object) {
+		return false
+	}
+	why.look(partNew, "", f.new, now)
+	return f.new == nil || f.new.fits(now, &c.Object)
 }
 
 // matchesEvent reports whether a handler of raw events is to be called.
-func (h *handler) matchesEvent(e *WatchEvent) bool {
+func (h *handler) matchesEvent(e *WatchEvent, why *mismatch) bool {
 	c := &Change{Object: e.Object}
-	return h.guarded(c, func() bool {
+	return h.guarded(c, why, func() bool {
 		c.New = View{raw: e.Body.raw}
-		return h.filters.fitsMeta(&e.Object) && h.fitsValue(c) && (h.filters.whenEvent == nil || h.filters.whenEvent(e))
+		if !h.filters.fitsMeta(&e.Object, why) || !h.fitsValue(c, why) {
+			return false
+		}
+		why.look(partWhen, "", nil, View{})
+		return h.filters.whenEvent == nil || h.filters.whenEvent(e)
 	})
 }
 
 // matchesObject reports whether a daemon, a timer or an index is for an object, as it is now.
-func (h *handler) matchesObject(o *Object) bool {
+func (h *handler) matchesObject(o *Object) bool { return h.matchesObjectFor(o, nil) }
+
+func (h *handler) matchesObjectFor(o *Object, why *mismatch) bool {
 	c := &Change{Object: *o}
-	return h.guarded(c, func() bool {
+	return h.guarded(c, why, func() bool {
 		c.New = View{raw: o.Body.raw}
-		return h.filters.fitsMeta(o) && h.fitsValue(c) && (h.filters.whenObject == nil || h.filters.whenObject(o))
+		if !h.filters.fitsMeta(o, why) || !h.fitsValue(c, why) {
+			return false
+		}
+		why.look(partWhen, "", nil, View{})
+		return h.filters.whenObject == nil || h.filters.whenObject(o)
 	})
 }
 
 // guarded calls filters; those that panic match nothing, and are logged once for a handler.
-func (h *handler) guarded(c *Change, fits func() bool) (ok bool) {
+func (h *handler) guarded(c *Change, why *mismatch, fits func() bool) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			ok = false
+			if ok = false; why != nil {
+				why.panicked = v
+				return
+			}
 			h.filters.panicked.Do(func() {
 				c.Logger.Error("A filter of a handler panicked; it matches nothing", handlerKey, h.id, "panic", fmt.Sprint(v))
 			})

@@ -372,7 +372,7 @@ func TestEventFilters(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := &WatchEvent{Object: Object{Body: mustBody(t, tt.body), Logger: slog.New(slog.DiscardHandler)}, Type: tt.kind}
-			if got := r.handlers[0].matchesEvent(e); got != tt.want {
+			if got := r.handlers[0].matchesEvent(e, nil); got != tt.want {
 				t.Errorf("matches: %t, want %t", got, tt.want)
 			}
 		})

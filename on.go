@@ -644,8 +644,12 @@ func (h *handler) coversOperation(op Operation, subresource string) bool {
 }
 
 // fitsReview reports whether the filters of a handler fit. They may panic.
-func (h *handler) fitsReview(a *Admission) bool {
+func (h *handler) fitsReview(a *Admission, why *mismatch) bool {
 	c := &Change{Object: a.Object}
 	c.New = View{raw: a.Body.raw}
-	return h.filters.fitsMeta(&a.Object) && h.fitsValue(c) && (h.admission.when == nil || h.admission.when(a))
+	if !h.filters.fitsMeta(&a.Object, why) || !h.fitsValue(c, why) {
+		return false
+	}
+	why.look(partWhen, "", nil, View{})
+	return h.admission.when == nil || h.admission.when(a)
 }

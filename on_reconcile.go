@@ -99,7 +99,7 @@ type followSpec struct {
 	selector selectorSpec
 	text     string // the selector as it was written
 	owns     bool
-	labels   map[string]*criterion
+	labels   []keyCriterion
 	watch    Watch // none for owned kinds
 }
 

@@ -283,7 +283,7 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 			return
 		}
 		e := &WatchEvent{Object: c.object(ev.Body), Type: ev.Type}
-		if !h.matchesEvent(e) {
+		if !h.matchesEvent(e, nil) {
 			continue
 		}
 		if acquired, _ := r.limiter.AcquireHandler(c.handlers.Done(), nil, true, true); !acquired {

@@ -158,7 +158,7 @@ func (h *handler) needsCycle() bool {
 
 // hasMetaPredicate reports whether a filter for the labels or the annotations is a function of the user's.
 func (h *handler) hasMetaPredicate() bool {
-	for _, match := range []map[string]*criterion{h.filters.labels, h.filters.annotations} {
+	for _, match := range [][]keyCriterion{h.filters.labels, h.filters.annotations} {
 		for _, c := range match {
 			if c.hasPredicate() {
 				return true
@@ -298,7 +298,7 @@ func (p *prefilter) decide(o *rawjson.Header, raw []byte, initial bool) decision
 	p.body.outline(o, raw, 0)
 	c := &p.change
 	*c = Change{Object: Object{Body: &p.body}}
-	fits := func(h *handler) bool { return h.filters.fitsMeta(&c.Object) }
+	fits := func(h *handler) bool { return h.filters.fitsMeta(&c.Object, nil) }
 	if slices.ContainsFunc(p.handlers, fits) || slices.ContainsFunc(p.others, fits) || s.Finalized && len(p.others) > 0 {
 		if len(p.others) > 0 || !p.stored.SameAsStored(o, raw) {
 			return decision.Action{Kind: decision.Observe}

@@ -120,7 +120,7 @@ func (rc *reconciler) keepFollowing() {
 // concerns reports whether an object may be a child, or one that is watched. Functions of users are not asked.
 func (f *follow) concerns(b *Body) bool {
 	if !f.spec.owns {
-		return (&filters{labels: f.spec.labels}).fitsMeta(&Object{Body: b})
+		return (&filters{labels: f.spec.labels}).fitsMeta(&Object{Body: b}, nil)
 	}
 	return f.controller(b.of(b.owners)) != "" || f.keeps(b)
 }
@@ -726,7 +726,7 @@ func (rc *reconciler) notify(c *cycle) {
 func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
 	e, o := c.entry, c.object(c.event.Body)
 	key := watchedKey{c.reactor, f.spec, e.key}
-	fits := c.event.Type != Deleted && (&filters{labels: f.spec.labels}).fitsMeta(&o)
+	fits := c.event.Type != Deleted && (&filters{labels: f.spec.labels}).fitsMeta(&o, nil)
 	var now []ObjectReference
 	if fits && f.spec.watch.Objects != nil {
 		now = rc.objectsOf(f, o)

@@ -35,7 +35,8 @@ type Call struct {
 	Text    string
 	Command string // run, freeze or resume
 	Options
-	install installer // nil in builds without it
+	Inspect InspectOptions // of status and explain
+	install installer      // nil in builds without it
 }
 
 // installer is the options of the commands that say what an installation needs. It is an interface so that builds without these commands are linked without them.
@@ -45,7 +46,7 @@ type installer interface {
 }
 
 // errNoEmbed is the answer of a build without the embedded server to the options and commands that need it.
-var errNoEmbed = errors.New("this operator was built with the tag noembed, which leaves the embedded server and the command manifests out: " +
+var errNoEmbed = errors.New("this operator was built with the tag noembed, which leaves the embedded server and the commands manifests, status and explain out: " +
 	"build it without the tag, or run it on a cluster, without --embedded, --listen and --apply")
 
 // Parse reads the arguments, the variables for options that are not there, and the manifests that they name. Its errors are of the type [UsageError], but
@@ -71,13 +72,17 @@ func (l *Line) Parse(ctx context.Context, args []string) (*Call, error) {
 	}
 	command, err := program.Command(name)
 	if err != nil {
-		if !embedded.Included && isInstallation(name) {
+		if !embedded.Included && (isInstallation(name) || isInspection(name)) {
 			err = errNoEmbed
 		}
 		return nil, &UsageError{err, program.Name, ""}
 	}
 	if name == "freeze" {
 		call.Priority = freezePriority
+	}
+	call.Command = name
+	if embedded.Included && isInspection(name) {
+		return l.parseInspection(ctx, call, program, command, rest)
 	}
 	given, rest, help, err := cliflag.Parse(command.Options, rest)
 	switch {
@@ -87,7 +92,6 @@ func (l *Line) Parse(ctx context.Context, args []string) (*Call, error) {
 		call.Text = program.CommandHelp(command)
 		return call, nil
 	}
-	call.Command = name
 	if err := l.finish(ctx, call, program, command.Options, given, rest); err != nil {
 		if ctx.Err() != nil {
 			return nil, err

@@ -1,0 +1,448 @@
+package kopf
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/cli"
+	"github.com/kopf-go/kopf/internal/decision"
+	"github.com/kopf-go/kopf/internal/exitguard"
+	"github.com/kopf-go/kopf/internal/inspection"
+	"github.com/kopf-go/kopf/internal/installation"
+	"github.com/kopf-go/kopf/internal/manifest"
+	"github.com/kopf-go/kopf/internal/markers"
+	"github.com/kopf-go/kopf/internal/namespaces"
+	"github.com/kopf-go/kopf/internal/peerrecord"
+	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/yaml"
+)
+
+// This file has the command that explains what an operator does with an object. What else decides than the object is looked up besides: namespaces, peering, the Lease, and rights.
+
+// inspecting is one call of a command that tells of objects.
+type inspecting struct {
+	*command
+	options   *cli.Options
+	asked     *cli.InspectOptions
+	registry  *Registry
+	inspector *inspector
+	client    *Client             // nil without a cluster
+	found     []Resource          // in the cluster
+	served    map[string]*resolved // of these, by name
+}
+
+// inspect runs the command status or explain, and returns the exit code.
+func (c *command) inspect(ctx context.Context, call *cli.Call, program string) int {
+	settings := NewSettings()
+	i := &inspecting{command: c, options: &call.Options, asked: &call.Inspect, registry: DefaultRegistry(), inspector: &inspector{settings: settings, notes: &inspection.Notes{}}}
+	failing := false
+	var err error
+	switch {
+	case i.asked.File != "":
+		err = i.explainFile(ctx)
+	default:
+		quiet := *i.options
+		quiet.Namespaces = nil
+		err = connected(&quiet, slog.New(slog.DiscardHandler), func(r *run) error {
+			i.client, i.inspector.client = r.client, r.client
+			if call.Command == "explain" {
+				return i.explain(ctx)
+			}
+			failing, err = i.status(ctx)
+			return err
+		})
+	}
+	if err != nil {
+		fmt.Fprintf(c.stderr, "%s %s: %s\n", program, call.Command, cli.OneLine(err))
+		return exitguard.ExitFailure
+	}
+	if failing && i.asked.ExitCode {
+		return cli.ExitFailed
+	}
+	return 0
+}
+
+// discover finds out which kinds there are, and which handlers are for them.
+func (i *inspecting) discover(ctx context.Context) (err error) {
+	var broken map[string]error
+	if i.found, broken, err = i.client.discover(ctx, nil); err != nil {
+		return err
+	}
+	i.serve(broken)
+	return nil
+}
+
+// serve resolves the handlers for the kinds that were found.
+func (i *inspecting) serve(broken map[string]error) {
+	var warnings []string
+	i.served, warnings = i.registry.resolve(i.found, broken)
+	for _, warning := range warnings {
+		i.inspector.notes.Add(warning)
+	}
+}
+
+// resource returns the kind that was asked for.
+func (i *inspecting) resource() (Resource, error) {
+	spec, err := Selector(i.asked.Kind).spec(nil)
+	if err != nil {
+		return Resource{}, err
+	}
+	switch fit := spec.selected(i.found); {
+	case len(fit) == 1:
+		return fit[0], nil
+	case len(fit) > 1:
+		return Resource{}, fmt.Errorf("%q is any of %s: write the group as well, as in %q", i.asked.Kind, names(fit), fit[0].Plural+"."+cmp.Or(fit[0].Group, "v1"))
+	}
+	return Resource{}, fmt.Errorf("there is no kind %q in the cluster.%s Want a plural, a singular, a short name or a kind, such as pods", i.asked.Kind, spec.suggestion(i.found))
+}
+
+// handled returns the handlers of a resource, with the storages of an operator that has stored something under a prefix.
+func (i *inspecting) handled(r Resource, body *Body, prefix string) *resolved {
+	what := &resolved{resource: r}
+	if served := i.served[r.Name()]; served != nil {
+		known := *served
+		what = &known
+	}
+	p := i.inspector.settings.Persistence
+	p.ProgressStorage, p.DiffBaseStorage = &SmartProgressStorage{Prefix: prefix}, &SmartDiffBaseStorage{Prefix: prefix}
+	for _, f := range body.Finalizers() { // which the operator may have renamed
+		if strings.HasPrefix(f, prefix+"/") {
+			p.Finalizer = f
+		}
+	}
+	what.persistence = p.resolve(false)
+	return what
+}
+
+// prefixesOn returns the prefixes under which operators have stored something on an object, the default one if there is nothing.
+func (i *inspecting) prefixesOn(body *Body) []string {
+	if i.asked.Prefix != "" {
+		return []string{i.asked.Prefix}
+	}
+	var all []string
+	annotations := body.of(body.annotations)
+	for _, p := range slices.Concat(markers.FindManaged(annotations), markers.FindUnmarked(annotations)) {
+		if !slices.Contains(all, string(p)) {
+			all = append(all, string(p))
+		}
+	}
+	used := func(key []byte) bool { return markers.HasPrefix(key, markers.DefaultPrefix) }
+	_, inAnnotations := markers.FilterMembers(annotations, used)
+	if _, inStatus := body.find("status", defaultName); inAnnotations || inStatus || len(all) == 0 {
+		all = append(all, markers.DefaultPrefix)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// namespace returns the namespace of the objects that were asked for.
+func (i *inspecting) namespace(ctx context.Context, r Resource) (string, error) {
+	if !r.Namespaced || i.asked.AllNamespaces {
+		return "", nil
+	}
+	if i.asked.Namespace != "" {
+		return i.asked.Namespace, nil
+	}
+	info, err := i.client.ConnectionInfo(ctx)
+	if err != nil {
+		return "", err
+	}
+	return cmp.Or(info.DefaultNamespace, "default"), nil
+}
+
+// explain explains an object of the cluster, or the handlers of a kind.
+func (i *inspecting) explain(ctx context.Context) error {
+	if err := i.discover(ctx); err != nil {
+		return err
+	}
+	r, err := i.resource()
+	if err != nil {
+		return err
+	}
+	if i.asked.Name == "" {
+		return i.explainKind(r)
+	}
+	namespace, err := i.namespace(ctx, r)
+	if err != nil {
+		return err
+	}
+	body, err := i.client.object(ctx, r, namespace, i.asked.Name)
+	if err != nil {
+		return err
+	}
+	return i.explainBody(ctx, r, body)
+}
+
+// explainFile explains an object of a file, without a cluster.
+func (i *inspecting) explainFile(ctx context.Context) error {
+	body, err := i.readBody(ctx, i.asked.File)
+	if err != nil {
+		return err
+	}
+	var files []manifest.File
+	for _, data := range i.registry.definitions() {
+		files = append(files, manifest.File{Path: "Define", Data: data})
+	}
+	definitions, _, err := installation.Definitions(append(files, i.options.Manifests...), i.asked.Definitions)
+	if err != nil {
+		return err
+	}
+	if i.found, err = builtinResources(ctx, definitions); err != nil {
+		return err
+	}
+	ref := body.Reference()
+	of := func(r Resource) bool { return r.APIVersion() == ref.APIVersion && r.Kind == ref.Kind }
+	at := slices.IndexFunc(i.found, of)
+	if at < 0 {
+		group, version, _ := strings.Cut(ref.APIVersion, "/")
+		i.found = append(i.found, Resource{Group: group, Version: version, Kind: ref.Kind, Singular: strings.ToLower(ref.Kind), Plural: strings.ToLower(ref.Kind) + "s", Namespaced: ref.Namespace != "",
+			Verbs: []string{"list", "watch", "patch"}, Subresources: []string{"status"}, Preferred: true})
+		at = len(i.found) - 1
+		i.inspector.notes.Add(fmt.Sprintf("The kind %s is not known without a cluster, and its plural is taken for %q: --definitions names its definition", ref.Kind, i.found[at].Plural))
+	}
+	i.serve(nil)
+	return i.explainBody(ctx, i.found[at], body)
+}
+
+// readBody reads the object of a file.
+func (i *inspecting) readBody(ctx context.Context, file string) (*Body, error) {
+	files, err := manifest.ReadFiles(ctx, []string{file}, i.stdin)
+	if err != nil {
+		return nil, err
+	}
+	var all []map[string]any
+	for _, f := range files {
+		objects, err := yaml.ParseManifests(f.Data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Path, err)
+		}
+		all = append(all, objects...)
+	}
+	if len(all) != 1 {
+		return nil, fmt.Errorf("%s has %d objects: want one", file, len(all))
+	}
+	body, err := NewBody(all[0])
+	if err == nil && (body.kind == "" || body.apiVersion == "" || body.name == "") {
+		err = errors.New("want an object with apiVersion, kind and metadata.name")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return body, nil
+}
+
+// explainBody explains an object, and prints that.
+func (i *inspecting) explainBody(ctx context.Context, r Resource, body *Body) error {
+	prefixes := i.prefixesOn(body)
+	if len(prefixes) > 1 {
+		i.inspector.notes.Add(fmt.Sprintf("Several operators have stored something on the object: %s; --prefix chooses one", strings.Join(prefixes, ", ")))
+	}
+	what := i.handled(r, body, prefixes[0])
+	supposed, err := i.suppose(ctx, what, body)
+	if err != nil {
+		return err
+	}
+	x := i.inspector.explain(what, supposed, i.asked.Event == "resumed")
+	i.explainReviews(r, supposed, x)
+	if i.client != nil {
+		i.explainElse(ctx, r, body, x)
+	}
+	if served := i.asked.Serves; len(served) > 0 && body.namespace != "" && !namespaces.Match(strings.Join(served, ","), body.namespace) {
+		x.Prevent(fmt.Sprintf("the namespace %q is not served by %s", body.namespace, strings.Join(served, ",")))
+	}
+	if i.options.Output == "json" {
+		return inspection.WriteJSON(i.stdout, x)
+	}
+	return x.WriteText(i.stdout)
+}
+
+// suppose returns the object with what is to be supposed of it.
+func (i *inspecting) suppose(ctx context.Context, what *resolved, body *Body) (*Body, error) {
+	switch {
+	case i.asked.Event == "created":
+		return withoutState(what, body), nil
+	case i.asked.Old != "":
+		old, err := i.readBody(ctx, i.asked.Old)
+		if err != nil {
+			return nil, err
+		}
+		if old.kind != body.kind || old.name != body.name || old.namespace != body.namespace {
+			return nil, fmt.Errorf("%s has the object %s: want another state of %s", i.asked.Old, old.Reference(), body.Reference())
+		}
+		fresh, patch := withoutState(what, body), newPatch(what.persistence, body)
+		what.persistence.DiffBaseStorage.Store(what.track(withoutState(what, old)), fresh, patch)
+		body = patch.applied(fresh)
+	}
+	if i.asked.Event == "deleted" && !body.Deleting() {
+		patch := &Patch{}
+		if i.inspector.cycle(what, body, false).decide().Kind == decision.AddFinalizer { // which it has had for long
+			patch.adds = []string{what.persistence.Finalizer}
+		}
+		patch.Set("metadata.deletionTimestamp", time.Now().UTC().Format(time.RFC3339))
+		body = patch.applied(body)
+	}
+	return body, nil
+}
+
+// withoutState returns the object without what the operator has stored on it.
+func withoutState(what *resolved, body *Body) *Body {
+	patch := newPatch(what.persistence, body)
+	for _, prefix := range prefixesOf(what.persistence.DiffBaseStorage) {
+		for key := range body.Annotations() {
+			if markers.HasPrefix([]byte(key), prefix) {
+				patch.put(nil, "metadata", "annotations", key)
+			}
+		}
+	}
+	if _, ok := body.find("status", defaultName); ok {
+		patch.put(nil, "status", defaultName)
+	}
+	return patch.applied(body)
+}
+
+// explainReviews adds the handlers of admission.
+func (i *inspecting) explainReviews(r Resource, body *Body, x *inspection.Explanation) {
+	for _, h := range i.registry.snapshot() {
+		if h.admission == nil {
+			continue
+		}
+		if fit, _ := h.selected(i.found); !slices.ContainsFunc(fit, func(f Resource) bool { return f.Name() == r.Name() }) {
+			continue
+		}
+		x.Handlers = append(x.Handlers, h.explainReview(r, body, i.inspector))
+	}
+}
+
+// explainElse tells what else decides than the object.
+func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x *inspection.Explanation) {
+	if by, err := i.pausedBy(ctx, body.namespace); err != nil {
+		x.Notes = append(x.Notes, err.Error())
+	} else if by != "" {
+		x.Prevent("the operator pauses for " + by)
+	}
+	if name := i.options.LeaderElect; name != "" {
+		holder, err := i.holderOf(ctx, name)
+		switch {
+		case err != nil:
+			x.Notes = append(x.Notes, err.Error())
+		case holder == "":
+			x.Prevent(fmt.Sprintf("nobody holds the Lease %q", name))
+		default:
+			x.Notes = append(x.Notes, fmt.Sprintf("The Lease %q is held by %s: that replica calls the handlers", name, holder))
+		}
+	}
+	if account := i.asked.ServiceAccount; account != "" {
+		for _, verb := range []string{"list", "watch", "patch"} {
+			allowed, err := i.allows(ctx, account, verb, r, body.namespace)
+			if err != nil {
+				x.Notes = append(x.Notes, err.Error())
+				return
+			}
+			if !allowed {
+				x.Prevent(fmt.Sprintf("the account %s has no right to %s %s", account, verb, strings.Trim(r.Plural+"."+r.Group, ".")))
+			}
+		}
+	}
+}
+
+// pausedBy returns the peer that has an operator of the given priority pause, "" for none.
+func (i *inspecting) pausedBy(ctx context.Context, namespace string) (string, error) {
+	name := cmp.Or(i.options.Peering, i.inspector.settings.Peering.Name)
+	for _, r := range i.found {
+		if !isPeering(r, true) && !isPeering(r, false) {
+			continue
+		}
+		body, err := i.client.object(ctx, r, map[bool]string{true: namespace}[r.Namespaced], name)
+		if err != nil {
+			if i.options.Peering == "" || StatusCode(err) == http.StatusNotFound {
+				continue
+			}
+			return "", err
+		}
+		by := ""
+		status, _ := body.find("status")
+		err = rawjson.EachMember(status, func(quoted, raw []byte) bool {
+			p, err := peerrecord.Read(raw)
+			if err == nil && p.Lastseen.Add(p.Lifetime).After(time.Now()) && p.Priority > float64(i.options.Priority) {
+				by = fmt.Sprintf("%s, which has the priority %v in the peering object %q", rawjson.Unquote(quoted), p.Priority, name)
+			}
+			return by == ""
+		})
+		if by != "" || err != nil {
+			return by, err
+		}
+	}
+	return "", nil
+}
+
+// holderOf returns who holds a Lease, "" for nobody.
+func (i *inspecting) holderOf(ctx context.Context, name string) (string, error) {
+	namespace := i.options.LeaderElectNamespace
+	if namespace == "" {
+		var err error
+		if namespace, err = i.namespace(ctx, leasesResource); err != nil {
+			return "", err
+		}
+	}
+	lease, err := i.client.object(ctx, leasesResource, namespace, name)
+	if err != nil {
+		return "", fmt.Errorf("the Lease %s/%s cannot be read: %w", namespace, name, err)
+	}
+	spec := lease.Spec()
+	seconds := spec.Int("leaseDurationSeconds")
+	renewed, err := time.Parse(time.RFC3339Nano, spec.String("renewTime"))
+	if err != nil || renewed.Add(time.Duration(seconds)*time.Second).Before(time.Now()) {
+		return "", nil
+	}
+	return spec.String("holderIdentity"), nil
+}
+
+// allows asks whether an account has a right.
+func (i *inspecting) allows(ctx context.Context, account, verb string, r Resource, namespace string) (bool, error) {
+	namespaceOf, name, _ := strings.Cut(account, "/")
+	review := map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": map[string]any{
+		"user": "system:serviceaccount:" + namespaceOf + ":" + name, "groups": []string{"system:serviceaccounts", "system:serviceaccounts:" + namespaceOf, "system:authenticated"},
+		"resourceAttributes": map[string]any{"verb": verb, "group": r.Group, "resource": r.Plural, "namespace": namespace},
+	}}
+	data, err := rawjson.Encode(review)
+	if err != nil {
+		return false, err
+	}
+	answer, err := i.client.body(ctx, &request{method: http.MethodPost, path: "/apis/authorization.k8s.io/v1/subjectaccessreviews", body: data, contentType: "application/json"})
+	if err != nil {
+		return false, fmt.Errorf("whether %s has its rights cannot be asked: %w", account, err)
+	}
+	return answer.Status().Bool("allowed"), nil
+}
+
+// explainKind prints the handlers of a kind.
+func (i *inspecting) explainKind(r Resource) error {
+	list := &inspection.HandlerList{Resource: r.Name(), Notes: i.inspector.notes.Messages()}
+	what := i.served[r.Name()]
+	if what == nil {
+		what = &resolved{resource: r}
+	}
+	all := what.handlers()
+	for _, h := range i.registry.snapshot() {
+		if fit, _ := h.selected(i.found); h.admission != nil && slices.ContainsFunc(fit, func(f Resource) bool { return f.Name() == r.Name() }) {
+			all = append(all, h)
+		}
+	}
+	for _, h := range all {
+		list.Handlers = append(list.Handlers, h.describe())
+	}
+	if i.options.Output == "json" {
+		return inspection.WriteJSON(i.stdout, list)
+	}
+	return list.WriteText(i.stdout)
+}
+
+// status is written elsewhere.
+func (i *inspecting) status(context.Context) (bool, error) { return false, errors.New("not yet") }

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/cliflag"
+	"github.com/kopf-go/kopf/internal/manifest"
+	"github.com/kopf-go/kopf/internal/validation"
+)
+
+// The commands that tell of objects. Builds with the tag noembed do not have them, as they do not have the command manifests.
+const (
+	commandStatus  = "status"
+	commandExplain = "explain"
+)
+
+// ExitFailed is the exit code of the command status if there are objects whose handlers fail, and that was asked.
+const ExitFailed = 3
+
+// isInspection reports whether a command is one of them.
+func isInspection(command string) bool { return command == commandStatus || command == commandExplain }
+
+// InspectOptions are the options of the commands that tell of objects.
+type InspectOptions struct {
+	Kind, Name string // "" for all
+
+	Namespace     string // of the objects; "" for that of the context
+	AllNamespaces bool
+	Prefix        string // of what the operator has stored; "" for all that are found
+
+	// Of status.
+	Selector string
+	Watch    bool
+	Failed   bool
+	ExitCode bool
+
+	// Of explain.
+	File, Old      string // with objects
+	Event          string // created, updated, deleted or resumed
+	Definitions    []string
+	Serves         []string // patterns of namespaces
+	ServiceAccount string   // as "namespace/name"
+}
+
+const (
+	groupObjects  = "Objects"
+	groupOperator = "Operator"
+)
+
+// inspection returns the options of the commands in the order of the help.
+func (c *Call) inspection(command string) []cliflag.Option {
+	i, o := &c.Inspect, &c.Options
+	all := []cliflag.Option{
+		{Group: groupObjects, Short: "n", Long: "namespace", Value: "NAMESPACE", Help: "Look at objects in NAMESPACE", Default: "that of the context", Target: checked(&i.Namespace, checkNamespace)},
+		{Group: groupObjects, Commands: commandStatus, Short: "A", Long: "all-namespaces", Help: "Look at objects in all namespaces", Target: &i.AllNamespaces},
+		{Group: groupObjects, Commands: commandStatus, Short: "l", Long: "selector", Value: "SELECTOR", Help: "Look only at objects with these labels, such as app=web", Target: &i.Selector},
+		{Group: groupObjects, Commands: commandStatus, Long: "failed", Help: "Tell only of objects whose handlers fail", Target: &i.Failed},
+		{Group: groupObjects, Commands: commandExplain, Short: "f", Long: "file", Value: "FILE", Files: true, Help: "Read the object from FILE, or -, and no cluster", Target: &i.File},
+		{Group: groupObjects, Commands: commandExplain, Long: "old", Value: "FILE", Files: true, Help: "Suppose that the object was last handled as FILE has it", Target: &i.Old},
+		{Group: groupObjects, Commands: commandExplain, Long: "event", Value: "EVENT", Help: "Suppose that the object was just created, updated, deleted, or there when the operator started", Default: "updated",
+			Target: choice(&i.Event, "created", "updated", "deleted", "resumed"), Values: choices(
+				cliflag.Candidate{Value: "created", Help: "As if it was never handled"},
+				cliflag.Candidate{Value: "updated", Help: "As it is"},
+				cliflag.Candidate{Value: "deleted", Help: "As if its deletion was asked for"},
+				cliflag.Candidate{Value: "resumed", Help: "As the operator finds it when it starts"})},
+		{Group: groupObjects, Commands: commandExplain, Long: "definitions", Value: "PATH", Repeated: true, Files: true, Help: "With --file, read custom resource definitions from a file or a folder", Target: &i.Definitions},
+		{Group: groupOperator, Long: "prefix", Value: "PREFIX", Help: "Look at what the operator with PREFIX has stored", Default: "whatever is there", Target: checked(&i.Prefix, checkPrefix)},
+		{Group: groupOperator, Commands: commandExplain, Long: "serves", Value: "PATTERN", Repeated: true, Help: "Suppose that the operator serves only namespaces matching PATTERN", Target: func(pattern string) error {
+			served := Options{Namespaces: i.Serves}
+			err := served.addNamespace(pattern)
+			i.Serves = served.Namespaces
+			return err
+		}},
+		{Group: groupOperator, Short: "P", Long: "peering", Value: "NAME", Help: "Look whether the peering object NAME pauses the operator", Target: o.setPeering},
+		{Group: groupOperator, Short: "p", Long: "priority", Value: "N", Help: "Suppose that the operator has the priority N in it", Default: "0", Target: &o.Priority},
+		{Group: groupOperator, Commands: commandExplain, Long: "leader-elect", Value: "NAME", Help: "Look who holds the Lease NAME", Target: o.setLeaderElect},
+		{Group: groupOperator, Commands: commandExplain, Long: "leader-elect-namespace", Value: "NAMESPACE", Help: "Look for the Lease in NAMESPACE", Default: "that of the context", Target: o.setLeaderElectNamespace},
+		{Group: groupOperator, Commands: commandExplain, Long: "service-account", Value: "NAMESPACE/NAME", Help: "Look whether the account of the operator has the rights that it needs", Target: checked(&i.ServiceAccount, checkServiceAccount)},
+	}
+	for _, option := range o.connection() {
+		option.Commands = ""
+		all = append(all, option)
+	}
+	output, values := "Print text or json", []string{"text", "json"}
+	if command == commandStatus {
+		output, values = "Print a table, a wide one with handlers, json or yaml", []string{"table", "wide", "json", "yaml"}
+	}
+	all = append(all,
+		cliflag.Option{Group: groupOutput, Short: "o", Long: "output", Value: "FORMAT", Help: output, Default: values[0], Target: choice(&o.Output, values...)},
+		cliflag.Option{Group: groupOutput, Commands: commandStatus, Short: "w", Long: "watch", Help: "Go on, and print objects when they change", Target: &i.Watch},
+		cliflag.Option{Group: groupOutput, Commands: commandStatus, Long: "exit-code", Help: fmt.Sprintf("With --failed, exit with %d if there are any", ExitFailed), Target: &i.ExitCode})
+	return cliflag.Of(all, command)
+}
+
+func checkPrefix(prefix string) error {
+	if !validation.IsDNSSubdomain(prefix) {
+		return errors.New("want the prefix of annotations, such as kopf.zalando.org")
+	}
+	return nil
+}
+
+func checkServiceAccount(account string) error {
+	namespace, name, ok := strings.Cut(account, "/")
+	if !ok || !validation.IsNamespaceName(namespace) || !validation.IsObjectName(name) {
+		return errors.New("want the namespace and the name of a service account, such as default/website-operator")
+	}
+	return nil
+}
+
+// inspectionCommands returns the commands with their options.
+func (c *Call) inspectionCommands() []cliflag.Command {
+	return []cliflag.Command{{
+		Options: c.inspection(commandStatus),
+		Name:    commandStatus, Args: "[options] [KIND [NAME]]", Short: "Tell how far the handling of objects is",
+		About: "Tell of objects what operators have stored on them: which are handled, which fail with what error, and when they are tried again. " +
+			"It reads objects and nothing else, and needs no operator to run. Without a kind, it tells of those that this operator has handlers for.",
+		Examples: []cliflag.Example{
+			{About: "Tell of all objects of this operator", Command: "{} status -A"},
+			{About: "Tell of one object, with a line for each handler", Command: "{} status websites home -o wide"},
+			{About: "Fail in a script if handlers fail", Command: "{} status -A --failed --exit-code"},
+		},
+	}, {
+		Options: c.inspection(commandExplain),
+		Name:    commandExplain, Args: "[options] KIND [NAME]", Short: "Tell which handlers are called for an object, and why",
+		About: "Tell what this operator does with an object as it is now, and of each handler whether it is called, or the first reason why not. No handler is called, and nothing is changed; predicates are called. " +
+			"Without a name, tell of the handlers of a kind.",
+		Examples: []cliflag.Example{
+			{About: "Explain why a handler is not called", Command: "{} explain websites home"},
+			{About: "Explain a change before it is made, without a cluster", Command: "{} explain --file new.yaml --old old.yaml"},
+			{About: "Show the handlers of a kind", Command: "{} explain websites"},
+		},
+	}}
+}
+
+// parseInspection reads the arguments of the commands: options may follow the kind and the name.
+func (l *Line) parseInspection(ctx context.Context, call *Call, program *cliflag.Program, command *cliflag.Command, args []string) (*Call, error) {
+	var words []string
+	for {
+		_, rest, help, err := cliflag.Parse(command.Options, args)
+		if err != nil {
+			return nil, &UsageError{err, program.Name, call.Command}
+		}
+		if help {
+			call.Text = program.CommandHelp(command)
+			return call, nil
+		}
+		if len(rest) == 0 {
+			break
+		}
+		words, args = append(words, rest[0]), rest[1:]
+	}
+	err := call.nameInspected(words)
+	if err == nil {
+		call.Manifests, err = manifest.ReadFiles(ctx, call.Inspect.Definitions, l.Stdin)
+	}
+	if err != nil && ctx.Err() == nil {
+		err = &UsageError{err, program.Name, call.Command}
+	}
+	return call, err
+}
+
+// nameInspected takes the kind and the name of what is to be told of.
+func (c *Call) nameInspected(words []string) error {
+	i := &c.Inspect
+	switch {
+	case len(words) > 2:
+		return fmt.Errorf("unexpected argument %q: want a kind and a name", words[2])
+	case slices.Contains(words, ""):
+		return errors.New("invalid argument \"\": want a kind and a name")
+	}
+	if len(words) > 0 {
+		i.Kind = words[0]
+	}
+	if len(words) > 1 {
+		i.Name = words[1]
+	}
+	return c.checkInspection()
+}
+
+// checkInspection returns which options do not go together.
+func (c *Call) checkInspection() error {
+	i := &c.Inspect
+	switch {
+	case c.Command == commandExplain && i.Kind == "" && i.File == "":
+		return errors.New("explain needs a kind, as in \"explain websites home\", or an object: --file FILE")
+	case i.File != "" && i.Kind != "":
+		return fmt.Errorf("unexpected argument %q: the object is read from --file %s", i.Kind, i.File)
+	case i.Old != "" && i.File == "" && i.Name == "":
+		return errors.New("--old needs an object to compare: give its name, or --file FILE")
+	case i.File == "-" && i.Old == "-":
+		return errors.New("--file and --old cannot both be standard input")
+	case i.Old != "" && i.Event == "created":
+		return errors.New("--old supposes that the object was handled before, and --event created that it was not: use one of them")
+	case len(i.Definitions) > 0 && i.File == "":
+		return errors.New("--definitions is for objects without a cluster: it needs --file FILE")
+	case i.AllNamespaces && i.Namespace != "":
+		return fmt.Errorf("-A, --all-namespaces and the namespace %q exclude each other: use one of them", i.Namespace)
+	case i.AllNamespaces && i.Name != "":
+		return fmt.Errorf("-A, --all-namespaces does not go together with the name %q", i.Name)
+	case i.Selector != "" && i.Name != "":
+		return fmt.Errorf("-l, --selector does not go together with the name %q", i.Name)
+	case i.ExitCode && !i.Failed:
+		return errors.New("--exit-code tells whether there are objects whose handlers fail: it needs --failed")
+	case i.Watch && i.ExitCode:
+		return errors.New("--watch goes on for ever, and does not go together with --exit-code")
+	case i.Watch && c.Output == "yaml":
+		return errors.New("--watch prints a table or json, not yaml")
+	}
+	return nil
+}
