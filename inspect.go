@@ -33,9 +33,10 @@ type inspecting struct {
 	asked     *cli.InspectOptions
 	registry  *Registry
 	inspector *inspector
-	client    *Client             // nil without a cluster
-	found     []Resource          // in the cluster
+	client    *Client              // nil without a cluster
+	found     []Resource           // in the cluster
 	served    map[string]*resolved // of these, by name
+	pauses    map[string]string    // for whom the operator pauses, by namespace
 }
 
 // inspect runs the command status or explain, and returns the exit code.
@@ -68,6 +69,9 @@ func (c *command) inspect(ctx context.Context, call *cli.Call, program string) i
 	}
 	return 0
 }
+
+// say prints something besides the answer.
+func (i *inspecting) say(message string) { fmt.Fprintln(i.stderr, message) }
 
 // discover finds out which kinds there are, and which handlers are for them.
 func (i *inspecting) discover(ctx context.Context) (err error) {
@@ -443,6 +447,3 @@ func (i *inspecting) explainKind(r Resource) error {
 	}
 	return list.WriteText(i.stdout)
 }
-
-// status is written elsewhere.
-func (i *inspecting) status(context.Context) (bool, error) { return false, errors.New("not yet") }

@@ -20,6 +20,15 @@ const (
 	LastApplied   = "kubectl.kubernetes.io/last-applied-configuration" // the annotation of kubectl
 )
 
+// IsReserved reports whether the name of an annotation of an operator is not that of a handler's record.
+func IsReserved(name string) bool {
+	switch name {
+	case LastHandled, Managed, HandlingState, TrackedFields, HandlingBase, HandledUID, "touch-dummy":
+		return true
+	}
+	return false
+}
+
 // HasPrefix reports whether a key of an annotation is under a prefix.
 func HasPrefix(key []byte, prefix string) bool {
 	n := len(prefix)
