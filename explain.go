@@ -72,6 +72,10 @@ func (i *inspector) explain(what *resolved, body *Body, listed bool) *inspection
 		x.Operator = prefixes[0]
 	}
 	c := i.cycle(what, body, listed)
+	if len(what.handlers()) == 0 {
+		c.compare(x)
+		return x
+	}
 	for range 3 { // each step leads to another one, or to the handlers
 		c.decided = c.decide()
 		step, patch := "", &Patch{}
@@ -94,20 +98,41 @@ func (i *inspector) explain(what *resolved, body *Body, listed bool) *inspection
 	return x
 }
 
+// compare tells what has happened to an object that the program has no handlers for.
+func (c *cycle) compare(x *inspection.Explanation) {
+	c.compareWithBase()
+	c.retrack()
+	s, body := &decision.Snapshot{}, c.event.Body
+	s.Stored, s.Deleting, s.Finalized = c.states.before != nil, body.Deleting(), slices.Contains(body.Finalizers(), c.served.persistence.Finalizer)
+	s.Changed = s.Stored && !c.states.before.Equal(c.states.essence)
+	c.decided.Reason, _ = s.Reason()
+	x.Cause, x.Decision = string(c.decided.Reason), "unknown: this program has no handlers for "+c.served.resource.Name()
+	if c.decided.Reason == decision.Noop {
+		x.Decision = "nothing: the object is as it was last handled"
+	}
+	c.explainChanges(x)
+}
+
+// explainChanges tells the differences to the last handled state.
+func (c *cycle) explainChanges(x *inspection.Explanation) {
+	if c.decided.Reason != decision.Update {
+		return
+	}
+	for _, d := range diffJSON(valueOf(c.states.before), valueOf(c.states.essence)) {
+		old, now := c.served.resource.loggable(d.Old), c.served.resource.loggable(d.New)
+		x.Changes = append(x.Changes, inspection.Change{Operation: string(d.Operation), Field: string(Path(d.Path...)), Old: old, New: now})
+	}
+}
+
 // explain tells what was decided.
 func (c *cycle) explain(x *inspection.Explanation) {
 	if c.decided.Kind == decision.Handle {
 		c.prepareHandling()
 		c.collectHandlers()
 	}
-	x.Cause, x.Decision = string(c.decided.Reason), c.explainDecision()
-	if c.cause.diff != nil && c.decided.Reason == decision.Update {
-		for _, d := range c.cause.diff() {
-			old, now := c.served.resource.loggable(d.Old), c.served.resource.loggable(d.New)
-			x.Changes = append(x.Changes, inspection.Change{Operation: string(d.Operation), Field: string(Path(d.Path...)), Old: old, New: now})
-		}
-	}
 	chosen := c.chooseDue(c.topHandlers())
+	x.Cause, x.Decision = string(c.decided.Reason), c.explainDecision(chosen)
+	c.explainChanges(x)
 	for _, h := range c.served.handlers() {
 		of := inspection.Handler{ID: string(h.id), Kind: kindNames[h.kind], Registered: path.Base(h.registered.where)}
 		switch {
@@ -121,17 +146,24 @@ func (c *cycle) explain(x *inspection.Explanation) {
 }
 
 // explainDecision says what is to be done with the object, as one sentence without its end.
-func (c *cycle) explainDecision() string {
+func (c *cycle) explainDecision(chosen []*progress) string {
 	switch a := c.decided; a.Kind {
 	case decision.Skip:
 		return "nothing: no handler of changes is for the object"
 	case decision.DeleteMembers:
 		return "the children without an owner reference are deleted before the object may go"
 	case decision.Handle:
-		if len(c.topHandlers()) == 0 {
-			return "no handler is called; the object is noted as handled"
+		done, wait := c.handlersDone(time.Now())
+		switch what := causeNames[Reason(a.Reason)]; {
+		case done && len(c.topHandlers()) == 0:
+			return "no handler is for the " + what + ", which is noted as handled"
+		case done:
+			return "all handlers for the " + what + " have finished, which is noted"
+		case len(chosen) == 0:
+			return "nothing now: the next attempt for the " + what + " is in " + inspection.Age(wait)
+		default:
+			return "the handlers for the " + what + " are called"
 		}
-		return "the handlers for the " + causeNames[Reason(a.Reason)] + " are called"
 	case decision.Unchanged:
 		switch a.Reason {
 		case decision.Free:
@@ -158,7 +190,7 @@ func (c *cycle) explainChange(h *handler, chosen []*progress, of *inspection.Han
 	case !h.preMatchesFor(&cause, why):
 		of.Why = c.explainMismatch(h, why, &cause)
 	case c.decided.Kind != decision.Handle:
-		of.Why = strings.TrimPrefix(c.explainDecision(), "nothing: ")
+		of.Why = strings.TrimPrefix(c.explainDecision(chosen), "nothing: ")
 	case !h.matchesFor(&cause, c.decided.Initial, why):
 		of.Why = c.explainMismatch(h, why, &cause)
 	default:
