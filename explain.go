@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -131,13 +132,15 @@ func (c *cycle) explain(x *inspection.Explanation) {
 		c.collectHandlers()
 	}
 	chosen := c.chooseDue(c.topHandlers())
-	x.Cause, x.Decision = string(c.decided.Reason), c.explainDecision(chosen)
+	outlook := inspection.Outlook{Handlers: len(c.topHandlers()), Due: len(chosen)}
+	outlook.Done, outlook.Wait = c.handlersDone(time.Now())
+	x.Cause, x.Decision = string(c.decided.Reason), inspection.Decision(c.decided, outlook)
 	c.explainChanges(x)
 	for _, h := range c.served.handlers() {
 		of := inspection.Handler{ID: string(h.id), Kind: kindNames[h.kind], Registered: path.Base(h.registered.where)}
 		switch {
 		case h.kind < kindDaemon && h.kind != kindEvent:
-			c.explainChange(h, chosen, &of)
+			c.explainChange(h, chosen, x.Decision, &of)
 		default:
 			c.explainObserver(h, &of)
 		}
@@ -145,42 +148,8 @@ func (c *cycle) explain(x *inspection.Explanation) {
 	}
 }
 
-// explainDecision says what is to be done with the object, as one sentence without its end.
-func (c *cycle) explainDecision(chosen []*progress) string {
-	switch a := c.decided; a.Kind {
-	case decision.Skip:
-		return "nothing: no handler of changes is for the object"
-	case decision.DeleteMembers:
-		return "the children without an owner reference are deleted before the object may go"
-	case decision.Handle:
-		done, wait := c.handlersDone(time.Now())
-		switch what := causeNames[Reason(a.Reason)]; {
-		case done && len(c.topHandlers()) == 0:
-			return "no handler is for the " + what + ", which is noted as handled"
-		case done:
-			return "all handlers for the " + what + " have finished, which is noted"
-		case len(chosen) == 0:
-			return "nothing now: the next attempt for the " + what + " is in " + inspection.Age(wait)
-		default:
-			return "the handlers for the " + what + " are called"
-		}
-	case decision.Unchanged:
-		switch a.Reason {
-		case decision.Free:
-			return "nothing: the object is being deleted, and the operator does not hold it"
-		case decision.Resume:
-			return "nothing: the object is as it was last handled, and no handler is called when the operator starts"
-		}
-		return "nothing: the object is as it was last handled"
-	}
-	return "nothing now"
-}
-
-// causeNames are what has happened, in sentences.
-var causeNames = map[Reason]string{ReasonCreate: "creation", ReasonUpdate: "update", ReasonDelete: "deletion", ReasonResume: "resuming", reasonNoop: "change that was taken back"}
-
 // explainChange tells whether a handler of changes is called.
-func (c *cycle) explainChange(h *handler, chosen []*progress, of *inspection.Handler) {
+func (c *cycle) explainChange(h *handler, chosen []*progress, decided string, of *inspection.Handler) {
 	why, cause := &mismatch{}, c.cause
 	if p := c.findProgress(h.id); p != nil && p.selected && p.handler.isIn([]*handler{h}) {
 		c.explainProgress(p, chosen, of)
@@ -190,7 +159,7 @@ func (c *cycle) explainChange(h *handler, chosen []*progress, of *inspection.Han
 	case !h.preMatchesFor(&cause, why):
 		of.Why = c.explainMismatch(h, why, &cause)
 	case c.decided.Kind != decision.Handle:
-		of.Why = strings.TrimPrefix(c.explainDecision(chosen), "nothing: ")
+		of.Why = strings.TrimPrefix(decided, "nothing: ")
 	case !h.matchesFor(&cause, c.decided.Initial, why):
 		of.Why = c.explainMismatch(h, why, &cause)
 	default:
@@ -205,36 +174,19 @@ func (c *cycle) explainProgress(p *progress, chosen []*progress, of *inspection.
 	if r.Message != nil && !r.waits() {
 		of.Error = *r.Message
 	}
-	ago := func(t time.Time) string { return inspection.Age(now.Sub(t)) + " ago" }
+	told := inspection.Progress{Success: r.Success, Failure: r.Failure, Stopped: r.Stopped, Waiting: r.waits(), Renewed: p.otherCause != nil && r.Retries == 0, Cause: c.decided.Reason}
 	counted := r.Retries
-	if r.waits() {
+	if told.Waiting {
 		counted = 0
 	}
-	due, wait := p.due(now)
-	limit := h.exhausted(counted, now.Sub(r.Started), nil)
-	switch {
-	case r.Success:
-		of.Why = "has succeeded " + ago(r.Stopped)
-	case r.Failure:
-		of.Why = "has failed for good " + ago(r.Stopped) + ": " + of.Error
-	case !due:
-		of.Next, of.Why = &r.Delayed, "the next attempt is in "+inspection.Age(wait)
-		if r.waits() {
-			of.Why = "waits for its sub-handlers; it is called again in " + inspection.Age(wait)
-		} else if of.Error != "" {
-			of.Why += ", after the error: " + of.Error
-		}
-	case limit != nil:
-		of.Why = "fails for good without a call: " + limit.Error()
-	case !slices.Contains(chosen, p):
-		of.Why = "waits for " + string(chosen[0].handler.id)
-	case p.otherCause != nil && r.Retries == 0:
-		of.Called, of.Why = true, "is called again, because it has not seen the last change"
-	case r.Retries > 0:
-		of.Called, of.Why = true, fmt.Sprintf("is called again, after %d attempts", r.Retries)
-	default:
-		of.Called, of.Why = true, "is for the "+causeNames[c.reason()]
+	if _, told.Wait = p.due(now); told.Wait > 0 && !r.finished() {
+		of.Next = &r.Delayed
 	}
+	told.Exhausted = h.exhausted(counted, now.Sub(r.Started), nil)
+	if len(chosen) > 0 && !slices.Contains(chosen, p) {
+		told.After = string(chosen[0].handler.id)
+	}
+	of.Tell(told, now)
 }
 
 // explainObserver tells whether a handler is for the object that is none of changes.
@@ -268,43 +220,40 @@ func (c *cycle) explainObserver(h *handler, of *inspection.Handler) {
 
 // explainMismatch says which filter of a handler the object does not fit.
 func (c *cycle) explainMismatch(h *handler, m *mismatch, cause *Change) string {
-	field, was := strings.Join(h.field, "."), " is "
-	subject := map[filterPart]string{partLabel: "label " + m.key, partAnnotation: "annotation " + m.key, partField: field, partOld: field, partNew: field}[m.part]
-	if m.part == partOld {
-		was = " was "
-	}
-	predicate := h.placeOf(m)
+	field := strings.Join(h.field, ".")
 	switch {
 	case m.panicked != nil:
-		return fmt.Sprintf("%s has panicked: %v", predicate, m.panicked)
+		return fmt.Sprintf("%s has panicked: %v", h.placeOf(m.want), m.panicked)
 	case m.part == partReason:
-		return fmt.Sprintf("is called for each %s, and this is the %s", map[handlerKind]string{kindCreate: "creation", kindUpdate: "update", kindDelete: "deletion", kindResume: "resuming"}[h.kind], causeNames[cause.Reason])
+		called := map[handlerKind]Reason{kindCreate: ReasonCreate, kindUpdate: ReasonUpdate, kindDelete: ReasonDelete, kindResume: ReasonResume}[h.kind]
+		return fmt.Sprintf("is called for each %s, and this is the %s", inspection.CauseName(decision.Reason(called)), inspection.CauseName(decision.Reason(cause.Reason)))
 	case m.part == partWhen:
-		return predicate + " is false"
+		return h.placeOf(nil) + " is false"
 	case m.part == partChange:
 		return field + " has not changed"
 	}
-	value := "absent"
-	if m.got.Has("") {
-		value = inspection.Value(c.served.resource.loggable(m.got.Get("")))
+	subject := map[filterPart]string{partLabel: "label " + m.key, partAnnotation: "annotation " + m.key}[m.part]
+	r := c.served.resource
+	f := inspection.Filtered{Subject: cmp.Or(subject, field), Before: m.part == partOld, Present: m.got.Has(""), Value: r.loggable(m.got.Get("")), Want: h.inspected(m.want)}
+	f.Want.Literal = r.loggable(f.Want.Literal)
+	return f.String()
+}
+
+// inspected returns a criterion of the handler as it is told.
+func (h *handler) inspected(c *criterion) inspection.Criterion {
+	told := inspection.Criterion{Literal: c.literal, Present: c.marker == Present, Absent: c.marker == Absent}
+	if c.predicate != nil {
+		told.Predicate = h.placeOf(c)
 	}
-	switch {
-	case m.want.predicate != nil:
-		return predicate + " is false for " + subject + ", which" + was + value
-	case m.want.marker == Absent:
-		return subject + was + value + ", and is to be absent"
-	case m.want.marker == Present:
-		return subject + was + value + ", and is to be present"
-	}
-	return subject + was + value + ", " + inspection.Value(c.served.resource.loggable(m.want.literal)) + " is wanted"
+	return told
 }
 
 // placeOf says which predicate a filter is, by the place of its function, unless it is one that this package has made of others.
-func (h *handler) placeOf(m *mismatch) string {
+func (h *handler) placeOf(c *criterion) string {
 	var fn any
 	switch {
-	case m.want != nil && m.want.predicate != nil:
-		fn = m.want.predicate
+	case c != nil && c.predicate != nil:
+		fn = c.predicate
 	case h.filters.when != nil:
 		fn = h.filters.when
 	case h.filters.whenEvent != nil:
@@ -347,10 +296,10 @@ func (h *handler) explainReview(r Resource, body *Body, i *inspector) inspection
 func (h *handler) describe() inspection.HandlerCondition {
 	d := inspection.HandlerCondition{ID: string(h.id), Kind: kindNames[h.kind], Registered: path.Base(h.registered.where)}
 	for _, c := range h.filters.labels {
-		d.Filters = append(d.Filters, "label "+c.key+c.criterion.describe())
+		d.Filters = append(d.Filters, "label "+c.key+h.inspected(c.criterion).String())
 	}
 	for _, c := range h.filters.annotations {
-		d.Filters = append(d.Filters, "annotation "+c.key+c.criterion.describe())
+		d.Filters = append(d.Filters, "annotation "+c.key+h.inspected(c.criterion).String())
 	}
 	f := &h.filters
 	if field := strings.Join(h.field, "."); field != "" {
@@ -359,7 +308,7 @@ func (h *handler) describe() inspection.HandlerCondition {
 			want *criterion
 		}{{field, f.value}, {"the former value of " + field, f.old}, {"the new value of " + field, f.new}} {
 			if one.want != nil {
-				d.Filters = append(d.Filters, one.what+one.want.describe())
+				d.Filters = append(d.Filters, one.what+h.inspected(one.want).String())
 			}
 		}
 		if f.value == nil && f.old == nil && f.new == nil {
@@ -367,7 +316,7 @@ func (h *handler) describe() inspection.HandlerCondition {
 		}
 	}
 	if f.when != nil || f.whenEvent != nil || f.whenObject != nil || h.admission != nil && h.admission.when != nil {
-		d.Filters = append(d.Filters, strings.TrimPrefix(h.placeOf(&mismatch{}), "the "))
+		d.Filters = append(d.Filters, h.placeOf(nil))
 	}
 	if h.retry.timeout > 0 {
 		d.Limits = append(d.Limits, "timeout "+h.retry.timeout.String())
@@ -385,15 +334,4 @@ func (h *handler) describe() inspection.HandlerCondition {
 		d.Stores = append(d.Stores, "progress")
 	}
 	return d
-}
-
-// describe tells what a value must be.
-func (c *criterion) describe() string {
-	switch {
-	case c.predicate != nil:
-		return " by " + "a predicate"
-	case c.marker != 0:
-		return " " + strings.ToLower(c.marker.String())
-	}
-	return " = " + inspection.Value(c.literal)
 }

@@ -3,10 +3,10 @@ package kopf
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -19,9 +19,6 @@ import (
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/namespaces"
-	"github.com/kopf-go/kopf/internal/peerrecord"
-	"github.com/kopf-go/kopf/internal/rawjson"
-	"github.com/kopf-go/kopf/internal/yaml"
 )
 
 // This file has the command that explains what an operator does with an object. What else decides than the object is looked up besides: namespaces, peering, the Lease, and rights.
@@ -30,7 +27,7 @@ import (
 type inspecting struct {
 	*command
 	options   *cli.Options
-	asked     *cli.InspectOptions
+	args      *cli.InspectOptions
 	registry  *Registry
 	inspector *inspector
 	client    *Client              // nil without a cluster
@@ -42,11 +39,11 @@ type inspecting struct {
 // inspect runs the command status or explain, and returns the exit code.
 func (c *command) inspect(ctx context.Context, call *cli.Call, program string) int {
 	settings := NewSettings()
-	i := &inspecting{command: c, options: &call.Options, asked: &call.Inspect, registry: DefaultRegistry(), inspector: &inspector{settings: settings, notes: &inspection.Notes{}}}
+	i := &inspecting{command: c, options: &call.Options, args: &call.Inspect, registry: DefaultRegistry(), inspector: &inspector{settings: settings, notes: &inspection.Notes{}}}
 	failing := false
 	var err error
 	switch {
-	case i.asked.File != "":
+	case i.args.File != "":
 		err = i.explainFile(ctx)
 	default:
 		quiet := *i.options
@@ -64,7 +61,7 @@ func (c *command) inspect(ctx context.Context, call *cli.Call, program string) i
 		fmt.Fprintf(c.stderr, "%s %s: %s\n", program, call.Command, cli.OneLine(err))
 		return exitguard.ExitFailure
 	}
-	if failing && i.asked.ExitCode {
+	if failing && i.args.ExitCode {
 		return cli.ExitFailed
 	}
 	return 0
@@ -94,7 +91,7 @@ func (i *inspecting) serve(broken map[string]error) {
 
 // resource returns the kind that was asked for.
 func (i *inspecting) resource() (Resource, error) {
-	spec, err := Selector(i.asked.Kind).spec(nil)
+	spec, err := Selector(i.args.Kind).spec(nil)
 	if err != nil {
 		return Resource{}, err
 	}
@@ -102,9 +99,9 @@ func (i *inspecting) resource() (Resource, error) {
 	case len(fit) == 1:
 		return fit[0], nil
 	case len(fit) > 1:
-		return Resource{}, fmt.Errorf("%q is any of %s: write the group as well, as in %q", i.asked.Kind, names(fit), fit[0].Plural+"."+cmp.Or(fit[0].Group, "v1"))
+		return Resource{}, fmt.Errorf("%q is any of %s: write the group as well, as in %q", i.args.Kind, names(fit), fit[0].Plural+"."+cmp.Or(fit[0].Group, "v1"))
 	}
-	return Resource{}, fmt.Errorf("there is no kind %q in the cluster.%s Want a plural, a singular, a short name or a kind, such as pods", i.asked.Kind, spec.suggestion(i.found))
+	return Resource{}, fmt.Errorf("there is no kind %q in the cluster.%s Want a plural, a singular, a short name or a kind, such as pods", i.args.Kind, spec.suggestion(i.found))
 }
 
 // handled returns the handlers of a resource, with the storages of an operator that has stored something under a prefix.
@@ -127,32 +124,20 @@ func (i *inspecting) handled(r Resource, body *Body, prefix string) *resolved {
 
 // prefixesOn returns the prefixes under which operators have stored something on an object, the default one if there is nothing.
 func (i *inspecting) prefixesOn(body *Body) []string {
-	if i.asked.Prefix != "" {
-		return []string{i.asked.Prefix}
+	if i.args.Prefix != "" {
+		return []string{i.args.Prefix}
 	}
-	var all []string
-	annotations := body.of(body.annotations)
-	for _, p := range slices.Concat(markers.FindManaged(annotations), markers.FindUnmarked(annotations)) {
-		if !slices.Contains(all, string(p)) {
-			all = append(all, string(p))
-		}
-	}
-	used := func(key []byte) bool { return markers.HasPrefix(key, markers.DefaultPrefix) }
-	_, inAnnotations := markers.FilterMembers(annotations, used)
-	if _, inStatus := body.find("status", defaultName); inAnnotations || inStatus || len(all) == 0 {
-		all = append(all, markers.DefaultPrefix)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	_, inStatus := body.find("status", defaultName)
+	return markers.AllPrefixes(body.of(body.annotations), inStatus)
 }
 
 // namespace returns the namespace of the objects that were asked for.
 func (i *inspecting) namespace(ctx context.Context, r Resource) (string, error) {
-	if !r.Namespaced || i.asked.AllNamespaces {
+	if !r.Namespaced || i.args.AllNamespaces {
 		return "", nil
 	}
-	if i.asked.Namespace != "" {
-		return i.asked.Namespace, nil
+	if i.args.Namespace != "" {
+		return i.args.Namespace, nil
 	}
 	info, err := i.client.ConnectionInfo(ctx)
 	if err != nil {
@@ -170,14 +155,14 @@ func (i *inspecting) explain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if i.asked.Name == "" {
+	if i.args.Name == "" {
 		return i.explainKind(r)
 	}
 	namespace, err := i.namespace(ctx, r)
 	if err != nil {
 		return err
 	}
-	body, err := i.client.object(ctx, r, namespace, i.asked.Name)
+	body, err := i.client.object(ctx, r, namespace, i.args.Name)
 	if err != nil {
 		return err
 	}
@@ -186,7 +171,7 @@ func (i *inspecting) explain(ctx context.Context) error {
 
 // explainFile explains an object of a file, without a cluster.
 func (i *inspecting) explainFile(ctx context.Context) error {
-	body, err := i.readBody(ctx, i.asked.File)
+	body, err := i.readBody(ctx, i.args.File)
 	if err != nil {
 		return err
 	}
@@ -194,7 +179,7 @@ func (i *inspecting) explainFile(ctx context.Context) error {
 	for _, data := range i.registry.definitions() {
 		files = append(files, manifest.File{Path: "Define", Data: data})
 	}
-	definitions, _, err := installation.Definitions(append(files, i.options.Manifests...), i.asked.Definitions)
+	definitions, _, err := installation.Definitions(append(files, i.options.Manifests...), i.args.Definitions)
 	if err != nil {
 		return err
 	}
@@ -217,29 +202,11 @@ func (i *inspecting) explainFile(ctx context.Context) error {
 
 // readBody reads the object of a file.
 func (i *inspecting) readBody(ctx context.Context, file string) (*Body, error) {
-	files, err := manifest.ReadFiles(ctx, []string{file}, i.stdin)
+	object, err := inspection.ReadObject(ctx, file, i.stdin)
 	if err != nil {
 		return nil, err
 	}
-	var all []map[string]any
-	for _, f := range files {
-		objects, err := yaml.ParseManifests(f.Data)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Path, err)
-		}
-		all = append(all, objects...)
-	}
-	if len(all) != 1 {
-		return nil, fmt.Errorf("%s has %d objects: want one", file, len(all))
-	}
-	body, err := NewBody(all[0])
-	if err == nil && (body.kind == "" || body.apiVersion == "" || body.name == "") {
-		err = errors.New("want an object with apiVersion, kind and metadata.name")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return body, nil
+	return NewBody(object)
 }
 
 // explainBody explains an object, and prints that.
@@ -253,12 +220,12 @@ func (i *inspecting) explainBody(ctx context.Context, r Resource, body *Body) er
 	if err != nil {
 		return err
 	}
-	x := i.inspector.explain(what, supposed, i.asked.Event == "resumed")
+	x := i.inspector.explain(what, supposed, i.args.Event == "resumed")
 	i.explainReviews(r, supposed, x)
 	if i.client != nil {
 		i.explainElse(ctx, r, body, x)
 	}
-	if served := i.asked.Serves; len(served) > 0 && body.namespace != "" && !namespaces.Match(strings.Join(served, ","), body.namespace) {
+	if served := i.args.Serves; len(served) > 0 && body.namespace != "" && !namespaces.Match(strings.Join(served, ","), body.namespace) {
 		x.Prevent(fmt.Sprintf("the namespace %q is not served by %s", body.namespace, strings.Join(served, ",")))
 	}
 	if i.options.Output == "json" {
@@ -270,21 +237,21 @@ func (i *inspecting) explainBody(ctx context.Context, r Resource, body *Body) er
 // suppose returns the object with what is to be supposed of it.
 func (i *inspecting) suppose(ctx context.Context, what *resolved, body *Body) (*Body, error) {
 	switch {
-	case i.asked.Event == "created":
+	case i.args.Event == "created":
 		return withoutState(what, body), nil
-	case i.asked.Old != "":
-		old, err := i.readBody(ctx, i.asked.Old)
+	case i.args.Old != "":
+		old, err := i.readBody(ctx, i.args.Old)
 		if err != nil {
 			return nil, err
 		}
 		if old.kind != body.kind || old.name != body.name || old.namespace != body.namespace {
-			return nil, fmt.Errorf("%s has the object %s: want another state of %s", i.asked.Old, old.Reference(), body.Reference())
+			return nil, fmt.Errorf("%s has the object %s: want another state of %s", i.args.Old, old.Reference(), body.Reference())
 		}
 		fresh, patch := withoutState(what, body), newPatch(what.persistence, body)
 		what.persistence.DiffBaseStorage.Store(what.track(withoutState(what, old)), fresh, patch)
 		body = patch.applied(fresh)
 	}
-	if i.asked.Event == "deleted" && !body.Deleting() {
+	if i.args.Event == "deleted" && !body.Deleting() {
 		patch := &Patch{}
 		if i.inspector.cycle(what, body, false).decide().Kind == decision.AddFinalizer { // which it has had for long
 			patch.adds = []string{what.persistence.Finalizer}
@@ -324,6 +291,18 @@ func (i *inspecting) explainReviews(r Resource, body *Body, x *inspection.Explan
 	}
 }
 
+// holderOf returns who holds a Lease, "" for nobody.
+func (i *inspecting) holderOf(ctx context.Context, name string) (string, error) {
+	namespace := i.options.LeaderElectNamespace
+	if namespace == "" {
+		var err error
+		if namespace, err = i.namespace(ctx, leasesResource); err != nil {
+			return "", err
+		}
+	}
+	return inspection.HolderOf(ctx, inspectionServer{discovering{i.client}}, leasesResource.URL(namespace, name, ""))
+}
+
 // explainElse tells what else decides than the object.
 func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x *inspection.Explanation) {
 	if by, err := i.pausedBy(ctx, body.namespace); err != nil {
@@ -342,9 +321,9 @@ func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x 
 			x.Notes = append(x.Notes, fmt.Sprintf("The Lease %q is held by %s: that replica calls the handlers", name, holder))
 		}
 	}
-	if account := i.asked.ServiceAccount; account != "" {
+	if account := i.args.ServiceAccount; account != "" {
 		for _, verb := range []string{"list", "watch", "patch"} {
-			allowed, err := i.allows(ctx, account, verb, r, body.namespace)
+			allowed, err := inspection.Allows(ctx, inspectionServer{discovering{i.client}}, account, verb, r.Group, r.Plural, body.namespace)
 			if err != nil {
 				x.Notes = append(x.Notes, err.Error())
 				return
@@ -356,74 +335,38 @@ func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x 
 	}
 }
 
-// pausedBy returns the peer that has an operator of the given priority pause, "" for none.
+// pausedBy returns the peer that has an operator pause in a namespace, "" for none. Without a name of peering objects, those that cannot be read are none.
 func (i *inspecting) pausedBy(ctx context.Context, namespace string) (string, error) {
-	name := cmp.Or(i.options.Peering, i.inspector.settings.Peering.Name)
+	if by, known := i.pauses[namespace]; known {
+		return by, nil
+	}
+	var paths []string
 	for _, r := range i.found {
-		if !isPeering(r, true) && !isPeering(r, false) {
-			continue
-		}
-		body, err := i.client.object(ctx, r, map[bool]string{true: namespace}[r.Namespaced], name)
-		if err != nil {
-			if i.options.Peering == "" || StatusCode(err) == http.StatusNotFound {
-				continue
-			}
-			return "", err
-		}
-		by := ""
-		status, _ := body.find("status")
-		err = rawjson.EachMember(status, func(quoted, raw []byte) bool {
-			p, err := peerrecord.Read(raw)
-			if err == nil && p.Lastseen.Add(p.Lifetime).After(time.Now()) && p.Priority > float64(i.options.Priority) {
-				by = fmt.Sprintf("%s, which has the priority %v in the peering object %q", rawjson.Unquote(quoted), p.Priority, name)
-			}
-			return by == ""
-		})
-		if by != "" || err != nil {
-			return by, err
+		if isPeering(r, true) || isPeering(r, false) && namespace != "" {
+			paths = append(paths, r.URL(url.PathEscape(namespace), cmp.Or(i.options.Peering, i.inspector.settings.Peering.Name), ""))
 		}
 	}
-	return "", nil
+	by, found, err := inspection.PausedBy(ctx, inspectionServer{discovering{i.client}}, paths, i.options.Priority)
+	if i.options.Peering != "" && !found {
+		return "", cmp.Or(err, fmt.Errorf("there is no peering object %q", i.options.Peering))
+	}
+	if i.pauses == nil {
+		i.pauses = make(map[string]string)
+	}
+	i.pauses[namespace] = by
+	return by, nil
 }
 
-// holderOf returns who holds a Lease, "" for nobody.
-func (i *inspecting) holderOf(ctx context.Context, name string) (string, error) {
-	namespace := i.options.LeaderElectNamespace
-	if namespace == "" {
-		var err error
-		if namespace, err = i.namespace(ctx, leasesResource); err != nil {
-			return "", err
-		}
-	}
-	lease, err := i.client.object(ctx, leasesResource, namespace, name)
-	if err != nil {
-		return "", fmt.Errorf("the Lease %s/%s cannot be read: %w", namespace, name, err)
-	}
-	spec := lease.Spec()
-	seconds := spec.Int("leaseDurationSeconds")
-	renewed, err := time.Parse(time.RFC3339Nano, spec.String("renewTime"))
-	if err != nil || renewed.Add(time.Duration(seconds)*time.Second).Before(time.Now()) {
-		return "", nil
-	}
-	return spec.String("holderIdentity"), nil
-}
+// inspectionServer implements [inspection.Server].
+type inspectionServer struct{ discovering }
 
-// allows asks whether an account has a right.
-func (i *inspecting) allows(ctx context.Context, account, verb string, r Resource, namespace string) (bool, error) {
-	namespaceOf, name, _ := strings.Cut(account, "/")
-	review := map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": map[string]any{
-		"user": "system:serviceaccount:" + namespaceOf + ":" + name, "groups": []string{"system:serviceaccounts", "system:serviceaccounts:" + namespaceOf, "system:authenticated"},
-		"resourceAttributes": map[string]any{"verb": verb, "group": r.Group, "resource": r.Plural, "namespace": namespace},
-	}}
-	data, err := rawjson.Encode(review)
+// Post implements [inspection.Server].
+func (s inspectionServer) Post(ctx context.Context, path string, body []byte, into any) error {
+	answer, err := s.client.body(ctx, &request{method: http.MethodPost, path: path, body: body, contentType: "application/json"})
 	if err != nil {
-		return false, err
+		return err
 	}
-	answer, err := i.client.body(ctx, &request{method: http.MethodPost, path: "/apis/authorization.k8s.io/v1/subjectaccessreviews", body: data, contentType: "application/json"})
-	if err != nil {
-		return false, fmt.Errorf("whether %s has its rights cannot be asked: %w", account, err)
-	}
-	return answer.Status().Bool("allowed"), nil
+	return answer.Decode(into)
 }
 
 // explainKind prints the handlers of a kind.

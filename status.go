@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,7 +26,7 @@ func (i *inspecting) status(ctx context.Context) (failing bool, err error) {
 		return false, err
 	}
 	printer := &inspection.Printer{Out: i.stdout, Format: i.options.Output, WithKind: len(resources) > 1}
-	if i.asked.Watch {
+	if i.args.Watch {
 		return false, i.watchStatus(ctx, resources, printer)
 	}
 	for _, r := range resources {
@@ -57,7 +56,7 @@ func (i *inspecting) endStatus(printer *inspection.Printer) error {
 
 // inspected returns the kinds that are told of: the one that was named, or all that there are handlers of objects for.
 func (i *inspecting) inspected() ([]Resource, error) {
-	if i.asked.Kind != "" {
+	if i.args.Kind != "" {
 		r, err := i.resource()
 		return []Resource{r}, err
 	}
@@ -82,16 +81,16 @@ func (i *inspecting) eachPage(ctx context.Context, r Resource, take func([]*Body
 	if err != nil {
 		return err
 	}
-	if i.asked.Name != "" {
-		body, err := i.client.object(ctx, r, namespace, i.asked.Name)
+	if i.args.Name != "" {
+		body, err := i.client.object(ctx, r, namespace, i.args.Name)
 		if err != nil {
 			return err
 		}
 		return take([]*Body{body})
 	}
 	meta, accept, query := r.typeMeta(), "", url.Values{"limit": {"500"}}
-	if i.asked.Selector != "" {
-		query.Set("labelSelector", i.asked.Selector)
+	if i.args.Selector != "" {
+		query.Set("labelSelector", i.args.Selector)
 	}
 	if i.metadataSuffices(r) {
 		accept = metadataList
@@ -118,13 +117,13 @@ func (i *inspecting) eachPage(ctx context.Context, r Resource, take func([]*Body
 // metadataSuffices reports whether the annotations of a kind tell whether handlers fail: this program stores its records there.
 func (i *inspecting) metadataSuffices(r Resource) bool {
 	what := i.served[r.Name()]
-	return i.asked.Failed && what != nil && len(what.reconciles) == 0
+	return i.args.Failed && what != nil && len(what.reconciles) == 0
 }
 
 // statuses returns how far the operators are that have stored something on an object.
 func (i *inspecting) statuses(ctx context.Context, r Resource, body *Body) (all []*inspection.Status) {
 	for _, prefix := range i.prefixesOn(body) {
-		if s := i.statusOf(ctx, r, body, prefix); !i.asked.Failed || s.State.Failing() {
+		if s := i.statusOf(ctx, r, body, prefix); !i.args.Failed || s.State.Failing() {
 			all = append(all, s)
 		}
 	}
@@ -135,7 +134,16 @@ func (i *inspecting) statuses(ctx context.Context, r Resource, body *Body) (all 
 func (i *inspecting) statusOf(ctx context.Context, r Resource, body *Body, prefix string) *inspection.Status {
 	ref, what := body.Reference(), i.handled(r, body, prefix)
 	s := &inspection.Status{Object: inspection.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}, Operator: prefix, Created: body.CreationTimestamp()}
-	records := i.records(what, body, prefix, s)
+	var ids []string
+	for _, h := range what.changes {
+		id := string(h.id)
+		if body.kind == "ReplicaSet" {
+			id = markers.ReplicaSetID(id, body.of(body.owners))
+		}
+		ids = append(ids, id)
+	}
+	progress, _ := body.find("status", defaultName, "progress")
+	s.AddRecords(body.Annotations(), progress, prefix, ids, waitingMessage)
 	c := i.inspector.cycle(what, body, false)
 	c.compareWithBase()
 	c.retrack()
@@ -145,114 +153,24 @@ func (i *inspecting) statusOf(ctx context.Context, r Resource, body *Body, prefi
 	if f.Deleting {
 		s.Finalizers = body.Finalizers()
 	}
-	if len(records) > 0 && len(what.changes) > 0 {
+	if len(s.Handlers) > 0 && len(what.changes) > 0 {
 		if c.decided = c.decide(); c.reason() != "" {
 			c.prepareHandling()
 			c.collectHandlers()
 			s.All = len(c.topHandlers())
 		}
 	}
-	if paused, err := i.pausedFor(ctx, body.namespace); err != nil {
+	if paused, err := i.pausedBy(ctx, body.namespace); err != nil {
 		s.Problems = append(s.Problems, err.Error())
 	} else {
 		s.PausedFor = paused
 	}
 	s.Conclude(f)
-	if s.State == inspection.Unknown && s.FromConditions(conditionsOf(body), body.Metadata().Int("generation")) {
+	conditions, _ := body.find("status", "conditions")
+	if s.State == inspection.Unknown && s.FromConditions(inspection.ConditionsIn(conditions), body.Metadata().Int("generation")) {
 		s.Problems = nil
 	}
 	return s
-}
-
-// records adds the records of handlers to a status.
-func (i *inspecting) records(what *resolved, body *Body, prefix string, s *inspection.Status) map[string]bool {
-	seen := make(map[string]bool) // the keys and ids that were read
-	add := func(id string, record *ProgressRecord, err error) {
-		switch {
-		case err != nil:
-			s.Problems = append(s.Problems, "the record of "+id+" is damaged: "+err.Error())
-		case record != nil:
-			s.Handlers = append(s.Handlers, statusOfRecord(id, record))
-			seen[id] = true
-		}
-	}
-	storage := what.persistence.ProgressStorage
-	for _, h := range what.changes {
-		for _, key := range annotationKeys(prefix, string(h.id), body, false) {
-			seen[key] = true
-		}
-		if !seen[string(h.id)] {
-			record, err := storage.Fetch(h.id, body)
-			add(string(h.id), record, err)
-		}
-	}
-	annotations := body.Annotations()
-	for _, key := range rawjson.SortedKeys(annotations) {
-		name, ours := strings.CutPrefix(key, prefix+"/")
-		if !ours || seen[key] || markers.IsReserved(name) || !strings.HasPrefix(strings.TrimSpace(annotations[key]), "{") {
-			continue
-		}
-		record, err := parseRecord(annotations[key])
-		add(name, record, err)
-	}
-	progress, _ := body.find("status", defaultName, "progress")
-	for id := range (View{raw: progress}).Map() {
-		if !seen[id] && id != string(handlingID) {
-			record, err := storage.Fetch(HandlerID(id), body)
-			add(id, record, err)
-		}
-	}
-	slices.SortFunc(s.Handlers, func(a, b inspection.HandlerStatus) int { return strings.Compare(a.ID, b.ID) })
-	return seen
-}
-
-// statusOfRecord tells what a record says.
-func statusOfRecord(id string, r *ProgressRecord) inspection.HandlerStatus {
-	h := inspection.HandlerStatus{ID: id, State: inspection.Handling, Purpose: string(r.Purpose), Attempts: r.Retries}
-	if !r.Started.IsZero() {
-		h.Started = &r.Started
-	}
-	if r.Message != nil && *r.Message != waitingMessage {
-		h.Error = *r.Message
-	}
-	switch {
-	case r.Success:
-		h.State = inspection.Handled
-	case r.Failure:
-		h.State = inspection.Failed
-	case h.Error != "":
-		h.State = inspection.Retrying
-	}
-	if !r.finished() && !r.Delayed.IsZero() {
-		h.Next = &r.Delayed
-	}
-	return h
-}
-
-// conditionsOf returns the conditions of an object.
-func conditionsOf(body *Body) (all []inspection.Condition) {
-	raw, _ := body.find("status", "conditions")
-	_ = rawjson.EachItem(raw, func(item []byte) bool { // what is malformed is not there
-		v := View{raw: item}
-		all = append(all, inspection.Condition{Type: v.String("type"), Status: v.String("status"), Reason: v.String("reason"), Message: v.String("message"), ObservedGeneration: v.Int("observedGeneration")})
-		return true
-	})
-	return all
-}
-
-// pausedFor returns for whom an operator pauses in a namespace. It asks once.
-func (i *inspecting) pausedFor(ctx context.Context, namespace string) (by string, err error) {
-	if by, known := i.pauses[namespace]; known {
-		return by, nil
-	}
-	if by, err = i.pausedBy(ctx, namespace); err != nil {
-		return "", err
-	}
-	if i.pauses == nil {
-		i.pauses = make(map[string]string)
-	}
-	i.pauses[namespace] = by
-	return by, nil
 }
 
 // watchStatus prints the objects as they are, and again when that changes, until the context ends.
@@ -296,11 +214,11 @@ func (w *statusWatch) follow(ctx context.Context, mu *sync.Mutex) error {
 		return err
 	}
 	query := url.Values{}
-	if w.asked.Selector != "" {
-		query.Set("labelSelector", w.asked.Selector)
+	if w.args.Selector != "" {
+		query.Set("labelSelector", w.args.Selector)
 	}
-	if w.asked.Name != "" {
-		query.Set("fieldSelector", "metadata.name="+w.asked.Name)
+	if w.args.Name != "" {
+		query.Set("fieldSelector", "metadata.name="+w.args.Name)
 	}
 	began := time.Now()
 	err = w.client.watch(ctx, w.resource, namespace, query, func(ev RawEvent) error {

@@ -59,6 +59,20 @@ func FindUnmarked(annotations []byte) Prefixes {
 	})
 }
 
+// AllPrefixes returns the prefixes under which operators have stored something on an object, in their order: the default one if there is nothing, or something in the status.
+func AllPrefixes(annotations []byte, inStatus bool) []string {
+	all := []string{}
+	for _, p := range append(FindManaged(annotations), FindUnmarked(annotations)...) {
+		all = append(all, string(p))
+	}
+	used := func(key []byte) bool { return HasPrefix(key, DefaultPrefix) }
+	if _, found := FilterMembers(annotations, used); found || inStatus || len(all) == 0 {
+		all = append(all, DefaultPrefix)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // findPrefixes finds the prefixes of annotations whose prefix and name fit.
 func findPrefixes(annotations []byte, fits func(prefix, name []byte) bool) Prefixes {
 	var found Prefixes

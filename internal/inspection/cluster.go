@@ -1,0 +1,80 @@
+package inspection
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/peerrecord"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// Server is the API server that is asked. What is not there leaves the values as they are.
+type Server interface {
+	// Get reads a path.
+	Get(ctx context.Context, path, accept string, into any) error
+	// Post creates something, and reads the answer.
+	Post(ctx context.Context, path string, body []byte, into any) error
+}
+
+// PausedBy returns the peer that has an operator of a priority pause, as one of the peering objects at the paths has it, "" for none; and whether there are any of these objects.
+func PausedBy(ctx context.Context, server Server, paths []string, priority int) (by string, found bool, err error) {
+	for _, path := range paths {
+		var object struct {
+			Metadata struct{ Name string }
+			Status   json.RawMessage
+		}
+		if err := server.Get(ctx, path, "", &object); err != nil {
+			return "", found, fmt.Errorf("whether the operator pauses cannot be read: %w", err)
+		}
+		found = found || object.Metadata.Name != ""
+		_ = rawjson.EachMember(object.Status, func(quoted, raw []byte) bool { // what is malformed is not there
+			p, err := peerrecord.Read(raw)
+			if err == nil && p.Lastseen.Add(p.Lifetime).After(time.Now()) && p.Priority > float64(priority) {
+				by = fmt.Sprintf("%s, which has the priority %v in the peering object %q", rawjson.Unquote(quoted), p.Priority, object.Metadata.Name)
+			}
+			return by == ""
+		})
+		if by != "" {
+			return by, true, nil
+		}
+	}
+	return "", found, nil
+}
+
+// HolderOf returns who holds the Lease at a path; "" for nobody.
+func HolderOf(ctx context.Context, server Server, path string) (string, error) {
+	var lease struct {
+		Spec struct {
+			HolderIdentity       string
+			LeaseDurationSeconds int64
+			RenewTime            time.Time
+		}
+	}
+	if err := server.Get(ctx, path, "", &lease); err != nil {
+		return "", fmt.Errorf("the Lease cannot be read: %w", err)
+	}
+	if s := lease.Spec; s.RenewTime.Add(time.Duration(s.LeaseDurationSeconds) * time.Second).After(time.Now()) {
+		return s.HolderIdentity, nil
+	}
+	return "", nil
+}
+
+// Allows asks whether a service account, as "namespace/name", has a right to a resource in a namespace.
+func Allows(ctx context.Context, server Server, account, verb, group, resource, namespace string) (bool, error) {
+	home, name, _ := strings.Cut(account, "/")
+	body, err := json.Marshal(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": map[string]any{
+		"user": "system:serviceaccount:" + home + ":" + name, "groups": []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
+		"resourceAttributes": map[string]any{"verb": verb, "group": group, "resource": resource, "namespace": namespace},
+	}})
+	if err != nil {
+		return false, err
+	}
+	var answer struct{ Status struct{ Allowed bool } }
+	if err := server.Post(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", body, &answer); err != nil {
+		return false, fmt.Errorf("whether %s has its rights cannot be asked: %w", account, err)
+	}
+	return answer.Status.Allowed, nil
+}
