@@ -17,8 +17,8 @@ import (
 	"github.com/kopf-go/kopf/internal/pauser"
 )
 
-// This file explains what an operator does with an object, and why: a cycle decides that, as for an object that a stream brings, and what it has decided is told. No handler is called, and
-// nothing is changed.
+// This file explains what an operator does with an object, and why: a cycle decides that, as for an object of a watch stream, and the explanation reads what the cycle has decided. It calls no handler
+// and changes nothing.
 
 // inspector makes cycles for objects that no stream has brought.
 type inspector struct {
@@ -99,7 +99,7 @@ func (i *inspector) explain(what *resolved, body *Body, listed bool) *inspection
 	return x
 }
 
-// compare tells what has happened to an object that the program has no handlers for.
+// compare explains what has happened to an object that the program has no handlers for.
 func (c *cycle) compare(x *inspection.Explanation) {
 	c.compareWithBase()
 	c.retrack()
@@ -114,7 +114,7 @@ func (c *cycle) compare(x *inspection.Explanation) {
 	c.explainChanges(x)
 }
 
-// explainChanges tells the differences to the last handled state.
+// explainChanges lists the differences to the last handled state.
 func (c *cycle) explainChanges(x *inspection.Explanation) {
 	if c.decided.Reason != decision.Update {
 		return
@@ -125,7 +125,7 @@ func (c *cycle) explainChanges(x *inspection.Explanation) {
 	}
 }
 
-// explain tells what was decided.
+// explain explains what was decided.
 func (c *cycle) explain(x *inspection.Explanation) {
 	if c.decided.Kind == decision.Handle {
 		c.prepareHandling()
@@ -148,7 +148,7 @@ func (c *cycle) explain(x *inspection.Explanation) {
 	}
 }
 
-// explainChange tells whether a handler of changes is called.
+// explainChange explains whether a handler of changes is called.
 func (c *cycle) explainChange(h *handler, chosen []*progress, decided string, of *inspection.Handler) {
 	why, cause := &mismatch{}, c.cause
 	if p := c.findProgress(h.id); p != nil && p.selected && p.handler.isIn([]*handler{h}) {
@@ -167,29 +167,29 @@ func (c *cycle) explainChange(h *handler, chosen []*progress, decided string, of
 	}
 }
 
-// explainProgress tells whether a handler that is for the cause is called now.
+// explainProgress explains whether a handler that is for the cause is called now.
 func (c *cycle) explainProgress(p *progress, chosen []*progress, of *inspection.Handler) {
 	h, r, now := p.handler, p.record, time.Now()
 	of.Attempts = r.Retries
 	if r.Message != nil && !r.waits() {
 		of.Error = *r.Message
 	}
-	told := inspection.Progress{Success: r.Success, Failure: r.Failure, Stopped: r.Stopped, Waiting: r.waits(), Renewed: p.otherCause != nil && r.Retries == 0, Cause: c.decided.Reason}
+	state := inspection.Progress{Success: r.Success, Failure: r.Failure, Stopped: r.Stopped, Waiting: r.waits(), Renewed: p.otherCause != nil && r.Retries == 0, Cause: c.decided.Reason}
 	counted := r.Retries
-	if told.Waiting {
+	if state.Waiting {
 		counted = 0
 	}
-	if _, told.Wait = p.due(now); told.Wait > 0 && !r.finished() {
+	if _, state.Wait = p.due(now); state.Wait > 0 && !r.finished() {
 		of.Next = &r.Delayed
 	}
-	told.Exhausted = h.exhausted(counted, now.Sub(r.Started), nil)
+	state.Exhausted = h.exhausted(counted, now.Sub(r.Started), nil)
 	if len(chosen) > 0 && !slices.Contains(chosen, p) {
-		told.After = string(chosen[0].handler.id)
+		state.After = string(chosen[0].handler.id)
 	}
-	of.Tell(told, now)
+	of.Explain(state, now)
 }
 
-// explainObserver tells whether a handler is for the object that is none of changes.
+// explainObserver explains whether a handler is for the object that is none of changes.
 func (c *cycle) explainObserver(h *handler, of *inspection.Handler) {
 	why, o := &mismatch{}, c.object(c.event.Body)
 	fits := false
@@ -239,13 +239,13 @@ func (c *cycle) explainMismatch(h *handler, m *mismatch, cause *Change) string {
 	return f.String()
 }
 
-// inspected returns a criterion of the handler as it is told.
+// inspected returns a criterion of the handler as it is shown.
 func (h *handler) inspected(c *criterion) inspection.Criterion {
-	told := inspection.Criterion{Literal: c.literal, Present: c.marker == Present, Absent: c.marker == Absent}
+	state := inspection.Criterion{Literal: c.literal, Present: c.marker == Present, Absent: c.marker == Absent}
 	if c.predicate != nil {
-		told.Predicate = h.placeOf(c)
+		state.Predicate = h.placeOf(c)
 	}
-	return told
+	return state
 }
 
 // placeOf says which predicate a filter is, by the place of its function, unless it is one that this package has made of others.
@@ -269,7 +269,7 @@ func (h *handler) placeOf(c *criterion) string {
 	return "the predicate of the handler registered at " + path.Base(h.registered.where)
 }
 
-// explainReview tells whether a handler of admission is asked about the object.
+// explainReview explains whether a handler of admission is asked about the object.
 func (h *handler) explainReview(r Resource, body *Body, i *inspector) inspection.Handler {
 	of := inspection.Handler{ID: string(h.id), Kind: kindNames[h.kind], Registered: path.Base(h.registered.where)}
 	var operations []string
@@ -292,7 +292,7 @@ func (h *handler) explainReview(r Resource, body *Body, i *inspector) inspection
 	return of
 }
 
-// describe tells when a handler is called, and what it leaves on objects.
+// describe shows when a handler is called, and what it leaves on objects.
 func (h *handler) describe() inspection.HandlerCondition {
 	d := inspection.HandlerCondition{ID: string(h.id), Kind: kindNames[h.kind], Registered: path.Base(h.registered.where)}
 	for _, c := range h.filters.labels {

@@ -21,9 +21,9 @@ import (
 	"github.com/kopf-go/kopf/internal/namespaces"
 )
 
-// This file has the command that explains what an operator does with an object. What else decides than the object is looked up besides: namespaces, peering, the Lease, and rights.
+// This file has the command that explains what an operator does with an object. It also checks what decides besides the object: namespaces, peering, the Lease, and permissions.
 
-// inspecting is one call of a command that tells of objects.
+// inspecting is one call of a command that reports on objects.
 type inspecting struct {
 	*command
 	options   *cli.Options
@@ -303,7 +303,7 @@ func (i *inspecting) holderOf(ctx context.Context, name string) (string, error) 
 	return inspection.HolderOf(ctx, inspectionServer{discovering{i.client}}, leasesResource.URL(namespace, name, ""))
 }
 
-// explainElse tells what else decides than the object.
+// explainElse checks what decides besides the object.
 func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x *inspection.Explanation) {
 	if by, err := i.pausedBy(ctx, body.namespace); err != nil {
 		x.Notes = append(x.Notes, err.Error())

@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file has the command that tells how far operators are with objects, from what they have stored on them.
+// This file has the command that shows how far operators are with objects, by what they have stored on them.
 
 // status prints how far the objects are, and reports whether handlers of any of them fail.
 func (i *inspecting) status(ctx context.Context) (failing bool, err error) {
@@ -54,7 +54,7 @@ func (i *inspecting) endStatus(printer *inspection.Printer) error {
 	return err
 }
 
-// inspected returns the kinds that are told of: the one that was named, or all that there are handlers of objects for.
+// inspected returns the kinds to show: the one that was named, or all that there are handlers of objects for.
 func (i *inspecting) inspected() ([]Resource, error) {
 	if i.args.Kind != "" {
 		r, err := i.resource()
@@ -114,7 +114,7 @@ func (i *inspecting) eachPage(ctx context.Context, r Resource, take func([]*Body
 	}
 }
 
-// metadataSuffices reports whether the annotations of a kind tell whether handlers fail: this program stores its records there.
+// metadataSuffices reports whether the annotations of a kind show whether handlers fail: this program stores its records there.
 func (i *inspecting) metadataSuffices(r Resource) bool {
 	what := i.served[r.Name()]
 	return i.args.Failed && what != nil && len(what.reconciles) == 0

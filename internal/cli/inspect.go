@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// The commands that tell of objects. Builds with the tag noembed do not have them, as they do not have the command manifests.
+// The commands that report on objects. Builds with the tag noembed do not have them, as they do not have the command manifests.
 const (
 	commandStatus  = "status"
 	commandExplain = "explain"
@@ -24,7 +24,7 @@ const ExitFailed = 3
 // isInspection reports whether a command is one of them.
 func isInspection(command string) bool { return command == commandStatus || command == commandExplain }
 
-// InspectOptions are the options of the commands that tell of objects.
+// InspectOptions are the options of the commands that report on objects.
 type InspectOptions struct {
 	Kind, Name string // "" for all
 
@@ -57,29 +57,29 @@ func (c *Call) inspection(command string) []cliflag.Option {
 	all := []cliflag.Option{
 		{Group: groupObjects, Short: "n", Long: "namespace", Value: "NAMESPACE", Help: "Look at objects in NAMESPACE", Default: "that of the context", Target: checked(&i.Namespace, checkNamespace)},
 		{Group: groupObjects, Commands: commandStatus, Short: "A", Long: "all-namespaces", Help: "Look at objects in all namespaces", Target: &i.AllNamespaces},
-		{Group: groupObjects, Commands: commandStatus, Short: "l", Long: "selector", Value: "SELECTOR", Help: "Look only at objects with these labels, such as app=web", Target: &i.Selector},
-		{Group: groupObjects, Commands: commandStatus, Long: "failed", Help: "Tell only of objects whose handlers fail", Target: &i.Failed},
+		{Group: groupObjects, Commands: commandStatus, Short: "l", Long: "selector", Value: "SELECTOR", Help: "Show only objects with these labels, such as app=web", Target: &i.Selector},
+		{Group: groupObjects, Commands: commandStatus, Long: "failed", Help: "Show only objects with failing handlers", Target: &i.Failed},
 		{Group: groupObjects, Commands: commandExplain, Short: "f", Long: "file", Value: "FILE", Files: true, Help: "Read the object from FILE, or -, and no cluster", Target: &i.File},
-		{Group: groupObjects, Commands: commandExplain, Long: "old", Value: "FILE", Files: true, Help: "Suppose that the object was last handled as FILE has it", Target: &i.Old},
-		{Group: groupObjects, Commands: commandExplain, Long: "event", Value: "EVENT", Help: "Suppose that the object was just created, updated, deleted, or there when the operator started", Default: "updated",
+		{Group: groupObjects, Commands: commandExplain, Long: "old", Value: "FILE", Files: true, Help: "Assume that the object was last handled as in FILE", Target: &i.Old},
+		{Group: groupObjects, Commands: commandExplain, Long: "event", Value: "EVENT", Help: "Assume that the object was created, updated, deleted or resumed", Default: "updated",
 			Target: choice(&i.Event, "created", "updated", "deleted", "resumed"), Values: choices(
 				cliflag.Candidate{Value: "created", Help: "As if it was never handled"},
 				cliflag.Candidate{Value: "updated", Help: "As it is"},
 				cliflag.Candidate{Value: "deleted", Help: "As if its deletion was asked for"},
 				cliflag.Candidate{Value: "resumed", Help: "As the operator finds it when it starts"})},
 		{Group: groupObjects, Commands: commandExplain, Long: "definitions", Value: "PATH", Repeated: true, Files: true, Help: "With --file, read custom resource definitions from a file or a folder", Target: &i.Definitions},
-		{Group: groupOperator, Long: "prefix", Value: "PREFIX", Help: "Look at what the operator with PREFIX has stored", Default: "whatever is there", Target: checked(&i.Prefix, checkPrefix)},
-		{Group: groupOperator, Commands: commandExplain, Long: "serves", Value: "PATTERN", Repeated: true, Help: "Suppose that the operator serves only namespaces matching PATTERN", Target: func(pattern string) error {
+		{Group: groupOperator, Long: "prefix", Value: "PREFIX", Help: "Read only the annotations with PREFIX", Default: "those of all operators", Target: checked(&i.Prefix, checkPrefix)},
+		{Group: groupOperator, Commands: commandExplain, Long: "serves", Value: "PATTERN", Repeated: true, Help: "Assume that the operator serves namespaces matching PATTERN", Target: func(pattern string) error {
 			served := Options{Namespaces: i.Serves}
 			err := served.addNamespace(pattern)
 			i.Serves = served.Namespaces
 			return err
 		}},
-		{Group: groupOperator, Short: "P", Long: "peering", Value: "NAME", Help: "Look whether the peering object NAME pauses the operator", Target: o.setPeering},
-		{Group: groupOperator, Short: "p", Long: "priority", Value: "N", Help: "Suppose that the operator has the priority N in it", Default: "0", Target: &o.Priority},
-		{Group: groupOperator, Commands: commandExplain, Long: "leader-elect", Value: "NAME", Help: "Look who holds the Lease NAME", Target: o.setLeaderElect},
+		{Group: groupOperator, Short: "P", Long: "peering", Value: "NAME", Help: "Check whether the peering object NAME pauses the operator", Target: o.setPeering},
+		{Group: groupOperator, Short: "p", Long: "priority", Value: "N", Help: "Assume that the operator has priority N", Default: "0", Target: &o.Priority},
+		{Group: groupOperator, Commands: commandExplain, Long: "leader-elect", Value: "NAME", Help: "Check who holds the Lease NAME", Target: o.setLeaderElect},
 		{Group: groupOperator, Commands: commandExplain, Long: "leader-elect-namespace", Value: "NAMESPACE", Help: "Look for the Lease in NAMESPACE", Default: "that of the context", Target: o.setLeaderElectNamespace},
-		{Group: groupOperator, Commands: commandExplain, Long: "service-account", Value: "NAMESPACE/NAME", Help: "Look whether the account of the operator has the rights that it needs", Target: checked(&i.ServiceAccount, checkServiceAccount)},
+		{Group: groupOperator, Commands: commandExplain, Long: "service-account", Value: "NAMESPACE/NAME", Help: "Check the permissions of the operator's service account", Target: checked(&i.ServiceAccount, checkServiceAccount)},
 	}
 	for _, option := range o.connection() {
 		option.Commands = ""
@@ -115,19 +115,19 @@ func checkServiceAccount(account string) error {
 func (c *Call) inspectionCommands() []cliflag.Command {
 	return []cliflag.Command{{
 		Options: c.inspection(commandStatus),
-		Name:    commandStatus, Args: "[options] [KIND [NAME]]", Short: "Tell how far the handling of objects is",
-		About: "Tell of objects what operators have stored on them: which are handled, which fail with what error, and when they are tried again. " +
-			"It reads objects and nothing else, and needs no operator to run. Without a kind, it tells of those that this operator has handlers for.",
+		Name:    commandStatus, Args: "[options] [KIND [NAME]]", Short: "Show how far the handling of objects is",
+		About: "Show which objects are handled, which fail with what error, and when the next attempt is. The command reads only what operators have stored on the objects, so no operator has to run. " +
+			"Without a kind, it shows all kinds that this operator has handlers for.",
 		Examples: []cliflag.Example{
-			{About: "Tell of all objects of this operator", Command: "{} status -A"},
-			{About: "Tell of one object, with a line for each handler", Command: "{} status websites home -o wide"},
+			{About: "Show all objects of this operator", Command: "{} status -A"},
+			{About: "Show one object, with a line for each handler", Command: "{} status websites home -o wide"},
 			{About: "Fail in a script if handlers fail", Command: "{} status -A --failed --exit-code"},
 		},
 	}, {
 		Options: c.inspection(commandExplain),
-		Name:    commandExplain, Args: "[options] KIND [NAME]", Short: "Tell which handlers are called for an object, and why",
-		About: "Tell what this operator does with an object as it is now, and of each handler whether it is called, or the first reason why not. No handler is called, and nothing is changed; predicates are called. " +
-			"Without a name, tell of the handlers of a kind.",
+		Name:    commandExplain, Args: "[options] KIND [NAME]", Short: "Explain which handlers are called for an object, and why",
+		About: "Explain what this operator does with an object as it is now: for each handler, whether it is called, or the first reason why not. The command calls predicates, but no handlers, and changes nothing. " +
+			"Without a name, it lists the handlers of the kind.",
 		Examples: []cliflag.Example{
 			{About: "Explain why a handler is not called", Command: "{} explain websites home"},
 			{About: "Explain a change before it is made, without a cluster", Command: "{} explain --file new.yaml --old old.yaml"},
@@ -163,7 +163,7 @@ func (l *Line) parseInspection(ctx context.Context, call *Call, program *cliflag
 	return call, err
 }
 
-// nameInspected takes the kind and the name of what is to be told of.
+// nameInspected takes the kind and the name of the objects.
 func (c *Call) nameInspected(words []string) error {
 	i := &c.Inspect
 	switch {
@@ -194,7 +194,7 @@ func (c *Call) checkInspection() error {
 	case i.File == "-" && i.Old == "-":
 		return errors.New("--file and --old cannot both be standard input")
 	case i.Old != "" && i.Event == "created":
-		return errors.New("--old supposes that the object was handled before, and --event created that it was not: use one of them")
+		return errors.New("--old assumes that the object was handled before, and --event created that it was not: use one of them")
 	case len(i.Definitions) > 0 && i.File == "":
 		return errors.New("--definitions is for objects without a cluster: it needs --file FILE")
 	case i.AllNamespaces && i.Namespace != "":
@@ -204,7 +204,7 @@ func (c *Call) checkInspection() error {
 	case i.Selector != "" && i.Name != "":
 		return fmt.Errorf("-l, --selector does not go together with the name %q", i.Name)
 	case i.ExitCode && !i.Failed:
-		return errors.New("--exit-code tells whether there are objects whose handlers fail: it needs --failed")
+		return errors.New("--exit-code reports whether there are objects with failing handlers: it needs --failed")
 	case i.Watch && i.ExitCode:
 		return errors.New("--watch goes on for ever, and does not go together with --exit-code")
 	case i.Watch && c.Output == "yaml":

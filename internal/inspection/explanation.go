@@ -1,4 +1,4 @@
-// Package inspection is what can be told of objects and of what operators do with them: the answers of the commands "explain" and "status" as data, and how they are printed.
+// Package inspection has the answers of the commands "status" and "explain": how far operators are with objects, and which handlers they call for them. It also prints them.
 package inspection
 
 import (

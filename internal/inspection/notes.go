@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Notes is a [slog.Handler] that keeps the messages from INFO on, each once, to be told instead of logged. Its zero value is ready to use.
+// Notes is a [slog.Handler] that keeps the messages from INFO on, each once, to be shown instead of logged. Its zero value is ready to use.
 type Notes struct {
 	mu       sync.Mutex // guards messages
 	messages []string

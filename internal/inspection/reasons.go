@@ -124,14 +124,14 @@ type Progress struct {
 	Cause            decision.Reason
 }
 
-// Tell fills in whether a handler is called, and why, by its attempts and its error.
-func (h *Handler) Tell(p Progress, now time.Time) {
+// Explain fills in whether a handler is called, and why, by its attempts and its error.
+func (h *Handler) Explain(p Progress, now time.Time) {
 	ago := Age(now.Sub(p.Stopped)) + " ago"
 	switch {
 	case p.Success:
 		h.Why = "has succeeded " + ago
 	case p.Failure:
-		h.Why = "has failed for good " + ago + ": " + h.Error
+		h.Why = "has failed permanently " + ago + ": " + h.Error
 	case p.Wait > 0 && p.Waiting:
 		h.Why = "waits for its sub-handlers; it is called again in " + Age(p.Wait)
 	case p.Wait > 0:
@@ -139,7 +139,7 @@ func (h *Handler) Tell(p Progress, now time.Time) {
 			h.Why += ", after the error: " + h.Error
 		}
 	case p.Exhausted != nil:
-		h.Why = "fails for good without a call: " + p.Exhausted.Error()
+		h.Why = "fails permanently without a call: " + p.Exhausted.Error()
 	case p.After != "":
 		h.Why = "waits for " + p.After
 	case p.Renewed:

@@ -17,7 +17,7 @@ const (
 	Changed  State = "Changed"  // it differs from that, and no handler has begun
 	Handling State = "Handling" // handlers have begun, without an error
 	Retrying State = "Retrying" // a handler has failed, and is called again
-	Failed   State = "Failed"   // a handler has failed for good in this handling
+	Failed   State = "Failed"   // a handler has failed permanently in this handling
 	Deleting State = "Deleting" // its deletion was asked for
 	Paused   State = "Paused"   // the operator pauses for a peer, and has something to do
 	Unknown  State = "Unknown"  // no operator has stored anything
@@ -175,7 +175,7 @@ func (h *HandlerStatus) row(now time.Time) []string {
 // maxError is the length at which errors are cut in tables, in bytes.
 const maxError = 100
 
-// Fingerprint returns a text that differs if anything that is told of an object does, but for times that only pass.
+// Fingerprint returns a text that differs if anything that is shown of an object does.
 func Fingerprint(all []*Status) string {
 	data, _ := json.Marshal(all) // which holds for what it is made of
 	return string(data)

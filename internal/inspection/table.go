@@ -99,8 +99,8 @@ func (p *Printer) encode(s *Status) {
 	p.begun = true
 }
 
-// End ends what was printed. The flag tells whether there was anything.
-func (p *Printer) End() (any bool, err error) {
+// End ends what was printed. It reports whether there was anything.
+func (p *Printer) End() (printed bool, err error) {
 	if p.Format == "json" {
 		p.write(map[bool]string{false: "[]\n", true: "\n]\n"}[p.begun])
 	}
