@@ -82,16 +82,16 @@ func (c *Call) inspection(command string) []cliflag.Option {
 		{Group: groupOperator, Commands: commandExplain, Long: "service-account", Value: "NAMESPACE/NAME", Help: "Check the permissions of the operator's service account", Target: checked(&i.ServiceAccount, checkServiceAccount)},
 	}
 	for _, option := range o.connection() {
-		option.Commands = ""
+		option.Commands, option.Variables = "", ""
 		all = append(all, option)
 	}
 	output, values := "Print text or json", []string{"text", "json"}
 	if command == commandStatus {
-		output, values = "Print a table, a wide one with handlers, json or yaml", []string{"table", "wide", "json", "yaml"}
+		output, values = "Print a table, a wide table, json or yaml", []string{"table", "wide", "json", "yaml"}
 	}
 	all = append(all,
 		cliflag.Option{Group: groupOutput, Short: "o", Long: "output", Value: "FORMAT", Help: output, Default: values[0], Target: choice(&o.Output, values...)},
-		cliflag.Option{Group: groupOutput, Commands: commandStatus, Short: "w", Long: "watch", Help: "Go on, and print objects when they change", Target: &i.Watch},
+		cliflag.Option{Group: groupOutput, Commands: commandStatus, Short: "w", Long: "watch", Help: "Print objects again when their status changes", Target: &i.Watch},
 		cliflag.Option{Group: groupOutput, Commands: commandStatus, Long: "exit-code", Help: fmt.Sprintf("With --failed, exit with %d if there are any", ExitFailed), Target: &i.ExitCode})
 	return cliflag.Of(all, command)
 }

@@ -109,8 +109,8 @@ func TestMetrics(t *testing.T) {
 
 // TestOptions holds that the pages on commands have the options that there are.
 func TestOptions(t *testing.T) {
-	const manifests = "docs/manifests.md"
-	pages := map[string]string{"run": "", "freeze": "", "resume": "", "completion": "", "version": "", "manifests": manifests, "explain-rights": manifests}
+	const manifests, inspection = "docs/manifests.md", "docs/status-and-explain.md"
+	pages := map[string]string{"run": "", "freeze": "", "resume": "", "completion": "", "version": "", "manifests": manifests, "explain-rights": manifests, "status": inspection, "explain": inspection}
 	option := regexp.MustCompile(`--[a-z][a-z-]+[a-z]`)
 	there := map[string]bool{"--help": true} // of all commands
 	for command, path := range pages {
@@ -129,7 +129,7 @@ func TestOptions(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"docs/command-line.md", manifests} {
+	for _, path := range []string{"docs/command-line.md", manifests, inspection} {
 		for _, name := range option.FindAllString(read(t, path), -1) {
 			if !there[name] {
 				t.Errorf("%s: there is no option %s", path, name)
