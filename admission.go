@@ -15,6 +15,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/admissionreview"
 	"github.com/kopf-go/kopf/internal/await"
+	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/safecall"
@@ -26,7 +27,7 @@ import (
 
 // reviewRunner answers the reviews. It comes with the handlers, so that programs without any are linked without the server.
 type reviewRunner interface {
-	setResources(found []Resource)
+	setResources(found []discovery.Resource)
 	lead()
 	stop() error
 }
@@ -46,9 +47,9 @@ type reviewServer struct {
 	writing        sync.Mutex              // held while the configurations are written; before mu
 	configurations []*webhookconfig.Keeper // that the operator manages; guarded by writing
 
-	mu           sync.Mutex              // guards following
-	resources    map[*handler][]Resource // those that each handler is for
-	clientConfig *WebhookClientConfig    // nil before the server listens
+	mu           sync.Mutex                        // guards following
+	resources    map[*handler][]discovery.Resource // those that each handler is for
+	clientConfig *WebhookClientConfig              // nil before the server listens
 	memories     reviewMemories
 	failure      error // for which the operator ends
 	stopping     bool
@@ -103,8 +104,8 @@ func newReviewServer(r *Registry, o *observer) (reviewRunner, error) {
 }
 
 // setResources takes the resources, and starts the server when they come first.
-func (s *reviewServer) setResources(found []Resource) {
-	resources := make(map[*handler][]Resource, len(s.all))
+func (s *reviewServer) setResources(found []discovery.Resource) {
+	resources := make(map[*handler][]discovery.Resource, len(s.all))
 	for _, h := range s.all {
 		resources[h] = h.admissionResources(found)
 	}
@@ -133,9 +134,9 @@ func (s *reviewServer) setResources(found []Resource) {
 }
 
 // admissionResources returns the resources that a handler of admission is for. Those need not be watchable.
-func (h *handler) admissionResources(found []Resource) []Resource {
+func (h *handler) admissionResources(found []discovery.Resource) []discovery.Resource {
 	fit, _ := h.selected(found)
-	if h.selector.specific() && len(fit) > 1 {
+	if h.selector.Specific() && len(fit) > 1 {
 		return nil
 	}
 	return fit
@@ -246,11 +247,11 @@ func (s *reviewServer) handlersFor(q *admissionreview.Review, path string) (reso
 	for _, h := range s.all {
 		named := path == "" || h.webhookKind().IsPath(path, string(h.id), s.shared(h))
 		known = known || named
-		i := slices.IndexFunc(s.resources[h], func(r Resource) bool {
+		i := slices.IndexFunc(s.resources[h], func(r discovery.Resource) bool {
 			return r.Group == want.Group && r.Version == want.Version && r.Plural == want.Resource
 		})
 		if named && i >= 0 {
-			resource, handlers = s.resources[h][i], append(handlers, h)
+			resource, handlers = Resource(s.resources[h][i]), append(handlers, h)
 		}
 	}
 	name := Resource{Group: want.Group, Version: want.Version, Plural: want.Resource}.Name()
@@ -535,7 +536,7 @@ func (c *configurationRequests) Create(ctx context.Context, configuration []byte
 }
 
 // hooks returns what the handlers of a kind are to be asked for.
-func (s *reviewServer) hooks(kind webhookconfig.Kind, resources map[*handler][]Resource) (hooks []webhookconfig.Hook) {
+func (s *reviewServer) hooks(kind webhookconfig.Kind, resources map[*handler][]discovery.Resource) (hooks []webhookconfig.Hook) {
 	exact := namespaces.ExactNames(s.namespaces)
 	for _, h := range s.all {
 		if h.webhookKind() != kind {
@@ -562,7 +563,7 @@ func (h *handler) webhookKind() webhookconfig.Kind {
 }
 
 // hook returns what a handler says about its webhook. Predicates are not for selectors, and looked at with each review.
-func (h *handler) hook(resources []Resource) webhookconfig.Hook {
+func (h *handler) hook(resources []discovery.Resource) webhookconfig.Hook {
 	a := h.admission
 	hook := webhookconfig.Hook{
 		ID: string(h.id), Subresource: a.subresource, Timeout: h.reviewTime(), SideEffects: a.sideEffects, IgnoreFailures: a.ignoreFailures, Persistent: a.persistent,

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/connection"
+	"github.com/kopf-go/kopf/internal/discovery"
 )
 
 // verifyingServer is an API server that verifies the certificates of its clients in the TLS handshake. It knows one pod.
@@ -88,7 +89,7 @@ func TestRefusedCertificates(t *testing.T) {
 			settings.Networking.ErrorBackoffs = []time.Duration{time.Millisecond, time.Millisecond}
 			c := newLoginClient(login, settings, slog.New(slog.DiscardHandler))
 			defer c.close()
-			c.resources = []Resource{testPods}
+			c.kinds.Set([]discovery.Resource{discovery.Resource(testPods)})
 			if err := ask(c); err != nil {
 				t.Error(err)
 			}

@@ -221,7 +221,7 @@ func (p *peeringCommand) writeAll(ctx context.Context) error {
 		}
 		exists = true
 		for _, namespace := range namespaces {
-			if err := p.writeOne(ctx, r, namespace); err != nil {
+			if err := p.writeOne(ctx, Resource(r), namespace); err != nil {
 				failures = append(failures, err)
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/connection"
 	"github.com/kopf-go/kopf/internal/credtransport"
+	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/ratelimit"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -53,8 +54,7 @@ type clientCore struct {
 	inFlight   chan struct{}      // holds a token for each request that is not a watch; nil for no limit
 	limits     *ratelimit.Limiter // nil for no limit
 
-	mu        sync.Mutex // guards following
-	resources []Resource // as discovered for those who name objects by kind
+	kinds discovery.Kinds // for those who name objects by kind
 }
 
 // NewClient returns a client for one connection. Without settings, those of [NewSettings] are used. It fails if the

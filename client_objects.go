@@ -13,14 +13,10 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
-	"github.com/kopf-go/kopf/internal/applyset"
-	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/rights"
 )
@@ -354,7 +350,7 @@ func (c *Client) withKind(ctx context.Context, of any, o *ListOptions, send func
 	if err = c.namesMissing(send(r)); !isUnknownPath(err) {
 		return err
 	}
-	c.forget(r.APIVersion(), r.Kind)
+	c.kinds.Forget(r.APIVersion(), r.Kind)
 	again, unknown := c.kindOf(ctx, of, o)
 	if unknown != nil || again.URL(o.Namespace, "", "") == r.URL(o.Namespace, "", "") {
 		return err
@@ -371,7 +367,7 @@ func (c *Client) withPath(ctx context.Context, ref ObjectReference, subresource 
 	if err = c.namesMissing(send()); !isUnknownPath(err) {
 		return err
 	}
-	c.forget(ref.APIVersion, ref.Kind)
+	c.kinds.Forget(ref.APIVersion, ref.Kind)
 	again, unknown := c.path(ctx, r.method, ref, subresource)
 	if unknown != nil || again == r.path {
 		return err
@@ -408,13 +404,6 @@ func isUnknownPath(err error) bool {
 		return false
 	}
 	return api.Code == http.StatusMethodNotAllowed || api.Code == http.StatusNotFound && api.Name == ""
-}
-
-// forget has a kind discovered anew when it is needed next.
-func (c *Client) forget(apiVersion, kind string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.resources = keepResources(c.resources, func(r Resource) bool { return r.Kind != kind || r.APIVersion() != apiVersion })
 }
 
 // namedReference returns the reference to one object, never to all of them: a deletion
@@ -454,47 +443,8 @@ func (c *Client) resolve(ctx context.Context, apiVersion, kind string) (Resource
 	if err := c.check(); err != nil {
 		return Resource{}, err
 	}
-	fits := func(r Resource) bool { return r.Kind == kind && r.APIVersion() == apiVersion }
-	c.mu.Lock()
-	known := c.resources
-	c.mu.Unlock()
-	if i := slices.IndexFunc(known, fits); i >= 0 {
-		return known[i], nil
-	}
-	found, broken, err := c.rediscover(ctx)
-	if err != nil {
-		return Resource{}, err
-	}
-	if i := slices.IndexFunc(found, fits); i >= 0 {
-		return found[i], nil
-	}
-	group, _, _ := strings.Cut(apiVersion, "/")
-	if err := broken[group]; err != nil {
-		return Resource{}, fmt.Errorf("look up the kind %q in %s: %w", kind, apiVersion, err)
-	}
-	return Resource{}, discovery.UnknownKind(apiVersion, kind, asDiscovered(found))
-}
-
-// resourceOf finds the resource of a kind, in the preferred version, and reports whether there is one. That it cannot be known is an error.
-func (c *Client) resourceOf(ctx context.Context, kind applyset.GroupKind) (r Resource, found bool, err error) {
-	fits := func(r Resource) bool { return r.Kind == kind.Kind && r.Group == kind.Group && r.Preferred }
-	c.mu.Lock()
-	known := c.resources
-	c.mu.Unlock()
-	if i := slices.IndexFunc(known, fits); i >= 0 {
-		return known[i], true, nil
-	}
-	known, broken, err := c.rediscover(ctx)
-	if err != nil {
-		return Resource{}, false, err
-	}
-	if i := slices.IndexFunc(known, fits); i >= 0 {
-		return known[i], true, nil
-	}
-	if err := broken[kind.Group]; err != nil {
-		return Resource{}, false, fmt.Errorf("look up the kind %s: %w", kind, err)
-	}
-	return Resource{}, false, nil
+	r, err := c.kinds.Resolve(ctx, discovering{c}, apiVersion, kind)
+	return Resource(r), err
 }
 
 // store puts an answer where the caller wants it.

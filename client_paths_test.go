@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/namespaces"
 )
 
@@ -55,11 +56,11 @@ func TestClientPaths(t *testing.T) {
 			return err
 		},
 		"the version of a resource": func(c *Client, bad string) error {
-			c.resources = []Resource{{Version: bad, Plural: "pods", Kind: "Pod", Namespaced: true}}
+			c.kinds.Set([]discovery.Resource{{Version: bad, Plural: "pods", Kind: "Pod", Namespaced: true}})
 			return c.Get(t.Context(), ObjectReference{APIVersion: bad, Kind: "Pod", Name: "p", Namespace: "ns"}, &Body{}, nil)
 		},
 		"the plural of a resource": func(c *Client, bad string) error {
-			c.resources = []Resource{{Version: "v1", Plural: bad, Kind: "Pod", Namespaced: true}}
+			c.kinds.Set([]discovery.Resource{{Version: "v1", Plural: bad, Kind: "Pod", Namespaced: true}})
 			return c.Get(t.Context(), ref("p", "ns"), &Body{}, nil)
 		},
 		"the namespace of a stream": func(c *Client, bad string) (err error) {

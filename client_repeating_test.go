@@ -18,6 +18,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apiserver"
 	"github.com/kopf-go/kopf/internal/connection"
+	"github.com/kopf-go/kopf/internal/discovery"
 )
 
 // resetServer reads requests, all of them or only their beginning, and resets their connections. It counts them.
@@ -91,7 +92,7 @@ func TestClientNetworkErrors(t *testing.T) {
 				return map[string]*connection.Info{"login": {Server: url}}, nil
 			}
 			c := newLoginClient(login, settings, slog.New(slog.NewTextHandler(&logged, nil)))
-			c.resources = []Resource{testPods}
+			c.kinds.Set([]discovery.Resource{discovery.Resource(testPods)})
 			defer c.close()
 			err := tt.call(c)
 			if network := (*net.OpError)(nil); !errors.As(err, &network) && !errors.Is(err, io.EOF) {
@@ -192,7 +193,7 @@ func (s *rotatingServer) client(t *testing.T) *Client {
 		logins++
 		return map[string]*connection.Info{"login": {Server: "http://server.test", HTTPClient: own, Token: []string{"one", "two"}[min(logins, 2)-1]}}, nil
 	}, NewSettings(), slog.New(slog.DiscardHandler))
-	c.resources = []Resource{testPods}
+	c.kinds.Set([]discovery.Resource{discovery.Resource(testPods)})
 	t.Cleanup(c.close)
 	return c
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/apiserver"
 	"github.com/kopf-go/kopf/internal/credtransport"
+	"github.com/kopf-go/kopf/internal/discovery"
 )
 
 // The tests in this file hold the client to the contract against servers that behave oddly, which the embedded one does not.
@@ -36,7 +37,7 @@ func clientOf(t *testing.T, h http.Handler, change func(*Settings)) (*Client, *b
 	info := &ConnectionInfo{Server: "http://server.test", HTTPClient: &http.Client{Transport: &apiserver.Transport{Handler: h}}}
 	var logged bytes.Buffer
 	c := newLoginClient(info.login, s, slog.New(slog.NewTextHandler(&logged, nil)))
-	c.resources = []Resource{testPods}
+	c.kinds.Set([]discovery.Resource{discovery.Resource(testPods)})
 	t.Cleanup(c.close)
 	return c, &logged
 }

@@ -22,12 +22,8 @@ import (
 
 // discover returns the resources of the given groups, or of all groups if none are given at all (nil). Groups that cannot be read
 // now, because an extension of the API server is down, are left out and reported.
-func (c *Client) discover(ctx context.Context, groups []string) (found []Resource, broken map[string]error, err error) {
-	all, broken, err := discovery.Read(ctx, discovering{c}, groups)
-	for _, r := range all {
-		found = append(found, Resource(r))
-	}
-	return found, broken, err
+func (c *Client) discover(ctx context.Context, groups []string) (found []discovery.Resource, broken map[string]error, err error) {
+	return discovery.Read(ctx, discovering{c}, groups)
 }
 
 // discovering reads the documents of the discovery.
@@ -78,20 +74,15 @@ func (c *Client) serverVersion(ctx context.Context) string {
 // Resources returns all resources that the API server has now, but for those of groups that cannot be read. It fails if the groups themselves
 // cannot be.
 func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
-	found, _, err := c.rediscover(ctx)
-	return slices.Clone(found), err
-}
-
-// rediscover reads which resources there are, for those who name objects by kind.
-func (c *Client) rediscover(ctx context.Context) (found []Resource, broken map[string]error, err error) {
-	found, broken, err = c.discover(ctx, nil)
-	if err != nil {
-		return nil, nil, err
+	if err := c.check(); err != nil {
+		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.resources = found
-	return found, broken, nil
+	found, _, err := c.kinds.Read(ctx, discovering{c})
+	var all []Resource
+	for _, r := range found {
+		all = append(all, Resource(r))
+	}
+	return all, err
 }
 
 // locateState decides where the state of the resources' objects is kept, and warns of those whose status would not keep it. It reports whether a

@@ -21,6 +21,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/admissionreview"
 	"github.com/kopf-go/kopf/internal/credtransport"
+	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/kubeconfig"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
@@ -321,7 +322,7 @@ func TestInjections(t *testing.T) {
 		w.WriteHeader(404)
 		_, _ = w.Write([]byte(`{"kind":"Status","reason":"NotFound","details":{"name":"x"}}`)) // or the kind would be looked for
 	})
-	client.resources = []Resource{thingsResource}
+	client.kinds.Set([]discovery.Resource{discovery.Resource(thingsResource)})
 	for _, name := range []string{"../a", "..", ".", "a/status", "a%2fstatus", "a\r\nX-Injected: y", "a?x=y", "a#b", "é", "a b"} {
 		ref := ObjectReference{APIVersion: "example.com/v1", Kind: "Thing", Namespace: "default", Name: name}
 		_ = client.Get(t.Context(), ref, &map[string]any{}, nil) // what the server gets is what matters

@@ -52,9 +52,9 @@ func live(t *testing.T, tasks bool, register func(*life, *Registry)) *life {
 	register(w, registry)
 	ctx, cancel := context.WithCancel(t.Context())
 	client, _ := clientOf(t, w.server, nil)
-	client.resources = nil
+	client.kinds.Set(nil)
 	w.user, _ = clientOf(t, w.server, nil)
-	w.user.resources = nil
+	w.user.kinds.Set(nil)
 	w.observer = &observer{
 		environment: environment{client: client, settings: NewSettings(), lifecycle: AllAtOnce, log: slog.New(slog.NewTextHandler(&w.logged, nil)), memo: &Memo{}, events: discardEvents{}, pauser: &pauser.Pauser{}, handlers: ctx, indices: newIndices(registry)},
 		registry:    registry, clusterwide: true, requests: ctx, force: ctx,

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/kindschema"
 	"github.com/kopf-go/kopf/internal/logsampler"
 	"github.com/kopf-go/kopf/internal/metrics"
@@ -74,7 +75,7 @@ type observer struct {
 
 // servedScope is what there is to be served, and what is served of it.
 type servedScope struct {
-	discovered         []Resource
+	discovered         []discovery.Resource
 	wanted             map[string]*resolved           // what of that the handlers are for, by name
 	unresolved         []string                       // what they are for and is not there
 	lost               map[string]kindschema.Obstacle // why the status of a kind cannot have the state, by the name of the resource
@@ -171,7 +172,7 @@ func (o *observer) servedNames() (resources []string, peering string) {
 	switch {
 	case settings.Standalone:
 		peering = "standalone"
-	case settings.Mandatory || slices.ContainsFunc(o.discovered, func(r Resource) bool { return isPeering(r, o.clusterwide) }):
+	case settings.Mandatory || slices.ContainsFunc(o.discovered, func(r discovery.Resource) bool { return isPeering(r, o.clusterwide) }):
 		peering = settings.Name
 	default:
 		peering = "none"
@@ -341,7 +342,7 @@ func (o *observer) switchVersions() {
 // and their objects are not to be handled as if they were new then.
 func (o *observer) isMissing(served *servedResource) bool {
 	r := served.reactor.served.Load().resource
-	if slices.ContainsFunc(o.discovered, func(f Resource) bool { return f.Name() == r.Name() }) {
+	if slices.ContainsFunc(o.discovered, func(f discovery.Resource) bool { return f.Name() == r.Name() }) {
 		return true // it is there, but no handler is for it
 	}
 	served.missing++

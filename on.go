@@ -247,7 +247,7 @@ func (r *Registry) onEvent(s Selector, fn EventFunc, opts *EventOptions) error {
 	if err != nil {
 		return err
 	}
-	h := &handler{kind: kindEvent, selector: spec, text: spec.text(s), field: o.Field.Keys(), retry: retryPolicy{errors: ErrorsIgnored}, param: o.Param, event: fn}
+	h := &handler{kind: kindEvent, selector: spec, field: o.Field.Keys(), retry: retryPolicy{errors: ErrorsIgnored}, param: o.Param, event: fn}
 	h.filters.whenEvent = o.When
 	if err := h.identify(o.ID, fn); err != nil {
 		return err
@@ -293,7 +293,6 @@ func newChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, o *
 		if h.selector, err = s.spec(o.Where); err != nil {
 			return nil, err
 		}
-		h.text = h.selector.text(s)
 	}
 	if err := errors.Join(h.checkLimits(), h.checkOptions(o)); err != nil {
 		return nil, err

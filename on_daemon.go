@@ -176,7 +176,6 @@ func (r *Registry) addObjectHandler(h *handler, s Selector, where func(Resource)
 	if h.selector, err = s.spec(where); err != nil {
 		return err
 	}
-	h.text = h.selector.text(s)
 	if err := h.checkLimits(); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
@@ -96,8 +97,7 @@ type reconcileSpec struct {
 
 // followSpec is a kind that a reconcile handler owns or watches.
 type followSpec struct {
-	selector selectorSpec
-	text     string // the selector as it was written
+	selector discovery.Selector
 	owns     bool
 	labels   []keyCriterion
 	watch    Watch // none for owned kinds
@@ -187,10 +187,10 @@ func newFollow(option string, s Selector) (*followSpec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the option %s: %w", option, err)
 	}
-	if !spec.specific() {
+	if !spec.Specific() {
 		return nil, fmt.Errorf("invalid selector %q in the option %s: want one of a single kind", s, option)
 	}
-	return &followSpec{selector: spec, text: spec.text(s)}, nil
+	return &followSpec{selector: spec}, nil
 }
 
 // Source calls reconcile handlers for what happens elsewhere than in the cluster: it is an element of the option Sources of as many handlers as are concerned. Its zero value is ready to

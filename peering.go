@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/peers"
@@ -26,7 +27,7 @@ import (
 var peeringGroups = []string{"kopf.dev", "zalando.org"}
 
 // isPeering reports whether a resource is one of peering objects, in the whole cluster or in namespaces.
-func isPeering(r Resource, clusterwide bool) bool {
+func isPeering(r discovery.Resource, clusterwide bool) bool {
 	plural := "kopfpeerings"
 	if clusterwide {
 		plural = "clusterkopfpeerings"
@@ -93,7 +94,7 @@ func (p *peering) stop() {
 }
 
 // reconcile starts sessions for the peering objects of the resources and namespaces that there are, and stops the others.
-func (p *peering) reconcile(found []Resource, namespaces map[string]bool) {
+func (p *peering) reconcile(found []discovery.Resource, namespaces map[string]bool) {
 	if p == nil {
 		return
 	}
@@ -111,7 +112,7 @@ func (p *peering) reconcile(found []Resource, namespaces map[string]bool) {
 		}
 		exists = true
 		for namespace := range namespaces {
-			wanted[p.startSessionLocked(r, namespace)] = true
+			wanted[p.startSessionLocked(Resource(r), namespace)] = true
 		}
 	}
 	if s.Mandatory && !exists {

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kopf-go/kopf/internal/decision"
+	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -109,7 +110,7 @@ func newPrefilterPair(t *testing.T, handlers, storage string) *prefilterPair {
 		w.calls++
 		return nil
 	})
-	served, warnings := registry.resolve([]Resource{prefilterResource}, nil)
+	served, warnings := registry.resolve([]discovery.Resource{discovery.Resource(prefilterResource)}, nil)
 	if len(warnings) > 0 {
 		t.Fatal(warnings)
 	}
@@ -480,7 +481,7 @@ func BenchmarkPrefilter(b *testing.B) {
 	body := busy(b, false)
 	registry := &Registry{}
 	registry.OnDelete("widgets", func(context.Context, *Change) error { return nil }, &ChangeOptions{ID: "delete"})
-	served, _ := registry.resolve([]Resource{prefilterResource}, nil)
+	served, _ := registry.resolve([]discovery.Resource{discovery.Resource(prefilterResource)}, nil)
 	var g *prefilter
 	for _, r := range served {
 		r.persistence = NewSettings().Persistence.resolve(true)

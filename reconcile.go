@@ -12,6 +12,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/cut"
+	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/kindschema"
 	"github.com/kopf-go/kopf/internal/ownership"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -59,7 +60,7 @@ type reconcileEngine interface {
 	// runner makes what calls them in an operator.
 	runner(*observer) reconcileRunner
 	// resolve finds the resources that they own and watch, and warns of those that are not there.
-	resolve(served map[string]*resolved, found []Resource, failed map[string]error) (warnings []string)
+	resolve(served map[string]*resolved, found []discovery.Resource, failed map[string]error) (warnings []string)
 	// locate finds out where the handlers of a resource can keep their conditions, and warns if that is nowhere.
 	locate(ctx context.Context, o *observer, what *resolved, documents map[string][]byte) (warnings []string)
 }
@@ -90,8 +91,8 @@ func (s *reconcileSpec) clash(h, other *handler) error {
 		return nil
 	}
 	for _, f := range s.follows {
-		if f.owns && slices.ContainsFunc(other.reconcile.follows, func(o *followSpec) bool { return o.owns && o.text == f.text }) {
-			return fmt.Errorf("the handler %q owns %s, as the handler %q does that was registered at %s: they would delete each other's children; let one of them own the kind", h.id, f.text, other.id, other.registered.where)
+		if f.owns && slices.ContainsFunc(other.reconcile.follows, func(o *followSpec) bool { return o.owns && o.selector.Text == f.selector.Text }) {
+			return fmt.Errorf("the handler %q owns %s, as the handler %q does that was registered at %s: they would delete each other's children; let one of them own the kind", h.id, f.selector.Text, other.id, other.registered.where)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"unique"
 
 	"github.com/kopf-go/kopf/internal/applyset"
+	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/ownership"
@@ -28,7 +29,7 @@ type follow struct {
 }
 
 // followed returns the selectors of what a handler owns and watches.
-func (h *handler) followed() (all []selectorSpec) {
+func (h *handler) followed() (all []discovery.Selector) {
 	if h.reconcile == nil {
 		return nil
 	}
@@ -42,24 +43,24 @@ func (h *handler) followed() (all []selectorSpec) {
 func (h *handler) followsOthers() bool { return h.reconcile != nil && len(h.reconcile.follows) > 0 }
 
 // resolve implements [reconcileEngine].
-func (engine) resolve(served map[string]*resolved, found []Resource, failed map[string]error) (warnings []string) {
+func (engine) resolve(served map[string]*resolved, found []discovery.Resource, failed map[string]error) (warnings []string) {
 	for _, name := range rawjson.SortedKeys(served) {
 		owner := served[name]
 		for _, rec := range owner.reconciles {
 			for _, spec := range rec.handler.reconcile.follows {
-				fit := spec.selector.selected(found)
+				fit := spec.selector.Select(found)
 				switch {
 				case len(fit) == 0 && spec.selector.HasGroup && failed[spec.selector.Group] != nil:
 				case len(fit) == 0:
-					warnings = append(warnings, fmt.Sprintf("Unresolved resources cannot be followed by %q (try creating their CRDs): %s.%s", rec.handler.id, spec.text, spec.selector.suggestion(found)))
+					warnings = append(warnings, fmt.Sprintf("Unresolved resources cannot be followed by %q (try creating their CRDs): %s.%s", rec.handler.id, spec.selector.Text, spec.selector.Suggestion(found)))
 				case len(fit) > 1:
-					warnings = append(warnings, fmt.Sprintf("Ambiguous resources will not be followed by %q (try specifying API groups): %s is any of %s.", rec.handler.id, spec.text, names(fit)))
+					warnings = append(warnings, fmt.Sprintf("Ambiguous resources will not be followed by %q (try specifying API groups): %s is any of %s.", rec.handler.id, spec.selector.Text, discovery.Names(fit)))
 				case !slices.Contains(fit[0].Verbs, "list") || !slices.Contains(fit[0].Verbs, "watch"):
 					warnings = append(warnings, fmt.Sprintf("Non-watchable resources will not be followed by %q: %s.", rec.handler.id, fit[0].Name()))
-				case spec.owns && isOwned(served, owner, rec.handler, fit[0]):
+				case spec.owns && isOwned(served, owner, rec.handler, Resource(fit[0])):
 					warnings = append(warnings, fmt.Sprintf("The handler %q does not own %s, because another one of the same objects does: they would delete each other's children.", rec.handler.id, fit[0].Name()))
 				default:
-					followResource(served, owner, rec, spec, fit[0])
+					followResource(served, owner, rec, spec, Resource(fit[0]))
 				}
 			}
 		}

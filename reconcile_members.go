@@ -304,11 +304,11 @@ func (rc *reconciler) tryDeleteMembers(c *cycle) (left int, err error) {
 	scope = scope.Union(rc.scopeOf(set))
 	var failures []error
 	for _, kind := range scope.Kinds {
-		r, found, err := rc.client.resourceOf(c.sender.ctx, kind)
+		r, err := rc.client.kinds.Preferred(c.sender.ctx, discovering{rc.client}, kind.Group, kind.Kind)
 		if err != nil {
 			failures = append(failures, err)
 		}
-		if !found { // with the kind, its objects have gone, unless it is only missing for a moment, as when an API server starts
+		if r == nil { // with the kind, its objects have gone, unless it is only missing for a moment, as when an API server starts
 			if c.entry.state.end.rounds < rediscoverReads {
 				left++
 			}
@@ -319,7 +319,7 @@ func (rc *reconciler) tryDeleteMembers(c *cycle) (left int, err error) {
 			namespaces = []string{""}
 		}
 		for _, namespace := range namespaces {
-			n, err := rc.deleteMembersIn(c, r, namespace, set)
+			n, err := rc.deleteMembersIn(c, Resource(*r), namespace, set)
 			if left += n; err != nil {
 				failures = append(failures, fmt.Errorf("%s in %q: %w", r.Name(), namespace, err))
 			}

@@ -12,10 +12,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/funcid"
 	"github.com/kopf-go/kopf/internal/index"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/rights"
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
@@ -52,8 +54,7 @@ var kindNames = [...]string{"OnEvent", "OnCreate", "OnUpdate", "OnDelete", "OnRe
 type handler struct {
 	id         HandlerID
 	kind       handlerKind
-	selector   selectorSpec
-	text       string // the selector as it was written
+	selector   discovery.Selector
 	field      []string
 	retry      retryPolicy
 	changes    changeSpec
@@ -105,7 +106,7 @@ type Registry struct {
 	mu       sync.Mutex // guards following
 	handlers []*handler
 	defined  definedKinds              // nil for none
-	needs    [][]string                // of handlers by their clients: a resource, where it is declared, a name or "", and the verbs
+	needs    []rights.Declaration      // of handlers by their clients
 	late     map[*lateWarning]struct{} // of the operators that run, and have not warned yet
 }
 
@@ -197,7 +198,7 @@ func (h *handler) conflict(other *handler) error {
 	if sameIndex && h.indexing.types != other.indexing.types {
 		return fmt.Errorf("the index %q has keys and values of other types than that registered at %s: give one of them another ID", h.id, other.registered.where)
 	}
-	if h.kind != other.kind && (h.kind >= kindStartup || other.kind >= kindStartup) || h.kind < kindStartup && h.text != other.text {
+	if h.kind != other.kind && (h.kind >= kindStartup || other.kind >= kindStartup) || h.kind < kindStartup && h.selector.Text != other.selector.Text {
 		return nil
 	}
 	return h.clash(other)
@@ -403,14 +404,14 @@ func (r *Registry) groups() []string {
 
 // resolve finds the resources that each handler is for, and warns of those that cannot be served. Of groups whose discovery has failed, it does not say
 // what they lack.
-func (r *Registry) resolve(found []Resource, failed map[string]error) (served map[string]*resolved, warnings []string) {
+func (r *Registry) resolve(found []discovery.Resource, failed map[string]error) (served map[string]*resolved, warnings []string) {
 	served = make(map[string]*resolved)
 	for _, h := range r.snapshot() {
 		if h.kind >= kindSub {
 			continue
 		}
 		resources, problems := h.resources(found)
-		if len(resources) == 0 && h.selector.HasGroup && failed[h.selector.Group] != nil && !slices.ContainsFunc(found, h.selector.matches) {
+		if len(resources) == 0 && h.selector.HasGroup && failed[h.selector.Group] != nil && !slices.ContainsFunc(found, h.selector.Matches) {
 			continue
 		}
 		for _, warning := range problems {
@@ -422,7 +423,7 @@ func (r *Registry) resolve(found []Resource, failed map[string]error) (served ma
 			name := resource.Name()
 			what := served[name]
 			if what == nil {
-				what = &resolved{resource: resource}
+				what = &resolved{resource: Resource(resource)}
 				served[name] = what
 			}
 			if err := what.clash(h); err != nil {
@@ -457,7 +458,7 @@ func versionWarnings(served map[string]*resolved) (warnings []string) {
 		a, b := first.handlers(), r.handlers()
 		if slices.ContainsFunc(slices.Concat(a, b), (*handler).stateful) {
 			warnings = append(warnings, fmt.Sprintf("Handlers for two versions of one resource share what is stored on its objects, so that some may not be called: "+
-				"%q registered at %s and %q registered at %s. Select the same version for both.", a[0].text, a[0].registered.where, b[0].text, b[0].registered.where))
+				"%q registered at %s and %q registered at %s. Select the same version for both.", a[0].selector.Text, a[0].registered.where, b[0].selector.Text, b[0].registered.where))
 		}
 	}
 	return warnings
@@ -508,16 +509,16 @@ func (r *resolved) add(h *handler) {
 }
 
 // resources returns the resources that a handler is for, and warnings why it is for none or not for some.
-func (h *handler) resources(found []Resource) (able []Resource, warnings []string) {
+func (h *handler) resources(found []discovery.Resource) (able []discovery.Resource, warnings []string) {
 	fit, problem := h.selected(found)
 	if problem != "" {
 		return nil, []string{problem}
 	}
 	if len(fit) == 0 {
-		return nil, []string{fmt.Sprintf("Unresolved resources cannot be served (try creating their CRDs): %s.%s", h.text, h.selector.suggestion(found))}
+		return nil, []string{fmt.Sprintf("Unresolved resources cannot be served (try creating their CRDs): %s.%s", h.selector.Text, h.selector.Suggestion(found))}
 	}
-	if h.selector.specific() && len(fit) > 1 {
-		return nil, []string{fmt.Sprintf("Ambiguous resources will not be served (try specifying API groups): %s is any of %s.", h.text, names(fit))}
+	if h.selector.Specific() && len(fit) > 1 {
+		return nil, []string{fmt.Sprintf("Ambiguous resources will not be served (try specifying API groups): %s is any of %s.", h.selector.Text, discovery.Names(fit))}
 	}
 	var bad, mute []string
 	for _, r := range fit {
@@ -539,34 +540,14 @@ func (h *handler) resources(found []Resource) (able []Resource, warnings []strin
 	return able, warnings
 }
 
-// sortByName sorts resources, and leaves the versions of one in their order.
-func sortByName(all []Resource) {
-	versions := make(map[string][]Resource, len(all))
-	for _, r := range all {
-		versions[r.Name()] = append(versions[r.Name()], r)
-	}
-	at := 0
-	for _, name := range rawjson.SortedKeys(versions) {
-		at += copy(all[at:], versions[name])
-	}
-}
-
 // selected returns the resources that the selector fits. A predicate that panics fits none: it must not end the operator.
-func (h *handler) selected(found []Resource) (fit []Resource, problem string) {
+func (h *handler) selected(found []discovery.Resource) (fit []discovery.Resource, problem string) {
 	defer func() {
 		if v := recover(); v != nil {
 			fit, problem = nil, fmt.Sprintf("The option Where of handler %q has panicked, and the handler is not called: %v", h.id, v)
 		}
 	}()
-	return h.selector.selected(found), ""
-}
-
-func names(resources []Resource) string {
-	var all []string
-	for _, r := range resources {
-		all = append(all, r.Name())
-	}
-	return strings.Join(all, ", ")
+	return h.selector.Select(found), ""
 }
 
 // indexSpec is what only indices have. The types of keys and values are known inside of the functions.

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/discovery"
 )
 
 func noChange(context.Context, *Change) error                  { return nil }
@@ -293,12 +295,12 @@ func TestSelectHandlers(t *testing.T) {
 }
 
 // kind is a resource that can do all.
-func kind(name string, verbs ...string) Resource {
+func kind(name string, verbs ...string) discovery.Resource {
 	spec, _ := Selector(name).spec(nil)
 	if verbs == nil {
 		verbs = []string{"list", "watch", "patch"}
 	}
-	return Resource{Group: spec.Group, Version: spec.Version, Plural: spec.Name, Verbs: verbs, Preferred: true}
+	return discovery.Resource{Group: spec.Group, Version: spec.Version, Plural: spec.Name, Verbs: verbs, Preferred: true}
 }
 
 func TestResolve(t *testing.T) {
@@ -313,35 +315,35 @@ func TestResolve(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		handlers []func(*Registry)
-		found    []Resource
+		found    []discovery.Resource
 		want     string   // resource: events+changes
 		warned   []string // words of the warnings, one text for each
 	}{
-		{"CH-27 the core group goes first", []func(*Registry){change("pods")}, []Resource{metrics, pods}, "pods.v1:0+1", nil},
-		{"CH-T19 and also when others are for the rest", []func(*Registry){change("pods"), change("pods.metrics.k8s.io")}, []Resource{metrics, pods}, "pods.v1:0+1 pods.v1.metrics.k8s.io:0+1", nil},
+		{"CH-27 the core group goes first", []func(*Registry){change("pods")}, []discovery.Resource{metrics, pods}, "pods.v1:0+1", nil},
+		{"CH-T19 and also when others are for the rest", []func(*Registry){change("pods"), change("pods.metrics.k8s.io")}, []discovery.Resource{metrics, pods}, "pods.v1:0+1 pods.v1.metrics.k8s.io:0+1", nil},
 		{"CH-27 the core group goes first, whatever else is asked of it", []func(*Registry){func(g *Registry) {
 			_ = g.onEvent("pods", noEvent, &EventOptions{Where: func(r Resource) bool { return r.Plural == "pods" }})
-		}}, []Resource{metrics, pods}, "pods.v1:1+0", nil},
+		}}, []discovery.Resource{metrics, pods}, "pods.v1:1+0", nil},
 		{"CH-24 a predicate against the core group", []func(*Registry){func(g *Registry) {
 			_ = g.onEvent("pods", noEvent, &EventOptions{Where: func(r Resource) bool { return r.Group != "" }})
-		}}, []Resource{metrics, pods}, "pods.v1.metrics.k8s.io:1+0", nil},
+		}}, []discovery.Resource{metrics, pods}, "pods.v1.metrics.k8s.io:1+0", nil},
 		{"CH-24 a predicate alone prefers nothing", []func(*Registry){func(g *Registry) {
 			_ = g.onEvent("", noEvent, &EventOptions{Where: func(r Resource) bool { return r.Plural == "pods" }})
-		}}, []Resource{metrics, pods}, "pods.v1:1+0 pods.v1.metrics.k8s.io:1+0", nil},
+		}}, []discovery.Resource{metrics, pods}, "pods.v1:1+0 pods.v1.metrics.k8s.io:1+0", nil},
 		{"CH-T11 one id for two functions by two selectors", []func(*Registry){change("things"), func(g *Registry) {
 			_ = g.onChange(kindCreate, "things.one.dev", "", otherChange, &ChangeOptions{ID: "c"})
-		}, change("things.v1.one.dev")}, []Resource{one}, "things.v1.one.dev:0+2", []string{"testing.go \"c\" things.v1.one.dev"}},
-		{"CH-26 everything is many", []func(*Registry){event(Everything)}, []Resource{one, two, pods}, "pods.v1:1+0 things.v1.one.dev:1+0 things.v1.two.dev:1+0", nil},
-		{"CH-37 ambiguous", []func(*Registry){change("things")}, []Resource{one, two}, "", []string{"things things.v1.one.dev things.v1.two.dev group"}},
-		{"CH-T19 ambiguity is of the selector alone", []func(*Registry){change("things"), change("things.one.dev")}, []Resource{one, two}, "things.v1.one.dev:0+1", []string{"things.v1.two.dev"}},
-		{"CH-38 unresolved", []func(*Registry){change("ghosts"), change("things")}, []Resource{one}, "things.v1.one.dev:0+1", []string{"ghosts"}},
+		}, change("things.v1.one.dev")}, []discovery.Resource{one}, "things.v1.one.dev:0+2", []string{"testing.go \"c\" things.v1.one.dev"}},
+		{"CH-26 everything is many", []func(*Registry){event(Everything)}, []discovery.Resource{one, two, pods}, "pods.v1:1+0 things.v1.one.dev:1+0 things.v1.two.dev:1+0", nil},
+		{"CH-37 ambiguous", []func(*Registry){change("things")}, []discovery.Resource{one, two}, "", []string{"things things.v1.one.dev things.v1.two.dev group"}},
+		{"CH-T19 ambiguity is of the selector alone", []func(*Registry){change("things"), change("things.one.dev")}, []discovery.Resource{one, two}, "things.v1.one.dev:0+1", []string{"things.v1.two.dev"}},
+		{"CH-38 unresolved", []func(*Registry){change("ghosts"), change("things")}, []discovery.Resource{one}, "things.v1.one.dev:0+1", []string{"ghosts"}},
 		{"CH-38 told once", []func(*Registry){change("ghosts"), event("ghosts")}, nil, "", []string{"ghosts"}},
-		{"CH-39 not watchable", []func(*Registry){event("things")}, []Resource{kind("things.v1.one.dev", "list", "patch")}, "", []string{"things.v1.one.dev"}},
-		{"CH-39 not listable", []func(*Registry){event("things")}, []Resource{kind("things.v1.one.dev", "watch", "patch")}, "", []string{"things.v1.one.dev"}},
-		{"CH-40 not patchable", []func(*Registry){change("things")}, []Resource{kind("things.v1.one.dev", "list", "watch")}, "", []string{"things.v1.one.dev"}},
-		{"CH-40 events need no patches", []func(*Registry){event("things")}, []Resource{kind("things.v1.one.dev", "list", "watch")}, "things.v1.one.dev:1+0", nil},
-		{"AC-T14 one handler that cannot does not hinder others", []func(*Registry){change("things"), event("things"), event("pods")}, []Resource{kind("things.v1.one.dev", "list", "watch"), kind("pods.v1", "list", "watch")}, "pods.v1:1+0 things.v1.one.dev:1+0", []string{"things.v1.one.dev"}},
-		{"CH-39 both lacks are told", []func(*Registry){change(Everything)}, []Resource{kind("x.v1.a", "list"), kind("y.v1.a", "list", "watch")}, "", []string{"x.v1.a", "y.v1.a"}},
+		{"CH-39 not watchable", []func(*Registry){event("things")}, []discovery.Resource{kind("things.v1.one.dev", "list", "patch")}, "", []string{"things.v1.one.dev"}},
+		{"CH-39 not listable", []func(*Registry){event("things")}, []discovery.Resource{kind("things.v1.one.dev", "watch", "patch")}, "", []string{"things.v1.one.dev"}},
+		{"CH-40 not patchable", []func(*Registry){change("things")}, []discovery.Resource{kind("things.v1.one.dev", "list", "watch")}, "", []string{"things.v1.one.dev"}},
+		{"CH-40 events need no patches", []func(*Registry){event("things")}, []discovery.Resource{kind("things.v1.one.dev", "list", "watch")}, "things.v1.one.dev:1+0", nil},
+		{"AC-T14 one handler that cannot does not hinder others", []func(*Registry){change("things"), event("things"), event("pods")}, []discovery.Resource{kind("things.v1.one.dev", "list", "watch"), kind("pods.v1", "list", "watch")}, "pods.v1:1+0 things.v1.one.dev:1+0", []string{"things.v1.one.dev"}},
+		{"CH-39 both lacks are told", []func(*Registry){change(Everything)}, []discovery.Resource{kind("x.v1.a", "list"), kind("y.v1.a", "list", "watch")}, "", []string{"x.v1.a", "y.v1.a"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := &Registry{}
@@ -378,11 +380,11 @@ func TestResolveMends(t *testing.T) {
 	r := &Registry{}
 	_ = r.onChange(kindCreate, "things", "", noChange, nil)
 	one, two := kind("things.v1.one.dev"), kind("things.v1.two.dev")
-	if served, _ := r.resolve([]Resource{one, two}, nil); len(served) != 0 {
+	if served, _ := r.resolve([]discovery.Resource{one, two}, nil); len(served) != 0 {
 		t.Fatal("an ambiguous selector is served")
 	}
 	t.Run("AC-T14 ambiguity ends with the namesake", func(t *testing.T) {
-		if served, warnings := r.resolve([]Resource{one}, nil); served[one.Name()] == nil || len(warnings) != 0 {
+		if served, warnings := r.resolve([]discovery.Resource{one}, nil); served[one.Name()] == nil || len(warnings) != 0 {
 			t.Errorf("got %v, %q", served, warnings)
 		}
 	})
@@ -393,7 +395,7 @@ func TestResolveWithPanics(t *testing.T) {
 	_ = g.onChange(kindCreate, "", "", noChange, &ChangeOptions{ID: "careless", Where: func(r Resource) bool { panic("oh no") }})
 	_ = g.onChange(kindCreate, "things", "", otherChange, nil)
 	t.Run("CH-T48 a predicate for resources hinders no other handler", func(t *testing.T) {
-		served, warnings := g.resolve([]Resource{kind("things.v1.one.dev"), kind("others.v1.one.dev")}, nil)
+		served, warnings := g.resolve([]discovery.Resource{kind("things.v1.one.dev"), kind("others.v1.one.dev")}, nil)
 		if what := served["things.v1.one.dev"]; len(served) != 1 || what == nil || len(what.changes) != 1 {
 			t.Errorf("served %v", served)
 		}
@@ -411,7 +413,7 @@ func TestResolveFields(t *testing.T) {
 	_ = r.onEvent("things", noEvent, &EventOptions{ID: "d", Field: Path("metadata", "annotations", "a.b/c")})
 	_ = r.onChange(kindCreate, "others", "", noChange, &ChangeOptions{ID: "e", Field: "spec.z"})
 	t.Run("CH-78 fields of all handlers of the resource", func(t *testing.T) {
-		served, _ := r.resolve([]Resource{kind("things.v1.one.dev"), kind("others.v1.one.dev")}, nil)
+		served, _ := r.resolve([]discovery.Resource{kind("things.v1.one.dev"), kind("others.v1.one.dev")}, nil)
 		want := []FieldPath{"status.x", "spec.y", Path("metadata", "annotations", "a.b/c")}
 		if diff := cmp.Diff(want, served["things.v1.one.dev"].fields); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)

@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/discovery"
@@ -101,70 +100,10 @@ func Kind(kind string) Selector { return Selector("kind:" + kind) }
 // Category selects the resources of a category, such as "all".
 func Category(category string) Selector { return Selector("category:" + category) }
 
-// selectorSpec is a selector as it is understood.
-type selectorSpec struct {
-	discovery.Selector
-	where func(Resource) bool
-}
-
-// spec reads the selector.
-func (s Selector) spec(where func(Resource) bool) (selectorSpec, error) {
-	read, err := discovery.ParseSelector(string(s), where != nil)
-	return selectorSpec{read, where}, err
-}
-
-// text returns the selector for messages.
-func (s selectorSpec) text(written Selector) string {
-	if s.where == nil {
-		return string(written)
+// spec returns the selector as it is understood.
+func (s Selector) spec(where func(Resource) bool) (discovery.Selector, error) {
+	if where == nil {
+		return discovery.ParseSelector(string(s), nil)
 	}
-	return strings.TrimSpace(string(written) + " (with a Where option)")
-}
-
-// specific reports whether the selector means one resource, however many it fits.
-func (s selectorSpec) specific() bool { return s.where == nil && s.Named() }
-
-// matches reports whether the resource is one of those selected.
-func (s selectorSpec) matches(r Resource) bool {
-	return s.InVersion(discovery.Resource(r)) && (s.where == nil || s.where(r)) && s.ByName(discovery.Resource(r))
-}
-
-// selected returns the resources that the selector fits, sorted; a name means the core group if that has it.
-func (s selectorSpec) selected(found []Resource) []Resource {
-	fit := keepResources(found, s.matches)
-	core := func(r Resource) bool { return r.Group == "" }
-	if s.Named() && slices.ContainsFunc(fit, core) {
-		fit = keepResources(fit, core)
-	}
-	sortByName(fit)
-	return fit
-}
-
-// keepResources returns some of the resources.
-func keepResources(all []Resource, wanted func(Resource) bool) (kept []Resource) {
-	for _, r := range all {
-		if wanted(r) {
-			kept = append(kept, r)
-		}
-	}
-	return kept
-}
-
-// suggestion returns the end of a message about a selector that fits none of the resources: which one may have been meant.
-func (s selectorSpec) suggestion(found []Resource) string {
-	if !s.specific() {
-		return ""
-	}
-	found = slices.Clone(found)
-	sortByName(found) // for the same one to win always
-	return s.Suggestion(asDiscovered(found))
-}
-
-// asDiscovered returns the same resources as the discovery has them.
-func asDiscovered(found []Resource) []discovery.Resource {
-	all := make([]discovery.Resource, len(found))
-	for i, r := range found {
-		all[i] = discovery.Resource(r)
-	}
-	return all
+	return discovery.ParseSelector(string(s), func(r discovery.Resource) bool { return where(Resource(r)) })
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/discovery"
 )
 
 // selectorRow is a vector of the original's selectors.
@@ -83,7 +85,7 @@ func TestSelectorParsing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := map[string]any{"specific": spec.specific()}
+			got := map[string]any{"specific": spec.Specific()}
 			if spec.HasGroup {
 				got["group"] = spec.Group
 			}
@@ -91,7 +93,7 @@ func TestSelectorParsing(t *testing.T) {
 				got["version"] = spec.Version
 			}
 			switch {
-			case spec.By == "*" && spec.where != nil:
+			case spec.By == "*" && spec.Where != nil:
 				got["fn"] = "@callable"
 			case spec.By == "*":
 				got["any_name"] = "@everything"
@@ -111,7 +113,7 @@ func TestSelectorParsing(t *testing.T) {
 }
 
 // goldenResources are the resources of the vectors about selectors.
-func goldenResources(t *testing.T) []Resource {
+func goldenResources(t *testing.T) []discovery.Resource {
 	t.Helper()
 	var rows map[string]struct {
 		Group, Version, Plural, Kind, Singular string
@@ -121,10 +123,10 @@ func goldenResources(t *testing.T) []Resource {
 	if err := json.Unmarshal(goldenSections(t)["selector_resources"], &rows); err != nil {
 		t.Fatal(err)
 	}
-	var all []Resource
+	var all []discovery.Resource
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		r := rows[name]
-		all = append(all, Resource{
+		all = append(all, discovery.Resource{
 			Group: r.Group, Version: r.Version, Plural: r.Plural, Kind: r.Kind, Singular: r.Singular,
 			ShortNames: r.Shortcuts, Categories: r.Categories, Preferred: r.Preferred,
 		})
@@ -146,12 +148,12 @@ func TestSelectorMatching(t *testing.T) {
 		matched, chosen := []string{}, []string{}
 		if err == nil {
 			for _, res := range goldenResources(t) {
-				if spec.matches(res) {
+				if spec.Matches(res) {
 					matched = append(matched, res.Name())
 				}
 			}
 			// Two resources of a specific selector are ambiguous only outside of the core group, and no row has such.
-			var found []Resource
+			var found []discovery.Resource
 			for _, res := range goldenResources(t) {
 				res.Verbs = []string{"list", "watch", "patch"}
 				found = append(found, res)
@@ -219,7 +221,7 @@ func TestSelectorForms(t *testing.T) {
 			spec, err := tt.s.spec(nil)
 			var all []string
 			for _, r := range goldenResources(t) {
-				if err == nil && spec.matches(r) {
+				if err == nil && spec.Matches(r) {
 					all = append(all, r.Name())
 				}
 			}
@@ -259,7 +261,7 @@ func TestSelectorPreferred(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := spec.matches(tt.r); got != tt.want {
+			if got := spec.Matches(discovery.Resource(tt.r)); got != tt.want {
 				t.Errorf("%q matches %s: %t, want %t", tt.s, tt.r, got, tt.want)
 			}
 		})
@@ -285,7 +287,7 @@ func FuzzSelector(f *testing.F) {
 }
 
 func TestSelectorSuggestions(t *testing.T) {
-	found := []Resource{
+	found := []discovery.Resource{
 		{Group: "kopf.dev", Version: "v1", Plural: "kopfexamples", Kind: "KopfExample", Singular: "kopfexample", ShortNames: []string{"kopfex"}, Preferred: true},
 		{Group: "kopf.dev", Version: "v1beta1", Plural: "kopfoldies", Kind: "KopfOldie", Singular: "kopfoldie"},
 		{Group: "metrics.k8s.io", Version: "v1", Plural: "configmaps", Kind: "ConfigMapMetrics", Preferred: true},
@@ -313,12 +315,12 @@ func TestSelectorSuggestions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := spec.suggestion(found); got != want {
+		if got := spec.Suggestion(found); got != want {
 			t.Errorf("%s: got %q, want %q", selector, got, want)
 		}
 	}
 	spec, err := Selector("kopfexmples").spec(func(Resource) bool { return false })
-	if got := spec.suggestion(found); err != nil || got != "" {
+	if got := spec.Suggestion(found); err != nil || got != "" {
 		t.Errorf("with a predicate: got %q, want none (%v)", got, err)
 	}
 }

@@ -2,11 +2,9 @@ package kopf
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 
@@ -64,13 +62,15 @@ func CheckRights(t TB) {
 	all := recordings.all
 	recordings.all = nil
 	recordings.mu.Unlock()
-	check := &rightsCheck{needed: make(map[string]bool), reasons: make(map[string][]string)}
-	var err error
-	if check.builtin, err = builtinResources(t.Context(), nil); err != nil {
+	var comparison rights.Comparison
+	builtin, err := builtinResources(t.Context(), nil)
+	if err != nil {
 		t.Errorf("the kinds of Kubernetes cannot be read: %v", err)
 	}
 	for _, r := range all {
-		check.compare(t, r)
+		for _, message := range r.compare(builtin, &comparison) {
+			t.Errorf("%s", message)
+		}
 	}
 	if len(all) == 0 {
 		t.Errorf("no requests were recorded: run operators by NewRunner before, with a Connection such as that of APIServer.ConnectionInfo")
@@ -78,57 +78,25 @@ func CheckRights(t TB) {
 	if rights.SomeLeftOut(os.Args) {
 		return
 	}
-	for _, what := range slices.Sorted(maps.Keys(check.needed)) {
-		if !check.needed[what] {
-			t.Errorf("no test has needed the right to %s, for %s", what, strings.Join(check.reasons[what], ", "))
-		}
+	for _, message := range comparison.Unneeded() {
+		t.Errorf("%s", message)
 	}
 }
 
-// rightsCheck is one call of [CheckRights].
-type rightsCheck struct {
-	builtin []Resource
-	needed  map[string]bool     // whether a right was needed, by what it says
-	reasons map[string][]string // of these rights
-}
-
-// compare compares what one operator has done with its rights.
-func (c *rightsCheck) compare(t TB, r *recording) {
-	t.Helper()
+// compare compares what one operator has done with its rights, and returns what is wrong.
+func (r *recording) compare(builtin []discovery.Resource, comparison *rights.Comparison) (messages []string) {
 	op := r.operator
-	collector := &rightsCollector{registry: op.Registry, settings: op.Settings, narrow: len(op.Namespaces) > 0, found: slices.Clone(c.builtin)}
 	found, _, err := discovery.Read(context.Background(), r.requests, nil)
 	if err != nil {
-		t.Errorf("the recorded discovery cannot be read: %v", err)
+		messages = append(messages, "the recorded discovery cannot be read: "+err.Error())
 	}
-	for _, f := range found {
-		known := func(r Resource) bool { return r.Name() == Resource(f).Name() }
-		if !slices.ContainsFunc(c.builtin, known) {
-			collector.found = append(collector.found, Resource(f))
-		}
+	needed := op.Registry.rights(op.Settings, discovery.Added(builtin, found), len(op.Namespaces) > 0).Needed()
+	for _, problem := range needed.Problems {
+		messages = append(messages, problem.Error())
 	}
-	collector.collect()
-	for _, problem := range collector.problems {
-		t.Errorf("%v", problem)
-	}
-	set := &rights.Set{Rights: collector.all}
+	set := &rights.Set{Rights: needed.Rights}
 	if !namespaces.IsPattern(strings.Join(op.Namespaces, "")) { // which need their rights in all namespaces
 		set.Namespaces = op.Namespaces
 	}
-	requests := r.requests.Requests()
-	for _, message := range set.Refused(requests) {
-		t.Errorf("%s", message)
-	}
-	for _, right := range collector.all {
-		if !right.Certain {
-			continue
-		}
-		for _, part := range right.Parts() {
-			what := strings.TrimSpace(strings.Join(part.Verbs, ", ") + " " + part.Qualified() + " " + part.Name)
-			if !slices.Contains(c.reasons[what], part.Reason) {
-				c.reasons[what] = append(c.reasons[what], part.Reason)
-			}
-			c.needed[what] = c.needed[what] || set.Needed(&part, requests)
-		}
-	}
+	return append(messages, comparison.Add(set, r.requests.Requests())...)
 }

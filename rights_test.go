@@ -185,10 +185,8 @@ func TestRightsOfGroups(t *testing.T) {
 				NewRunner(t, op, nil)
 				synctest.Wait()
 			})
-			c := &rightsCollector{registry: op.Registry, settings: op.Settings, narrow: true, found: found}
-			c.collect()
 			requests := recordings.all[0].requests.Requests()
-			set := &rights.Set{Rights: c.all, Home: "default", Namespaces: op.Namespaces}
+			set := &rights.Set{Rights: op.Registry.rights(op.Settings, found, true).Needed().Rights, Home: "default", Namespaces: op.Namespaces}
 			if refused := set.Refused(requests); len(refused) > 0 || len(requests) == 0 {
 				t.Errorf("%d of %d requests are not allowed: %q", len(refused), len(requests), refused)
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/kopf-go/kopf/internal/connection"
 	"github.com/kopf-go/kopf/internal/connshare"
 	"github.com/kopf-go/kopf/internal/credtransport"
+	"github.com/kopf-go/kopf/internal/discovery"
 )
 
 // rotatingAuthority is a server whose certificate is replaced by one of another authority, at the same address.
@@ -90,7 +91,7 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority: ca.crt, tls-se
 					t.Fatal(err)
 				}
 				defer c.close()
-				c.resources = []Resource{testPods}
+				c.kinds.Set([]discovery.Resource{discovery.Resource(testPods)})
 				if err := call(c); err != nil {
 					t.Fatal(err)
 				}

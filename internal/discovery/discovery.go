@@ -26,6 +26,21 @@ type Resource struct {
 	Preferred    bool
 }
 
+// isVersionOf reports whether both are of the same objects, perhaps in different versions.
+func (r *Resource) isVersionOf(o *Resource) bool { return r.Group == o.Group && r.Plural == o.Plural }
+
+// Added returns the resources that are known, and those of others that are not. Of one resource, the version stays preferred that is known.
+func Added(known, others []Resource) []Resource {
+	all := slices.Clone(known)
+	for _, o := range others {
+		if !slices.ContainsFunc(known, func(k Resource) bool { return k.Name() == o.Name() }) {
+			o.Preferred = o.Preferred && !slices.ContainsFunc(known, func(k Resource) bool { return k.isVersionOf(&o) })
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
 // Server answers requests for documents. That there is none is no error: the value stays as it is then.
 type Server interface {
 	// Get decodes the document at a path. Without one to accept, the media type is JSON.

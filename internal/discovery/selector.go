@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/suggest"
 	"github.com/kopf-go/kopf/internal/validation"
 )
@@ -20,14 +21,18 @@ type Selector struct {
 	By             string // what the name is: "kind", "category", "*" for everything, "" for any name
 	Name           string
 	Version, Group string
-	HasGroup       bool // whether the group is given: the core group has an empty name
-	Chosen         bool // whether a function chooses among the resources, too
+	HasGroup       bool                // whether the group is given: the core group has an empty name
+	Text           string              // for messages
+	Where          func(Resource) bool // chooses among the resources, too; nil for none
 }
 
 // ParseSelector reads a selector, which may be empty if a function chooses.
-func ParseSelector(written string, chosen bool) (Selector, error) {
-	s, text := Selector{Chosen: chosen}, written
-	if text == "" && chosen {
+func ParseSelector(written string, where func(Resource) bool) (Selector, error) {
+	s, text := Selector{Where: where, Text: written}, written
+	if where != nil {
+		s.Text = strings.TrimSpace(written + " (with a Where option)")
+	}
+	if text == "" && where != nil {
 		text = everything
 	}
 	for _, by := range []string{"kind", "category"} {
@@ -91,16 +96,57 @@ func (s *Selector) readDots(rest string) {
 // Named reports whether the selector has the name of a resource, which the core group has the first right to.
 func (s Selector) Named() bool { return s.By == "" || s.By == "kind" }
 
-// InVersion reports whether the resource is of the group and the version that are selected.
-func (s Selector) InVersion(r Resource) bool {
+// Specific reports whether the selector means one resource, however many it fits.
+func (s Selector) Specific() bool { return s.Where == nil && s.Named() }
+
+// Matches reports whether the resource is one of those selected.
+func (s Selector) Matches(r Resource) bool {
+	return s.inVersion(r) && (s.Where == nil || s.Where(r)) && s.byName(r)
+}
+
+// Select returns the resources that the selector fits, sorted; a name means the core group if that has it.
+func (s Selector) Select(found []Resource) (fit []Resource) {
+	fit = keep(found, s.Matches)
+	core := func(r Resource) bool { return r.Group == "" }
+	if s.Named() && slices.ContainsFunc(fit, core) {
+		fit = keep(fit, core)
+	}
+	sortByName(fit)
+	return fit
+}
+
+// keep returns some of the resources.
+func keep(all []Resource, wanted func(Resource) bool) (kept []Resource) {
+	for _, r := range all {
+		if wanted(r) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// sortByName sorts resources, and leaves those of one name in their order.
+func sortByName(all []Resource) {
+	named := make(map[string][]Resource, len(all))
+	for _, r := range all {
+		named[r.Name()] = append(named[r.Name()], r)
+	}
+	at := 0
+	for _, name := range rawjson.SortedKeys(named) {
+		at += copy(all[at:], named[name])
+	}
+}
+
+// inVersion reports whether the resource is of the group and the version that are selected.
+func (s Selector) inVersion(r Resource) bool {
 	if s.HasGroup && s.Group != r.Group || s.Version != "" && s.Version != r.Version {
 		return false
 	}
-	return s.Version != "" || r.Preferred || s.Chosen && s.By == "*"
+	return s.Version != "" || r.Preferred || s.Where != nil && s.By == "*"
 }
 
-// ByName reports whether the name fits the resource.
-func (s Selector) ByName(r Resource) bool {
+// byName reports whether the name fits the resource.
+func (s Selector) byName(r Resource) bool {
 	switch s.By {
 	case "*":
 		return r.Plural != "events" || r.Group != "" && r.Group != "events.k8s.io"
@@ -112,9 +158,13 @@ func (s Selector) ByName(r Resource) bool {
 	return s.Name == r.Kind || s.Name == r.Plural || s.Name == r.Singular || slices.Contains(r.ShortNames, s.Name)
 }
 
-// Suggestion returns the end of a message about a selector of one resource that fits none of those found: which one may have been meant. Of those that are
-// as near, it is the first one.
+// Suggestion returns the end of a message about a selector that fits none of the resources: which one may have been meant. It is "" for a selector of many.
 func (s Selector) Suggestion(found []Resource) string {
+	if !s.Specific() {
+		return ""
+	}
+	found = slices.Clone(found)
+	sortByName(found) // for the same one to win always
 	var fit []Resource
 	for _, r := range found {
 		if (!s.HasGroup || s.Group == r.Group) && (s.Version != "" || r.Preferred) {
@@ -175,6 +225,20 @@ func nearest(word string, found []Resource, kinds bool) *Resource {
 // names returns what the resource can be called.
 func (r *Resource) names() []string {
 	return append([]string{r.Plural, r.Kind, r.Singular}, r.ShortNames...)
+}
+
+// Name returns "plural.version.group", which tells the resource apart from all others.
+func (r *Resource) Name() string {
+	return strings.TrimSuffix(strings.Join([]string{r.Plural, r.Version, r.Group}, "."), ".")
+}
+
+// Names returns the names of resources, separated by commas.
+func Names(all []Resource) string {
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Name()
+	}
+	return strings.Join(names, ", ")
 }
 
 // apiVersion returns "group/version", or the version alone in the core group.

@@ -26,20 +26,39 @@ func TestSelector(t *testing.T) {
 		{"*", true, []bool{true, true, true, true}}, // the function chooses among all versions
 		{"", true, []bool{true, true, true, true}},
 	} {
-		s, err := ParseSelector(tt.selector, tt.chosen)
+		var where func(Resource) bool
+		if tt.chosen {
+			where = func(Resource) bool { return true }
+		}
+		s, err := ParseSelector(tt.selector, where)
 		if err != nil {
 			t.Errorf("%q: %v", tt.selector, err)
 			continue
 		}
 		for i, r := range some {
-			if got := s.InVersion(r) && s.ByName(r); got != tt.want[i] {
+			if got := s.Matches(r); got != tt.want[i] {
 				t.Errorf("%q selects %v: %t, want %t", tt.selector, r, got, tt.want[i])
 			}
 		}
 	}
 	for _, wrong := range []string{"", "a/b/c/d", "pods.", "po ds", "category:"} {
-		if s, err := ParseSelector(wrong, false); err == nil {
+		if s, err := ParseSelector(wrong, nil); err == nil {
 			t.Errorf("%q is read as %+v, want an error", wrong, s)
+		}
+	}
+}
+
+func TestSelect(t *testing.T) {
+	for selector, want := range map[string]string{
+		"pods":     "pods.v1", // for the core group has it
+		"*":        "configmaps.v1, pods.v1, pods.v1beta1.metrics.k8s.io",
+		"pods.v1":  "pods.v1",
+		"v1/*":     "configmaps.v1, pods.v1",
+		"services": "",
+	} {
+		s, err := ParseSelector(selector, nil)
+		if got := Names(s.Select(some)); err != nil || got != want {
+			t.Errorf("%q selects %q, want %q (%v)", selector, got, want, err)
 		}
 	}
 }

@@ -1,0 +1,43 @@
+package rights
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Comparison compares what operators have done with their rights. Its zero value is ready to use.
+type Comparison struct {
+	needed  map[string]bool     // whether a right was needed, by what it says
+	reasons map[string][]string // of these rights
+}
+
+// Add takes what one operator has done, and returns which of it the rights do not allow.
+func (c *Comparison) Add(set *Set, requests []Request) (refused []string) {
+	if c.needed == nil {
+		c.needed, c.reasons = make(map[string]bool), make(map[string][]string)
+	}
+	for _, right := range set.Rights {
+		if !right.Certain {
+			continue
+		}
+		for _, part := range right.Parts() {
+			what := strings.TrimSpace(strings.Join(part.Verbs, ", ") + " " + part.Qualified() + " " + part.Name)
+			if !slices.Contains(c.reasons[what], part.Reason) {
+				c.reasons[what] = append(c.reasons[what], part.Reason)
+			}
+			c.needed[what] = c.needed[what] || set.Needed(&part, requests)
+		}
+	}
+	return set.Refused(requests)
+}
+
+// Unneeded returns the rights that no operator has needed.
+func (c *Comparison) Unneeded() (messages []string) {
+	for _, what := range slices.Sorted(maps.Keys(c.needed)) {
+		if !c.needed[what] {
+			messages = append(messages, "no test has needed the right to "+what+", for "+strings.Join(c.reasons[what], ", "))
+		}
+	}
+	return messages
+}
