@@ -14,6 +14,7 @@ import (
 	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/safecall"
+	"github.com/kopf-go/kopf/internal/schedule"
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
@@ -181,7 +182,7 @@ func (h *handler) outcome(err error, retries int, runtime time.Duration, s *Exec
 	}
 	delay := h.retry.backoff
 	if h.reconcile != nil {
-		return outcome{err: err, delay: h.reconcile.pause(retries)}
+		return outcome{err: err, delay: schedule.Backoff(h.reconcile.backoff, h.reconcile.maxBackoff, retries)}
 	}
 	if delay == 0 {
 		delay = s.DefaultBackoff
@@ -197,7 +198,7 @@ func (s *ExecutionSettings) retryDelay(delay time.Duration, retries int) time.Du
 	if s.QuickRetries <= 0 || delay >= minRetryDelay || retries < s.QuickRetries {
 		return delay
 	}
-	return min(minRetryDelay<<min(retries-s.QuickRetries, 10), time.Minute)
+	return schedule.Slowdown(retries - s.QuickRetries)
 }
 
 // retryOutcome is the outcome of an error that is worth another attempt, unless it would come too

@@ -5,18 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/applyset"
-	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/kindschema"
+	"github.com/kopf-go/kopf/internal/kstatus"
 	"github.com/kopf-go/kopf/internal/ownership"
-	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/safecall"
+	"github.com/kopf-go/kopf/internal/schedule"
 )
 
 // This file calls the reconcile handlers of an object, on the goroutine of its worker, after its handlers of changes: when they are due, and in which order. What calls them from
@@ -98,13 +97,9 @@ func (s *reconcileSpec) clash(h, other *handler) error {
 	return nil
 }
 
-// pause returns how long to wait after an error, when so many calls have failed before.
-func (s *reconcileSpec) pause(failures int) time.Duration {
-	pause := s.maxBackoff
-	if failures < 30 && s.backoff<<failures>>failures == s.backoff {
-		pause = min(s.backoff<<failures, s.maxBackoff)
-	}
-	return pause - pause/5 + rand.N(2*pause/5+1)
+// schedule returns what decides about when the handler is due.
+func (s *reconcileSpec) schedule(settings *Settings) schedule.Config {
+	return schedule.Config{Debounce: s.debounce, Resync: s.resync, QuickRetries: settings.Execution.QuickRetries}
 }
 
 // reconciler calls the reconcile handlers of one operator.
@@ -241,17 +236,9 @@ type reconcileState struct {
 	epoch   epoch  // of the last call
 	digest  uint64 // of what counts of the object, as it was last noted, and as the handlers have changed it since
 
-	triggers      []Trigger       // since the last call began
-	first, latest time.Time       // when the first and the latest of them has come
-	failures      int             // in a row
-	quick         int             // calls in a row that have failed before the pause was over
-	stalled       bool            // whether the last call has failed permanently
-	scope         *applyset.Scope // of the children without an owner reference that the last success has wanted; nil before that in the epoch
-	routine       bool            // whether what has come since the last call can wait for what is urgent elsewhere; if nothing has, whether that held for the last call
-	ended         time.Time       // when the last call has ended
-
-	// When the handler is due without anything having happened; zero for never.
-	retryAt, requeueAt, resyncAt time.Time
+	triggers []Trigger // since the last call began
+	schedule schedule.Schedule
+	scope    *applyset.Scope // of the children without an owner reference that the last success has wanted; nil before that in the epoch
 }
 
 // stateOf returns what a handler knows of an object, nil if that is nothing yet.
@@ -265,65 +252,30 @@ func (o *objectReconcile) stateOf(h *handler) *reconcileState {
 }
 
 // note adds a reason to call the handler.
-func (s *reconcileState) note(t Trigger, at time.Time, routine bool) {
-	if s.routine = routine && (s.routine || !s.happened()); !s.happened() {
-		s.first = at
-	}
-	if s.latest = at; len(s.triggers) < maxTriggers && !slices.Contains(s.triggers, t) {
+func (s *reconcileState) note(t Trigger) {
+	if len(s.triggers) < maxTriggers && !slices.Contains(s.triggers, t) {
 		s.triggers = append(s.triggers, t)
 	}
 }
 
 // noteChange has the handler called at once, whatever has failed before.
-func (s *reconcileState) noteChange(t Trigger, now time.Time, routine bool) {
-	s.note(t, now, routine)
-	s.failures, s.quick, s.stalled, s.retryAt = 0, 0, false, time.Time{}
+func (s *reconcileState) noteChange(reason TriggerReason, now time.Time, routine bool) {
+	s.schedule.NoteChange(now, routine)
+	s.note(Trigger{Reason: reason})
 }
 
 // noteTimes adds the reasons that are a time that has come.
 func (s *reconcileState) noteTimes(now time.Time) {
-	for _, t := range []struct {
-		at     *time.Time
-		reason TriggerReason
-	}{{&s.retryAt, TriggerRetry}, {&s.requeueAt, TriggerRequeue}, {&s.resyncAt, TriggerResync}} {
-		if !t.at.IsZero() && !now.Before(*t.at) {
-			if !slices.Contains(s.triggers, Trigger{Reason: t.reason}) && len(s.triggers) < maxTriggers {
-				s.triggers = append(s.triggers, Trigger{Reason: t.reason})
-			}
-		}
+	retry, requeue, resync := s.schedule.Come(now)
+	if retry {
+		s.note(Trigger{Reason: TriggerRetry})
 	}
-}
-
-// happened reports whether anything has happened since the last call, other than that a time has come.
-func (s *reconcileState) happened() bool { return !s.first.IsZero() }
-
-// due returns when the handler is to be called, the zero time for never.
-func (s *reconcileState) due(settings *ExecutionSettings) time.Time {
-	due := earliest(s.retryAt, s.requeueAt, s.resyncAt)
-	if !s.happened() {
-		return due
+	if requeue {
+		s.note(Trigger{Reason: TriggerRequeue})
 	}
-	spec := s.handler.reconcile
-	at := s.first
-	if spec.debounce > 0 {
-		at = earliest(s.latest.Add(spec.debounce), s.first.Add(10*spec.debounce))
+	if resync {
+		s.note(Trigger{Reason: TriggerResync})
 	}
-	if !s.retryAt.IsZero() && settings.QuickRetries > 0 && s.quick >= settings.QuickRetries {
-		if pause := s.ended.Add(min(minRetryDelay<<min(s.quick-settings.QuickRetries, 10), time.Minute)); at.Before(pause) {
-			at = pause
-		}
-	}
-	return earliest(due, at)
-}
-
-// earliest returns the first of some times, of which zero ones are none.
-func earliest(all ...time.Time) (first time.Time) {
-	for _, t := range all {
-		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
-			first = t
-		}
-	}
-	return first
 }
 
 // thenReconcile calls the reconcile handlers when all else is done with an object.
@@ -367,18 +319,11 @@ func (rc *reconciler) mayCall(c *cycle, h *handler) bool {
 // isDue reports whether the handler is to be called now.
 func (s *reconcileState) isDue(settings *Settings) bool {
 	now := time.Now()
-	if at := s.due(&settings.Execution); at.IsZero() || now.Before(at) {
+	if !s.schedule.IsDue(s.handler.reconcile.schedule(settings), now) {
 		return false
 	}
-	s.routine = s.isRoutine(now)
 	s.noteTimes(now)
 	return true
-}
-
-// isRoutine reports whether all that the handler is due for then can wait for what is urgent elsewhere. Retries are of the class of the call before.
-func (s *reconcileState) isRoutine(then time.Time) bool {
-	again := func(at time.Time) bool { return !at.IsZero() && !then.Before(at) }
-	return s.routine || !s.happened() && !again(s.retryAt) && !again(s.requeueAt)
 }
 
 // observe finds out which handlers are for the object, and notes what has happened since their last calls.
@@ -400,12 +345,12 @@ func (rc *reconciler) observe(c *cycle) {
 		switch {
 		case s == nil:
 			s = &reconcileState{handler: h}
-			s.noteChange(Trigger{Reason: TriggerFirst}, now, c.entry.listed)
+			s.noteChange(TriggerFirst, now, c.entry.listed)
 		case s.called && s.epoch != c.epoch:
 			s.called, s.scope = false, nil
-			s.noteChange(Trigger{Reason: TriggerFirst}, now, true)
+			s.noteChange(TriggerFirst, now, true)
 		case s.digest != digest:
-			s.noteChange(Trigger{Reason: TriggerChanged}, now, false)
+			s.noteChange(TriggerChanged, now, false)
 		}
 		s.digest = digest
 		states = append(states, s)
@@ -428,7 +373,8 @@ func (rc *reconciler) observe(c *cycle) {
 func (o *objectReconcile) note(pending []pendingTrigger) {
 	for _, p := range pending {
 		if s := o.stateOf(p.handler); s != nil {
-			s.note(p.reason, p.at, p.routine)
+			s.schedule.Note(p.at, p.routine)
+			s.note(p.reason)
 		}
 	}
 }
@@ -467,13 +413,13 @@ func (rc *reconciler) requeue(c *cycle, r result) result {
 		soonest = 0
 	}
 	for _, s := range known.states {
-		at := s.due(&rc.settings.Execution)
+		at := s.schedule.Due(s.handler.reconcile.schedule(rc.settings))
 		if at.IsZero() || !rc.synced(s.handler) {
 			continue
 		}
 		r.forgetConflict = false // or its time would be over without a look at the handlers, whose time would be forgotten
 		if wait := max(time.Until(at), soonest); !r.requeue || wait < r.requeueAfter {
-			r.routine = s.isRoutine(at)
+			r.routine = s.schedule.IsRoutine(at)
 			r = r.requeueWithin(wait, r.body)
 		}
 	}
@@ -483,7 +429,7 @@ func (rc *reconciler) requeue(c *cycle, r result) result {
 // call calls a handler once, sends what it has left, and notes when it is due again.
 func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error {
 	h := rec.handler
-	acquired, _ := rc.limiter.AcquireHandler(c.handlers.Done(), nil, true, !s.routine)
+	acquired, _ := rc.limiter.AcquireHandler(c.handlers.Done(), nil, true, !s.schedule.Routine())
 	if !acquired {
 		return nil
 	}
@@ -499,10 +445,10 @@ func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error 
 	arg := &Reconcile{Object: o, Triggers: s.triggers, requeueAfter: -1}
 	desired := &desiredSet{reconciler: rc, reconciling: rec, cycle: c, client: o.Client, owner: body, log: o.Logger}
 	arg.desired = desired
-	early := !s.retryAt.IsZero() && time.Now().Before(s.retryAt)
+	early := s.schedule.IsEarly(time.Now())
 	s.begin(c.epoch, rc.digest(c, h, body))
 	began := time.Now()
-	call := call{handler: h, noun: "Handler", log: log, meter: rc.meter.Handler(string(h.id), false), settings: &rc.settings.Execution, leader: rc.leader, limiter: rc.limiter, retries: s.failures, started: began}
+	call := call{handler: h, noun: "Handler", log: log, meter: rc.meter.Handler(string(h.id), false), settings: &rc.settings.Execution, leader: rc.leader, limiter: rc.limiter, retries: s.schedule.Failures, started: began}
 	out, err := call.invoke(c.handlers, func(a Attempt) error {
 		arg.Attempt = a
 		c.reactor.queue.setRunning(c.entry, h.id)
@@ -510,7 +456,8 @@ func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error 
 		return rc.invoke(c, rec, arg, desired)
 	})
 	rc.limiter.ReleaseHandler()
-	if s.end(out, err, early, arg, time.Now()); err == nil {
+	end := schedule.Call{Cancelled: out.cancelled, Failed: out.err != nil, Final: out.final, Early: early, Delay: out.delay, RequeueAfter: arg.requeueAfter}
+	if s.schedule.End(end, h.reconcile.schedule(rc.settings), time.Now()); err == nil {
 		s.scope = desired.scope()
 	}
 	rec.keepConditions(arg, desired, out, err)
@@ -520,37 +467,14 @@ func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error 
 // begin notes that the handler is called.
 func (s *reconcileState) begin(at epoch, digest uint64) {
 	s.called, s.epoch, s.digest = true, at, digest
-	s.triggers, s.first, s.latest, s.requeueAt, s.resyncAt = nil, time.Time{}, time.Time{}, time.Time{}, time.Time{}
-}
-
-// end notes how the call has ended, and when the handler is due again. A call before the pause after an error is over changes nothing of that, if it fails, too.
-func (s *reconcileState) end(out outcome, err error, early bool, arg *Reconcile, now time.Time) {
-	spec := s.handler.reconcile
-	s.ended = now
-	if arg.requeueAfter >= 0 {
-		s.requeueAt = now.Add(arg.requeueAfter)
-	}
-	switch {
-	case out.cancelled:
-	case err != nil && out.err != nil && out.final:
-		s.stalled, s.failures, s.quick, s.retryAt = true, 0, 0, time.Time{}
-	case out.err != nil && early:
-		s.quick++
-	case out.err != nil:
-		s.failures++
-		s.retryAt = now.Add(max(out.delay, 0))
-	default:
-		s.stalled, s.failures, s.quick, s.retryAt = false, 0, 0, time.Time{}
-		if spec.resync > 0 {
-			s.resyncAt = now.Add(spec.resync + rand.N(spec.resync/10+1))
-		}
-	}
+	s.triggers = nil
+	s.schedule.Begin()
 }
 
 // patchRefused has the handler called again, because the API server does not take what it has left, such as its conditions, which nothing else would bring up to date.
 func (s *reconcileState) patchRefused() {
 	if s != nil {
-		s.retryAt = time.Now().Add(s.handler.reconcile.maxBackoff)
+		s.schedule.RetryAt(time.Now().Add(s.handler.reconcile.maxBackoff))
 	}
 }
 
@@ -619,16 +543,6 @@ func (rc *reconciler) send(c *cycle, rec *reconciling, arg *Reconcile, seen *Bod
 	return nil
 }
 
-// The conditions that are kept.
-const (
-	conditionReady       = "Ready"
-	conditionReconciling = "Reconciling"
-	conditionStalled     = "Stalled"
-)
-
-// maxConditionMessage is how long the message of a condition may be: that of metav1.Condition is longer, but all of it is stored on the object.
-const maxConditionMessage = 1024
-
 // locate implements [reconcileEngine].
 func (engine) locate(ctx context.Context, o *observer, what *resolved, documents map[string][]byte) (warnings []string) {
 	for _, rec := range what.reconciles {
@@ -655,11 +569,13 @@ func (rec *reconciling) keepConditions(arg *Reconcile, desired *desiredSet, out 
 	if !rec.conditions || out.cancelled {
 		return
 	}
-	ready, reconciling, stalled := judgeConditions(desired, out, err)
-	for _, c := range []Condition{ready, reconciling, stalled} {
-		c.Message = cut.Words(c.Message, maxConditionMessage)
-		if slices.Contains(arg.Resource.Subresources, "status") || !hasCondition(arg.Body, c) { // or each write of the status would be another generation to observe
-			arg.Patch.SetCondition(c)
+	var failure error
+	if out.err != nil {
+		failure = err
+	}
+	for _, c := range kstatus.Conditions(failure, out.final, desired.waiting()) {
+		if slices.Contains(arg.Resource.Subresources, "status") || !c.HasContentIn(arg.Body.View("status.conditions").raw) { // or each write of the status would be another generation to observe
+			arg.Patch.SetCondition(Condition{Type: c.Type, Status: ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message})
 		}
 	}
 	if rec.generation {
@@ -667,40 +583,12 @@ func (rec *reconciling) keepConditions(arg *Reconcile, desired *desiredSet, out 
 	}
 }
 
-// hasCondition reports whether an object has a condition, of whatever generation.
-func hasCondition(b *Body, c Condition) (found bool) {
-	rawjson.EachItem(b.View("status.conditions").raw, func(one []byte) bool { // what is no list has none
-		found = rawjson.StringAt(one, "type") == c.Type && rawjson.StringAt(one, "status") == string(c.Status) &&
-			rawjson.StringAt(one, "reason") == c.Reason && rawjson.StringAt(one, "message") == c.Message
-		return !found
-	})
-	return found
-}
-
-// judgeConditions returns the conditions by how a call has ended.
-func judgeConditions(desired *desiredSet, out outcome, err error) (ready, reconciling, stalled Condition) {
-	ready = Condition{Type: conditionReady, Status: ConditionFalse, Reason: "Failed"}
-	reconciling = Condition{Type: conditionReconciling, Status: ConditionFalse, Reason: "Succeeded"}
-	stalled = Condition{Type: conditionStalled, Status: ConditionFalse, Reason: "Succeeded"}
-	switch {
-	case err != nil && out.err != nil && out.final:
-		ready.Message, stalled.Message = err.Error(), err.Error()
-		reconciling.Reason, stalled.Reason, stalled.Status = "Failed", "Failed", ConditionTrue
-		return ready, reconciling, stalled
-	case out.err != nil:
-		ready.Message, reconciling.Message = err.Error(), err.Error()
-		reconciling.Reason, reconciling.Status, stalled.Reason = "Retrying", ConditionTrue, "Retrying"
-		return ready, reconciling, stalled
-	}
-	for _, c := range desired.wanted {
-		if c.state.ready {
-			continue
+// waiting returns what the object waits for: the first child that is not ready, "" for none.
+func (d *desiredSet) waiting() string {
+	for _, c := range d.wanted {
+		if !c.state.ready {
+			return fmt.Sprintf("%s %s: %s", c.ref.Kind, c.ref.Name, c.state.reason)
 		}
-		message := fmt.Sprintf("%s %s: %s", c.ref.Kind, c.ref.Name, c.state.reason)
-		ready.Reason, ready.Message = "ChildNotReady", message
-		reconciling.Status, reconciling.Reason, reconciling.Message = ConditionTrue, "ChildNotReady", message
-		return ready, reconciling, stalled
 	}
-	ready.Status, ready.Reason = ConditionTrue, "Succeeded"
-	return ready, reconciling, stalled
+	return ""
 }

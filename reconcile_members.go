@@ -144,7 +144,7 @@ func (rc *reconciler) settleMembers(c *cycle) error {
 	}
 	scope := rc.scopeOf(set)
 	for _, s := range c.entry.state.reconcile.states {
-		if s.scope == nil || s.failures+s.quick > 0 || s.stalled || !rc.synced(s.handler) {
+		if s.scope == nil || !s.schedule.IsSettled() || !rc.synced(s.handler) {
 			return nil
 		}
 		scope = scope.Union(*s.scope)

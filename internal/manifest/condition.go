@@ -118,6 +118,16 @@ func (c *Condition) IsIn(conditions []byte, generation string) (is bool) {
 	return is
 }
 
+// HasContentIn reports whether a list of conditions in JSON has the condition, of whatever generation and time.
+func (c *Condition) HasContentIn(conditions []byte) (found bool) {
+	_ = rawjson.EachItem(conditions, func(item []byte) bool { // what is no list has none
+		found = rawjson.StringAt(item, "type") == c.Type && rawjson.StringAt(item, "status") == c.Status &&
+			rawjson.StringAt(item, "reason") == c.Reason && rawjson.StringAt(item, "message") == c.Message
+		return !found
+	})
+	return found
+}
+
 // hasText reports whether a member of an object is a text, which may be empty.
 func hasText(object []byte, key, text string) bool {
 	value, _ := rawjson.Find(object, key)
