@@ -13,6 +13,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/cli"
 	"github.com/kopf-go/kopf/internal/decision"
+	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/exitguard"
 	"github.com/kopf-go/kopf/internal/inspection"
 	"github.com/kopf-go/kopf/internal/installation"
@@ -31,7 +32,7 @@ type inspecting struct {
 	registry  *Registry
 	inspector *inspector
 	client    *Client              // nil without a cluster
-	found     []Resource           // in the cluster
+	found     []discovery.Resource // in the cluster
 	served    map[string]*resolved // of these, by name
 	pauses    map[string]string    // for whom the operator pauses, by namespace
 }
@@ -91,17 +92,8 @@ func (i *inspecting) serve(broken map[string]error) {
 
 // resource returns the kind that was asked for.
 func (i *inspecting) resource() (Resource, error) {
-	spec, err := Selector(i.args.Kind).spec(nil)
-	if err != nil {
-		return Resource{}, err
-	}
-	switch fit := spec.selected(i.found); {
-	case len(fit) == 1:
-		return fit[0], nil
-	case len(fit) > 1:
-		return Resource{}, fmt.Errorf("%q is any of %s: write the group as well, as in %q", i.args.Kind, names(fit), fit[0].Plural+"."+cmp.Or(fit[0].Group, "v1"))
-	}
-	return Resource{}, fmt.Errorf("there is no kind %q in the cluster.%s Want a plural, a singular, a short name or a kind, such as pods", i.args.Kind, spec.suggestion(i.found))
+	r, err := inspection.FindKind(i.args.Kind, i.found)
+	return Resource(r), err
 }
 
 // handled returns the handlers of a resource, with the storages of an operator that has stored something under a prefix.
@@ -186,18 +178,13 @@ func (i *inspecting) explainFile(ctx context.Context) error {
 	if i.found, err = builtinResources(ctx, definitions); err != nil {
 		return err
 	}
-	ref := body.Reference()
-	of := func(r Resource) bool { return r.APIVersion() == ref.APIVersion && r.Kind == ref.Kind }
-	at := slices.IndexFunc(i.found, of)
-	if at < 0 {
-		group, version, _ := strings.Cut(ref.APIVersion, "/")
-		i.found = append(i.found, Resource{Group: group, Version: version, Kind: ref.Kind, Singular: strings.ToLower(ref.Kind), Plural: strings.ToLower(ref.Kind) + "s", Namespaced: ref.Namespace != "",
-			Verbs: []string{"list", "watch", "patch"}, Subresources: []string{"status"}, Preferred: true})
-		at = len(i.found) - 1
-		i.inspector.notes.Add(fmt.Sprintf("The kind %s is not known without a cluster, and its plural is taken for %q: --definitions names its definition", ref.Kind, i.found[at].Plural))
+	ref, note := body.Reference(), ""
+	var r discovery.Resource
+	if r, i.found, note = inspection.KindOf(ref.APIVersion, ref.Kind, body.namespace != "", i.found); note != "" {
+		i.inspector.notes.Add(note)
 	}
 	i.serve(nil)
-	return i.explainBody(ctx, i.found[at], body)
+	return i.explainBody(ctx, Resource(r), body)
 }
 
 // readBody reads the object of a file.
@@ -284,7 +271,7 @@ func (i *inspecting) explainReviews(r Resource, body *Body, x *inspection.Explan
 		if h.admission == nil {
 			continue
 		}
-		if fit, _ := h.selected(i.found); !slices.ContainsFunc(fit, func(f Resource) bool { return f.Name() == r.Name() }) {
+		if fit, _ := h.selected(i.found); !slices.ContainsFunc(fit, func(f discovery.Resource) bool { return f.Name() == r.Name() }) {
 			continue
 		}
 		x.Handlers = append(x.Handlers, h.explainReview(r, body, i.inspector))
@@ -343,7 +330,7 @@ func (i *inspecting) pausedBy(ctx context.Context, namespace string) (string, er
 	var paths []string
 	for _, r := range i.found {
 		if isPeering(r, true) || isPeering(r, false) && namespace != "" {
-			paths = append(paths, r.URL(url.PathEscape(namespace), cmp.Or(i.options.Peering, i.inspector.settings.Peering.Name), ""))
+			paths = append(paths, Resource(r).URL(url.PathEscape(namespace), cmp.Or(i.options.Peering, i.inspector.settings.Peering.Name), ""))
 		}
 	}
 	by, found, err := inspection.PausedBy(ctx, inspectionServer{discovering{i.client}}, paths, i.options.Priority)
@@ -378,7 +365,7 @@ func (i *inspecting) explainKind(r Resource) error {
 	}
 	all := what.handlers()
 	for _, h := range i.registry.snapshot() {
-		if fit, _ := h.selected(i.found); h.admission != nil && slices.ContainsFunc(fit, func(f Resource) bool { return f.Name() == r.Name() }) {
+		if fit, _ := h.selected(i.found); h.admission != nil && slices.ContainsFunc(fit, func(f discovery.Resource) bool { return f.Name() == r.Name() }) {
 			all = append(all, h)
 		}
 	}
