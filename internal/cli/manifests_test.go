@@ -14,7 +14,7 @@ import (
 func TestInstallOptions(t *testing.T) {
 	if !embedded.Included {
 		for _, args := range []string{"manifests", "manifests --format helm", "explain-rights --name x"} {
-			const want = "myoperator: this operator was built with the tag noembed, which leaves the embedded server and the command manifests out: "
+			const want = "myoperator: this operator was built with the tag noembed, which leaves the embedded server and the commands manifests, status and explain out: "
 			if _, err := parse(t, args, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s: got %v, want %s", args, err, want)
 			}
