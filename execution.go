@@ -770,8 +770,9 @@ func (r *ProgressRecord) waits() bool {
 
 // addSubref notes a sub-handler whose record is to be purged with this one.
 func (r *ProgressRecord) addSubref(id HandlerID) {
-	if i, found := slices.BinarySearch(r.Subrefs, string(id)); !found {
-		r.Subrefs = slices.Insert(r.Subrefs, i, string(id))
+	if !slices.Contains(r.Subrefs, string(id)) {
+		r.Subrefs = append(r.Subrefs, string(id))
+		slices.Sort(r.Subrefs)
 	}
 }
 

@@ -2,11 +2,9 @@ package kopf
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -52,40 +50,9 @@ func (r *ProgressRecord) changed() bool { return !rawjson.Equal(r.members(false)
 
 // members returns the keys of the record in their order; the unset ones only if they are asked for.
 func (r *ProgressRecord) members(unset bool) progressrecord.Members {
-	all := progressrecord.Members{
-		{Key: "started", Value: progressrecord.Timestamp(r.Started)},
-		{Key: "stopped", Value: progressrecord.Timestamp(r.Stopped)},
-		{Key: "delayed", Value: progressrecord.Timestamp(r.Delayed)},
-		{Key: "purpose", Value: nil},
-		{Key: "retries", Value: json.Number(strconv.Itoa(min(r.Retries, progressrecord.MaxCount)))},
-		{Key: "success", Value: r.Success},
-		{Key: "failure", Value: r.Failure},
-		{Key: "message", Value: nil},
-		{Key: "subrefs", Value: nil},
-	}
-	if r.Purpose != "" {
-		all[3].Value = string(r.Purpose)
-	}
-	if r.Message != nil {
-		all[7].Value = *r.Message
-	}
-	if len(r.Subrefs) > 0 {
-		refs := make([]any, len(r.Subrefs))
-		for i, ref := range slices.Sorted(slices.Values(r.Subrefs)) {
-			refs[i] = ref
-		}
-		all[8].Value = refs
-	}
-	if unset {
-		return all
-	}
-	set := all[:0]
-	for _, m := range all {
-		if m.Value != nil {
-			set = append(set, m)
-		}
-	}
-	return set
+	return (&progressrecord.Record{
+		Started: r.Started, Stopped: r.Stopped, Delayed: r.Delayed, Purpose: string(r.Purpose), Retries: r.Retries, Success: r.Success, Failure: r.Failure, Message: r.Message, Subrefs: r.Subrefs,
+	}).Members(unset)
 }
 
 // MarshalJSON writes the record as it is stored in annotations: the set keys in their
@@ -109,19 +76,13 @@ func (r *ProgressRecord) UnmarshalJSON(data []byte) error {
 }
 
 func decodeRecord(v any) (*ProgressRecord, error) {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("an object is expected, not %s", rawjson.KindOf(v))
-	}
-	r := &ProgressRecord{stored: v}
-	err := progressrecord.Decode(m, map[string]any{
-		"started": &r.Started, "stopped": &r.Stopped, "delayed": &r.Delayed, "purpose": (*string)(&r.Purpose), "retries": &r.Retries,
-		"success": &r.Success, "failure": &r.Failure, "message": &r.Message, "subrefs": &r.Subrefs,
-	})
+	r, err := progressrecord.Parse(v)
 	if err != nil {
 		return nil, err
 	}
-	return r, nil
+	return &ProgressRecord{
+		Started: r.Started, Stopped: r.Stopped, Delayed: r.Delayed, Purpose: Reason(r.Purpose), Retries: r.Retries, Success: r.Success, Failure: r.Failure, Message: r.Message, Subrefs: r.Subrefs, stored: v,
+	}, nil
 }
 
 // Storage is where an operator keeps what it stores on objects: the progress of handlers, and the last handled states.

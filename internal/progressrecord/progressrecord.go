@@ -4,6 +4,7 @@ package progressrecord
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -60,7 +61,7 @@ func (r Members) Encoded() []byte {
 	return append(b, '}')
 }
 
-func Timestamp(t time.Time) any {
+func timestamp(t time.Time) any {
 	if t.IsZero() {
 		return nil
 	}
@@ -75,8 +76,8 @@ func decodeAs[T any](value any, want string) (T, error) {
 	return v, nil
 }
 
-// MaxCount is beyond all attempts that were ever made. A larger number is meant to overflow.
-const MaxCount = 1 << 30
+// maxCount is beyond all attempts that were ever made. A larger number is meant to overflow.
+const maxCount = 1 << 30
 
 func decodeCount(value any) (int, error) {
 	n, err := decodeAs[json.Number](value, "a number")
@@ -87,7 +88,7 @@ func decodeCount(value any) (int, error) {
 	if err != nil || count < 0 {
 		return 0, fmt.Errorf("a count is expected, not %q", n.String())
 	}
-	return min(count, MaxCount), nil
+	return min(count, maxCount), nil
 }
 
 // decodeTime reads a time that can be written again: its year, in UTC, has four digits.
@@ -101,19 +102,6 @@ func decodeTime(value any) (time.Time, error) {
 		err = fmt.Errorf("a time between the years 1 and 9999 is expected, not %q", s)
 	}
 	return t, err
-}
-
-// Decode reads the members of a record into what the pointers of the same keys point to. Members that are null or have no pointer are passed over.
-func Decode(record, pointers map[string]any) error {
-	for key, value := range record {
-		if value == nil {
-			continue
-		}
-		if err := decode(value, pointers[key]); err != nil {
-			return fmt.Errorf("%q of the record: %w", key, err)
-		}
-	}
-	return nil
 }
 
 func decode(value, into any) (err error) {
@@ -143,4 +131,74 @@ func decode(value, into any) (err error) {
 		}
 	}
 	return err
+}
+
+// Record is a record. See kopf.ProgressRecord for its fields.
+type Record struct {
+	Started, Stopped, Delayed time.Time
+	Purpose                   string
+	Retries                   int
+	Success, Failure          bool
+	Message                   *string
+	Subrefs                   []string
+}
+
+// Members returns the keys of the record in their order; the unset ones only if they are asked for.
+func (r *Record) Members(unset bool) Members {
+	all := Members{
+		{Key: "started", Value: timestamp(r.Started)},
+		{Key: "stopped", Value: timestamp(r.Stopped)},
+		{Key: "delayed", Value: timestamp(r.Delayed)},
+		{Key: "purpose", Value: nil},
+		{Key: "retries", Value: json.Number(strconv.Itoa(min(r.Retries, maxCount)))},
+		{Key: "success", Value: r.Success},
+		{Key: "failure", Value: r.Failure},
+		{Key: "message", Value: nil},
+		{Key: "subrefs", Value: nil},
+	}
+	if r.Purpose != "" {
+		all[3].Value = r.Purpose
+	}
+	if r.Message != nil {
+		all[7].Value = *r.Message
+	}
+	if len(r.Subrefs) > 0 {
+		refs := make([]any, len(r.Subrefs))
+		for i, ref := range slices.Sorted(slices.Values(r.Subrefs)) {
+			refs[i] = ref
+		}
+		all[8].Value = refs
+	}
+	if unset {
+		return all
+	}
+	set := all[:0]
+	for _, m := range all {
+		if m.Value != nil {
+			set = append(set, m)
+		}
+	}
+	return set
+}
+
+// Parse reads a decoded record. Members that are null, or unknown, are passed over.
+func Parse(value any) (*Record, error) {
+	members, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("an object is expected, not %s", rawjson.KindOf(value))
+	}
+	r := &Record{}
+	pointers := map[string]any{
+		"started": &r.Started, "stopped": &r.Stopped, "delayed": &r.Delayed, "purpose": &r.Purpose, "retries": &r.Retries,
+		"success": &r.Success, "failure": &r.Failure, "message": &r.Message, "subrefs": &r.Subrefs,
+	}
+	for key, value := range members {
+		if value == nil {
+			continue
+		}
+		if err := decode(value, pointers[key]); err != nil {
+			return nil, fmt.Errorf("%q of the record: %w", key, err)
+		}
+	}
+	return r, nil
 }
