@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -494,19 +493,12 @@ func (s *secretStore) Read(ctx context.Context) (webhookca.Secret, error) {
 	} else if err != nil {
 		return webhookca.Secret{}, err
 	}
-	var read struct{ Data webhookca.Data }
-	if err := json.Unmarshal(body.raw, &read); err != nil {
-		return webhookca.Secret{}, errors.New("its data cannot be read") // the error may show a part of it
-	}
-	return webhookca.Secret{Version: body.version, Data: read.Data}, nil
+	return webhookca.ParseSecret(body.version, body.raw)
 }
 
 // Create implements [webhookca.Store].
 func (s *secretStore) Create(ctx context.Context, data webhookca.Data) error {
-	object, err := rawjson.Encode(map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": map[string][]byte(data),
-		"metadata": map[string]any{"name": s.name, "namespace": s.namespace},
-	})
+	object, err := data.Secret(s.namespace, s.name)
 	if err != nil {
 		return err
 	}
@@ -515,13 +507,7 @@ func (s *secretStore) Create(ctx context.Context, data webhookca.Data) error {
 
 // Update implements [webhookca.Store].
 func (s *secretStore) Update(ctx context.Context, version string, data webhookca.Data) error {
-	values := make(map[string]any)
-	for _, key := range webhookca.Keys() {
-		if values[key] = data[key]; data[key] == nil {
-			values[key] = nil
-		}
-	}
-	patch, err := rawjson.Encode(map[string]any{"metadata": map[string]any{"resourceVersion": version}, "data": values})
+	patch, err := data.Patch(version)
 	if err != nil {
 		return err
 	}
