@@ -160,19 +160,5 @@ type messagePoster struct {
 
 // Post implements [loghandler.Poster].
 func (p *messagePoster) Post(level slog.Level, message string) {
-	p.to.post(level, p.ref, eventTypeOf(level), "Logging", message)
-}
-
-// eventTypeOf returns the type of the events of a level.
-func eventTypeOf(level slog.Level) string {
-	switch name := loghandler.Severity(level); {
-	case name == "info":
-		return EventNormal
-	case name == "warn":
-		return EventWarning
-	case level > slog.LevelError+4:
-		return level.String()
-	default:
-		return strings.ToUpper(name[:1]) + name[1:]
-	}
+	p.to.post(level, p.ref, loghandler.EventType(level), "Logging", message)
 }

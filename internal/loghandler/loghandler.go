@@ -334,6 +334,20 @@ func Severity(level slog.Level) string {
 	return "fatal"
 }
 
+// EventType returns the type of the Kubernetes events for messages of a level.
+func EventType(level slog.Level) string {
+	switch name := Severity(level); {
+	case name == "info":
+		return "Normal"
+	case name == "warn":
+		return "Warning"
+	case level > slog.LevelError+4:
+		return level.String()
+	default:
+		return strings.ToUpper(name[:1]) + name[1:]
+	}
+}
+
 func levelName(level slog.Level) string { return strings.ToUpper(Severity(level)) }
 
 func levelColor(level slog.Level) string {
