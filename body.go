@@ -26,26 +26,7 @@ import (
 type FieldPath string
 
 // Path returns the path of the given keys, which may contain dots.
-func Path(keys ...string) FieldPath {
-	var b strings.Builder
-	for i, key := range keys {
-		if i > 0 {
-			b.WriteByte('.')
-		}
-		for {
-			end := strings.IndexAny(key, `.\`)
-			if end < 0 {
-				break
-			}
-			b.WriteString(key[:end])
-			b.WriteByte('\\')
-			b.WriteByte(key[end])
-			key = key[end+1:]
-		}
-		b.WriteString(key)
-	}
-	return FieldPath(b.String())
-}
+func Path(keys ...string) FieldPath { return FieldPath(rawjson.JoinPath(keys)) }
 
 // Keys returns the keys of the path, none for the empty path.
 func (p FieldPath) Keys() []string { return rawjson.SplitPath(string(p)) }

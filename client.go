@@ -158,7 +158,7 @@ func (t *apiTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		credtransport.CloseBody(r)
 		return nil, err
 	}
-	if t.client.leader == nil || !changes(r.Method, r.URL.Path) {
+	if t.client.leader == nil || !apirequest.Changes(r.Method, r.URL.Path) {
 		return t.send(r)
 	}
 	return t.fenced(r)

@@ -9,7 +9,6 @@ import (
 	"io"
 	"iter"
 	"maps"
-	"math"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -299,27 +298,7 @@ func (c *Client) Delete(ctx context.Context, of any, opts *DeleteOptions) error 
 	if err != nil {
 		return err
 	}
-	body := map[string]any{"apiVersion": "v1", "kind": "DeleteOptions"}
-	if o.GracePeriod != nil {
-		body["gracePeriodSeconds"] = int64(math.Ceil(o.GracePeriod.Seconds()))
-	}
-	if o.Propagation != "" {
-		body["propagationPolicy"] = o.Propagation
-	}
-	preconditions := map[string]any{}
-	if o.UID != "" {
-		preconditions["uid"] = o.UID
-	}
-	if o.ResourceVersion != "" {
-		preconditions["resourceVersion"] = o.ResourceVersion
-	}
-	if len(preconditions) > 0 {
-		body["preconditions"] = preconditions
-	}
-	if o.DryRun {
-		body["dryRun"] = []string{"All"}
-	}
-	data, err := rawjson.Encode(body)
+	data, err := (*apirequest.DeleteOptions)(&o).Encode()
 	if err != nil {
 		return err
 	}

@@ -127,6 +127,7 @@ import (
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/safecall"
+	"github.com/kopf-go/kopf/internal/settingscheck"
 )
 
 // This file knows the operator as a whole: what it is made of, in which order it starts and stops, and
@@ -343,7 +344,8 @@ func (r *run) serve(ctx context.Context) error {
 	if err := r.Settings.validate(registry.snapshot()); err != nil {
 		return err
 	}
-	for _, text := range append(r.Settings.Persistence.checked().Warnings(), r.Settings.LeaderElection.warnings()...) {
+	election := settingscheck.LeaderElection(r.Settings.LeaderElection)
+	for _, text := range append(r.Settings.Persistence.checked().Warnings(), election.Warnings(settingscheck.LeaderElection(NewSettings().LeaderElection))...) {
 		r.Logger.Warn(text)
 	}
 	if !registry.serving() {

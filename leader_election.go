@@ -11,16 +11,15 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/credtransport"
 	"github.com/kopf-go/kopf/internal/leaderelection"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
-	"github.com/kopf-go/kopf/internal/validation"
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
@@ -81,33 +80,6 @@ func newLeadership(r *run) *leadership {
 	}}
 	l.standby.Block("standby", true)
 	return l
-}
-
-// validate returns what is wrong with the settings, also without an election: what was meant for one must not be in vain.
-func (s *LeaderElectionSettings) validate() (errs []error) {
-	const group = "invalid Settings.LeaderElection"
-	switch {
-	case s.Name == "" && s.Namespace != "":
-		errs = append(errs, fmt.Errorf(group+".Name %q: want the name of the Lease, such as by --leader-elect NAME, because there is a namespace for it: %q", s.Name, s.Namespace))
-	case s.Name != "" && !validation.IsObjectName(s.Name):
-		errs = append(errs, fmt.Errorf(group+".Name %q: want the name of an object: %s", s.Name, validation.ObjectName))
-	}
-	if s.Namespace != "" && !validation.IsNamespaceName(s.Namespace) {
-		errs = append(errs, fmt.Errorf(group+".Namespace %q: want the name of a namespace: %s", s.Namespace, validation.NamespaceName))
-	}
-	times := leaderelection.Config{LeaseDuration: s.LeaseDuration, RenewDeadline: s.RenewDeadline, RetryPeriod: s.RetryPeriod}
-	if err := times.Check(); err != nil && *s != (LeaderElectionSettings{}) { // which are of settings that were not made by NewSettings
-		errs = append(errs, fmt.Errorf(group+": %w", err))
-	}
-	return errs
-}
-
-// warnings returns what is probably not meant by the settings.
-func (s *LeaderElectionSettings) warnings() []string {
-	if s.Name != "" || *s == (LeaderElectionSettings{}) || *s == NewSettings().LeaderElection {
-		return nil
-	}
-	return []string{"There is no leader election, although Settings.LeaderElection has times for one: without a Name, each replica works"}
 }
 
 // start begins to stand for the Lease.
@@ -499,22 +471,11 @@ const noTerm = ^uint64(0)
 // withoutFence returns the client for what every replica does.
 func (c *Client) withoutFence() *Client { return c.fenced(nil) }
 
-// changes reports whether a request changes anything on the API server. Reviews of rights and tokens are created, but not stored.
-func changes(method, path string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return false
-	}
-	base, rest, _ := strings.Cut(path, "/apis/") // the base is that of a server behind a proxy; what is proxied by the API server has "/api/" before
-	review := strings.HasPrefix(rest, "authorization.k8s.io/") || strings.HasPrefix(rest, "authentication.k8s.io/")
-	return !review || strings.Contains(base, "/api/")
-}
-
 // enter returns a context for a request, which ends with the term, and a function to be called when the request is over. It fails if the replica does not
 // hold the Lease for certain: by its own clocks, at this moment.
 func (c *Client) enter(ctx context.Context, method, path string) (context.Context, context.CancelFunc, error) {
 	l := c.leader
-	if l == nil || !changes(method, path) {
+	if l == nil || !apirequest.Changes(method, path) {
 		return ctx, func() {}, nil
 	}
 	l.mu.Lock()

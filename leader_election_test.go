@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,26 +77,4 @@ func TestNoCallAfterTheLease(t *testing.T) {
 			}
 		})
 	})
-}
-
-func TestChanges(t *testing.T) {
-	for request, want := range map[string]bool{
-		"GET /api/v1/namespaces/a/pods":                                                     false,
-		"HEAD /version":                                                                     false,
-		"POST /api/v1/namespaces/a/pods":                                                    true,
-		"PUT /apis/apps/v1/namespaces/a/deployments/x":                                      true,
-		"DELETE /apis/coordination.k8s.io/v1/namespaces/a/leases/x":                         true,
-		"POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews":                       false,
-		"POST /apis/authentication.k8s.io/v1/tokenreviews":                                  false,
-		"POST /k8s/clusters/c-1/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":      false,
-		"POST /k8s/clusters/c-1/api/v1/namespaces/a/configmaps":                             true,
-		"POST /apis/example.com/v1/namespaces/a/things/apis/authorization.k8s.io/v1/x":      true,
-		"POST /api/v1/namespaces/a/services/x/proxy/apis/authorization.k8s.io/v1/whatever":  true,
-		"POST /c/api/v1/namespaces/a/services/x/proxy/apis/authentication.k8s.io/v1/orders": true,
-	} {
-		method, path, _ := strings.Cut(request, " ")
-		if got := changes(method, path); got != want {
-			t.Errorf("got %t for %s, want %t", got, request, want)
-		}
-	}
 }

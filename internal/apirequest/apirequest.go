@@ -222,3 +222,14 @@ func IsDenial(message string) bool {
 	return policy && strings.Count(object, `"`) == 2 && strings.HasSuffix(object, `"`) &&
 		(strings.HasPrefix(text, "ValidatingAdmissionPolicy '") || strings.HasPrefix(text, "policy '")) && strings.Contains(text, " denied request: ")
 }
+
+// Changes reports whether a request changes anything on the API server. Reviews of rights and tokens are created, but not stored.
+func Changes(method, path string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return false
+	}
+	base, rest, _ := strings.Cut(path, "/apis/") // the base is that of a server behind a proxy; what is proxied by the API server has "/api/" before
+	review := strings.HasPrefix(rest, "authorization.k8s.io/") || strings.HasPrefix(rest, "authentication.k8s.io/")
+	return !review || strings.Contains(base, "/api/")
+}

@@ -75,3 +75,39 @@ func TestCheckType(t *testing.T) {
 		}
 	}
 }
+
+func TestChanges(t *testing.T) {
+	for request, want := range map[string]bool{
+		"GET /api/v1/namespaces/a/pods":                                                     false,
+		"HEAD /version":                                                                     false,
+		"POST /api/v1/namespaces/a/pods":                                                    true,
+		"PUT /apis/apps/v1/namespaces/a/deployments/x":                                      true,
+		"DELETE /apis/coordination.k8s.io/v1/namespaces/a/leases/x":                         true,
+		"POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews":                       false,
+		"POST /apis/authentication.k8s.io/v1/tokenreviews":                                  false,
+		"POST /k8s/clusters/c-1/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":      false,
+		"POST /k8s/clusters/c-1/api/v1/namespaces/a/configmaps":                             true,
+		"POST /apis/example.com/v1/namespaces/a/things/apis/authorization.k8s.io/v1/x":      true,
+		"POST /api/v1/namespaces/a/services/x/proxy/apis/authorization.k8s.io/v1/whatever":  true,
+		"POST /c/api/v1/namespaces/a/services/x/proxy/apis/authentication.k8s.io/v1/orders": true,
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		if got := Changes(method, path); got != want {
+			t.Errorf("got %t for %s, want %t", got, request, want)
+		}
+	}
+}
+
+func TestDeleteOptions(t *testing.T) {
+	grace := 1500 * time.Millisecond
+	for want, o := range map[string]DeleteOptions{
+		`{"apiVersion":"v1","kind":"DeleteOptions"}`: {},
+		`{"apiVersion":"v1","dryRun":["All"],"gracePeriodSeconds":2,"kind":"DeleteOptions","preconditions":{"resourceVersion":"7","uid":"u"},"propagationPolicy":"Orphan"}`: {
+			GracePeriod: &grace, Propagation: "Orphan", UID: "u", ResourceVersion: "7", DryRun: true,
+		},
+	} {
+		if got, err := o.Encode(); err != nil || string(got) != want {
+			t.Errorf("got  %s, %v\nwant %s", got, err, want)
+		}
+	}
+}

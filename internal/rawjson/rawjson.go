@@ -347,6 +347,15 @@ func StringAt(raw []byte, path ...string) string {
 	return Unquote(v)
 }
 
+// JoinPath returns the path of keys. See [SplitPath].
+func JoinPath(keys []string) string {
+	escaped := make([]string, len(keys))
+	for i, key := range keys {
+		escaped[i] = strings.ReplaceAll(strings.ReplaceAll(key, `\`, `\\`), ".", `\.`)
+	}
+	return strings.Join(escaped, ".")
+}
+
 // SplitPath returns the keys of a path, which are joined by dots. A dot or a backslash inside of a key is preceded by a backslash.
 func SplitPath(p string) []string {
 	if p == "" {
