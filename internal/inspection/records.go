@@ -1,24 +1,13 @@
 package inspection
 
 import (
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/progressrecord"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
-
-// record is a stored record of a handler.
-type record struct {
-	started, delayed time.Time
-	purpose          string
-	retries          int
-	success, failure bool
-	message          *string
-}
 
 // AddRecords adds what the records of handlers say: those in annotations under a prefix, and those in the field of the status. The ids are those of the handlers that are known; others are known by the
 // names of their annotations. The text waiting stands for no error.
@@ -52,38 +41,32 @@ func (s *Status) AddRecords(annotations map[string]string, progress []byte, pref
 // addRecord adds what one record says.
 func (s *Status) addRecord(id, text, waiting string, seen map[string]bool) {
 	seen[id] = true
-	var r record
 	value, err := rawjson.Decode([]byte(text))
+	var r *progressrecord.Record
 	if err == nil {
-		members, ok := value.(map[string]any)
-		if !ok {
-			err = fmt.Errorf("an object is expected, not %s", rawjson.KindOf(value))
-		} else {
-			err = progressrecord.Decode(members, map[string]any{"started": &r.started, "delayed": &r.delayed, "purpose": &r.purpose, "retries": &r.retries,
-				"success": &r.success, "failure": &r.failure, "message": &r.message})
-		}
+		r, err = progressrecord.Parse(value)
 	}
 	if err != nil {
 		s.Problems = append(s.Problems, "the record of "+id+" is damaged: "+err.Error())
 		return
 	}
-	h := HandlerStatus{ID: id, State: Handling, Purpose: r.purpose, Attempts: r.retries}
-	if !r.started.IsZero() {
-		h.Started = &r.started
+	h := HandlerStatus{ID: id, State: Handling, Purpose: r.Purpose, Attempts: r.Retries}
+	if !r.Started.IsZero() {
+		h.Started = &r.Started
 	}
-	if r.message != nil && *r.message != waiting {
-		h.Error = *r.message
+	if r.Message != nil && *r.Message != waiting {
+		h.Error = *r.Message
 	}
 	switch {
-	case r.success:
+	case r.Success:
 		h.State = Handled
-	case r.failure:
+	case r.Failure:
 		h.State = Failed
 	case h.Error != "":
 		h.State = Retrying
 	}
-	if !r.success && !r.failure && !r.delayed.IsZero() {
-		h.Next = &r.delayed
+	if !r.Success && !r.Failure && !r.Delayed.IsZero() {
+		h.Next = &r.Delayed
 	}
 	s.Handlers = append(s.Handlers, h)
 }
