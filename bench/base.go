@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// buildBase compiles our operator, as it is written now, with kopf as it was in a commit. The commit is checked out for as long as that takes.
+// buildBase compiles our operators, as they are written now, with kopf as it was in a commit. The commit is checked out for as long as that takes.
 func buildBase(ctx context.Context, dir, commit string) (err error) {
 	tree := filepath.Join(dir, "tree")
 	if err := git(ctx, "worktree", "add", "--detach", tree, commit); err != nil {
@@ -33,7 +33,11 @@ func buildBase(ctx context.Context, dir, commit string) (err error) {
 			return err
 		}
 	}
-	return compile(ctx, filepath.Join(dir, "base"), "-modfile="+filepath.Join(dir, "go.mod"), "./operators/kopf")
+	modfile := "-modfile=" + filepath.Join(dir, "go.mod")
+	if err := compile(ctx, filepath.Join(dir, websitesName, "base"), modfile, "-tags=noembed", "./operators/websites/kopf"); err != nil {
+		return err
+	}
+	return compile(ctx, filepath.Join(dir, "base"), modfile, "-tags=noembed", "./operators/kopf")
 }
 
 // shortCommit returns how a commit is called in tables.

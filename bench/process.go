@@ -61,7 +61,7 @@ func build(ctx context.Context, profiles, base string) (string, error) {
 			return dir, err
 		}
 	}
-	for _, program := range []string{"kopf", "runtime"} {
+	for _, program := range []string{"kopf", "runtime", "client"} {
 		if err := compile(ctx, filepath.Join(dir, websitesName, program), append(tags, "./operators/websites/"+program)...); err != nil {
 			return dir, err
 		}

@@ -24,7 +24,7 @@ var headings = []struct{ place, title, text string }{
 	{replayName, "On the replaying server", ""},
 	{realName, "On a real control plane", "Waiting for the server is part of all times here, and whatever it does itself takes processors away from the operators."},
 	{websitesName, "Operators that make other objects", "On a real control plane, once each. Each widget wants a website: a ConfigMap with a page, a Deployment and a Service. Ours declares them in a reconcile handler, and that of " +
-		"controller-runtime calls `CreateOrUpdate` for each, from typed caches, and patches its status only if that changes. Memory is that of all: objects, children, and the program. Requests leave out lists and watches."},
+		"controller-runtime calls `CreateOrUpdate` for each, from typed caches, and patches its status only if that changes. *Requests alone* follows all these objects as well, makes ours' applies and patches, and keeps nothing but the uid and the size of each widget. Memory is that of all: objects, children, and the program. Requests leave out lists and watches."},
 	{replicasName, "Several replicas", "Ours alone, on the replaying server, with `--leader-elect`. To *stand by* is to follow the objects while another holder has the Lease. In a *take-over*, the wall time " +
 		"is from the answer by which the replica has the Lease until the server gets the first patch for an object that was to be handled. In *hand-overs*, p50 and p99 are the median and the longest time from the signal " +
 		"to the replica that works, at any time between two attempts of the other one, until the first patch of that one. A killed replica leaves the Lease to expire, after 15 s."},
@@ -73,13 +73,17 @@ func (b *bench) introduction() (string, error) {
 			version = m.Version
 		}
 	}
-	source, err := os.ReadFile("operators/client/main.go")
-	if err != nil {
-		return "", err
+	lines := 0
+	for _, file := range []string{"operators/requests/requests.go", "operators/client/main.go"} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		lines += bytes.Count(source, []byte("\n"))
 	}
 	return strings.NewReplacer(
 		"{{cores}}", counted(runtime.NumCPU(), "core"), "{{go}}", "Go "+strings.TrimPrefix(runtime.Version(), "go"), "{{runtime}}", version,
-		"{{kubernetes}}", cluster.Version, "{{rounds}}", counted(b.rounds, ""), "{{lines}}", fmt.Sprint(bytes.Count(source, []byte("\n"))),
+		"{{kubernetes}}", cluster.Version, "{{rounds}}", counted(b.rounds, ""), "{{lines}}", fmt.Sprint(lines),
 	).Replace(introduction), nil
 }
 

@@ -183,9 +183,14 @@ func judge(j job, where string, names []variant, medians []result) []verdict {
 				if of == nil {
 					of = func(r result) float64 { return r.requestsEach(j) }
 				}
-				x := of(medians[i])
+				x, limit := of(medians[i]), none
+				for k, w := range names {
+					if w.program == "client" && w.writes == v.writes && of(medians[k]) != 0 {
+						limit = fmt.Sprintf(t.format, of(medians[k]))
+					}
+				}
 				all = append(all, verdict{
-					operator: v.name, target: t.name, measured: fmt.Sprintf(t.format, x), limit: none, most: "≤ " + fmt.Sprintf(t.format, t.most), met: x <= t.most,
+					operator: v.name, target: t.name, measured: fmt.Sprintf(t.format, x), limit: limit, most: "≤ " + fmt.Sprintf(t.format, t.most), met: x <= t.most,
 				})
 				continue
 			}

@@ -244,7 +244,7 @@ func (o *options) onWebsites(ctx context.Context, b *bench) error {
 	p.besides = collections
 	some := *b
 	some.dir = filepath.Join(b.dir, websitesName)
-	some.operators = slices.DeleteFunc(slices.Clone(b.operators), func(v variant) bool { return v.program == "client" || v.writes > 1 || v.workers == 1 })
+	some.operators = slices.DeleteFunc(slices.Clone(b.operators), func(v variant) bool { return v.writes > 1 || v.workers == 1 })
 	groups := [][]job{{making(1000), remaking(1000), mending(1000, 50)}, {remaking(10_000)}, {childless()}, {pages(10_000, 10)}}
 	for _, jobs := range groups {
 		if len(jobs) == 1 {
