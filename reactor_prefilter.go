@@ -122,6 +122,7 @@ type prefilter struct {
 	handlers         []*handler // of changes
 	others           []*handler // which can only be ruled out for an object
 	follows          []*follow  // the same
+	watched          bool       // whether some of them watch the objects, by functions of users
 	apiVersion, kind string
 	finalizer        string
 	legacy           []string
@@ -132,6 +133,7 @@ type prefilter struct {
 
 	// These are used again for each object.
 	body   Body
+	child  Body // the same, with what distinguishes it from others
 	change Change
 }
 
@@ -143,6 +145,7 @@ func (r *resolved) prefilter(log *slog.Logger) *prefilter {
 		return nil
 	}
 	filter := &prefilter{handlers: r.changes, others: others, follows: r.follows, finalizer: settings.Finalizer, legacy: settings.LegacyFinalizers, log: log, counts: r.counts, apiVersion: r.resource.APIVersion(), kind: r.resource.Kind}
+	filter.watched = slices.ContainsFunc(r.follows, func(f *follow) bool { return !f.spec.owns })
 	if !filter.progress(settings.ProgressStorage) || !filter.base(settings.DiffBaseStorage) {
 		return nil
 	}
@@ -244,11 +247,9 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	if !idle || e == nil && !r.memo.empty() || e != nil && !e.last.unmatched && len(p.others) > 0 {
 		return false, false
 	}
-	if len(p.follows) > 0 && r.follows(p, e, o, raw) {
-		return false, false
-	}
+	followed := len(p.follows) > 0 && r.follows(p, e, o, raw)
 	a := p.decide(o, raw, initial)
-	if a.Kind != decision.Skip && a.Kind != decision.Unchanged {
+	if followed && p.watched || a.Kind != decision.Skip && a.Kind != decision.Unchanged {
 		return false, false
 	}
 	handled := a.Kind == decision.Unchanged
@@ -258,7 +259,9 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	} else {
 		ref = e.ref()
 	}
-	if !r.queue.updateIdle(e, t, ref, string(version), from, func(e *entry) {
+	var at epoch
+	if !r.queue.updateIdle(e, t, ref, string(version), from, func(now *entry) {
+		e, at = now, now.epoch
 		e.last.unmatched = !handled
 		e.last.trackingCurrent = e.last.trackingCurrent || handled
 		e.last.handled = e.last.handled || handled && initial
@@ -267,7 +270,12 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	}
 	p.counts.Received(string(t))
 	p.logSkip(ref, a)
-	return true, !handled
+	if followed {
+		p.child = p.body
+		p.child.identity = identity{apiVersion: p.apiVersion, kind: p.kind, namespace: ref.Namespace, name: ref.Name, uid: ref.UID, version: string(version)}
+		r.reconciler.follow(r, e, RawEvent{Type: t, Body: &p.child}, at)
+	}
+	return true, !handled && !followed
 }
 
 // follows reports whether reconcile handlers of other kinds may want to know of an object.

@@ -22,7 +22,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -33,7 +32,6 @@ import (
 // Configuration is an apply configuration that has all fields that its manager wants to own, a "fully specified intent". It does not change.
 type Configuration struct {
 	object     map[string]any
-	fields     map[string]any // of the object, those that an entry in managedFields can name
 	apiVersion string
 	kind       string
 	digest     string
@@ -70,8 +68,7 @@ func Of(object map[string]any, annotation string) (*Configuration, error) {
 	metadata["annotations"] = annotations
 	c.digest = digestOf(c.object)
 	annotations[annotation] = c.digest
-	c.fields = nameableFields(c.object, metadata)
-	for key, value := range c.fields {
+	for key, value := range c.object {
 		c.hasEmpty = c.hasEmpty || key != "metadata" && hasEmptyMap(value)
 	}
 	return c, nil
@@ -166,17 +163,18 @@ func encodeStringData(secret map[string]any) error {
 	return nil
 }
 
-// nameableFields returns an object without the fields that kube-apiserver strips from the entries of all managers.
-func nameableFields(object, metadata map[string]any) map[string]any {
-	fields, below := maps.Clone(object), maps.Clone(metadata)
-	for _, key := range []string{"apiVersion", "kind"} {
-		delete(fields, key)
+// isStripped reports whether kube-apiserver strips a field of the map at a path from the entries of all managers.
+func isStripped[T string | []byte](path uint64, key T) bool {
+	switch path {
+	case rootPath:
+		return string(key) == "apiVersion" || string(key) == "kind"
+	case metadataPath:
+		switch string(key) {
+		case "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "clusterName", "managedFields":
+			return true
+		}
 	}
-	for _, key := range []string{"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "clusterName", "managedFields"} {
-		delete(below, key)
-	}
-	fields["metadata"] = below
-	return fields
+	return false
 }
 
 // appendCanonical appends a value so that equal ones are the same bytes: keys sorted, and numbers as the API server stores them.
@@ -184,7 +182,8 @@ func appendCanonical(b []byte, value any) []byte {
 	switch v := value.(type) {
 	case map[string]any:
 		b = append(b, '{')
-		for _, key := range rawjson.SortedKeys(v) {
+		var room [16]string // most maps are small
+		for _, key := range rawjson.AppendSortedKeys(room[:0], v) {
 			b = append(rawjson.AppendString(b, key), ':')
 			b = append(appendCanonical(b, v[key]), ',')
 		}

@@ -40,7 +40,7 @@ func (k *Checker) NoteLost(c *Configuration, fields, object []byte) {
 
 // lost returns the paths of the empty maps that are lost.
 func (c *Configuration) lost(fields, object []byte) (paths []uint64) {
-	for key, value := range c.fields {
+	for key, value := range c.object {
 		if key != "metadata" && hasEmptyMap(value) {
 			paths = appendLostMember(paths, key, value, fields, object, rootPath)
 		}

@@ -22,7 +22,7 @@ type walker struct {
 
 // walk reports whether the fields are those of the configuration, as far as it is known.
 func (w *walker) walk(c *Configuration) bool {
-	_, ok := w.fields(c.fields, nil, 0, rootPath)
+	_, ok := w.fields(c.object, nil, 0, rootPath)
 	return ok
 }
 
@@ -35,8 +35,11 @@ const (
 	emptyKey        = "\x00empty list"
 )
 
-// references is the path of the items of metadata.ownerReferences, which are atomic in all kinds.
-var references = below(below(below(rootPath, "metadata"), "ownerReferences"), itemKey)
+var (
+	metadataPath = below(rootPath, "metadata")
+	// references is the path of the items of metadata.ownerReferences, which are atomic in all kinds.
+	references = below(below(metadataPath, "ownerReferences"), itemKey)
+)
 
 func below[T string | []byte](path uint64, key T) uint64 {
 	return (bits.RotateLeft64(path, 23) ^ maphash.String(seed, string(key))) * 0x9e3779b97f4a7c15
@@ -120,7 +123,7 @@ func (w *walker) fields(value map[string]any, itemKeys []byte, at int, path uint
 		child, has := any(nil), false
 		switch kind {
 		case field:
-			if child, has = value[string(name)]; has {
+			if child, has = value[string(name)]; has && !isStripped(path, name) {
 				named++
 				r.At, ok = w.value(child, r.At, below(path, name))
 			} else {
@@ -143,13 +146,23 @@ func (w *walker) fields(value map[string]any, itemKeys []byte, at int, path uint
 	switch {
 	case named == 0:
 		ok = w.ends(value, path)
-	case named < len(value):
+	case named < len(value) && (path != rootPath && path != metadataPath || named < countNameable(value, path)):
 		ok = w.unnamed(value, at, path)
 	}
 	if owned && named > 0 {
 		w.teach(path, false)
 	}
 	return r.At, ok
+}
+
+// countNameable returns how many members of a map entries can name.
+func countNameable(value map[string]any, path uint64) (n int) {
+	for key := range value {
+		if !isStripped(path, key) {
+			n++
+		}
+	}
+	return n
 }
 
 // isDefaulted reports whether a field is a key of an item. The item need not have it, since keys may have defaults.
@@ -205,7 +218,7 @@ func (w *walker) unnamed(value map[string]any, at int, path uint64) bool {
 		w.text = w.text[:start]
 	}
 	for key, child := range value {
-		if !named[key] && !w.missing(child, below(path, key), path == rootPath && key == "status") {
+		if !named[key] && !isStripped(path, key) && !w.missing(child, below(path, key), path == rootPath && key == "status") {
 			return false
 		}
 	}

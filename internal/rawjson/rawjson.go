@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -467,11 +468,17 @@ func Map(raw []byte) map[string]any {
 //
 //go:noinline
 func AppendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	for _, r := range s {
-		b = appendEscaped(b, r)
+	b = append(slices.Grow(b, len(s)+2), '"')
+	plain := 0 // the begin of what is to be copied as it is
+	for i, r := range s {
+		if r >= ' ' && r < 0x7f && r != '"' && r != '\\' {
+			continue
+		}
+		b = appendEscaped(append(b, s[plain:i]...), r)
+		_, size := utf8.DecodeRuneInString(s[i:])
+		plain = i + size
 	}
-	return append(b, '"')
+	return append(append(b, s[plain:]...), '"')
 }
 
 // appendEscaped appends one character as it stands in a JSON string in pure ASCII.
