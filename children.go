@@ -124,6 +124,11 @@ type desiredSet struct {
 	wanted      []*Child
 	err         error // why a child cannot be wanted
 	applying    *applying
+
+	// These are made at the first child that needs them.
+	hierarchy *manifest.Hierarchy
+	reference map[string]any // to the owner
+	setID     string
 }
 
 // Desired adds an object to those that are to be there: a map, or anything else that encoding/json turns into a Kubernetes object of a kind of the option Owns. What it lacks of name, namespace
@@ -222,9 +227,12 @@ func (d *desiredSet) complete(c *Child, object map[string]any) error {
 	if c.resource.Namespaced {
 		steps = append(steps, (*manifest.Hierarchy).SetNamespace)
 	}
-	h := hierarchyOf(d.owner, &HierarchyOptions{Strict: true})
+	if d.hierarchy == nil {
+		d.hierarchy = hierarchyOf(d.owner, &HierarchyOptions{Strict: true})
+		d.reference = d.hierarchy.Reference()
+	}
 	for _, apply := range steps {
-		if err := apply(h, object); err != nil {
+		if err := apply(d.hierarchy, object); err != nil {
 			return err
 		}
 	}
@@ -246,7 +254,7 @@ func (d *desiredSet) complete(c *Child, object map[string]any) error {
 		c.member = true
 		return d.addMember(object)
 	}
-	return h.AddOwner(object)
+	return manifest.AddOwner(object, d.reference)
 }
 
 // keyOf returns the key of the family that a child belongs to.
@@ -496,19 +504,17 @@ func (d *desiredSet) appliedFields(body *Body) []byte {
 // controllerOf returns the controller of an object, empty if it has none.
 func controllerOf(body *Body) ObjectReference {
 	references := body.of(body.owners)
-	ref := ownership.ControllerOf(references)
-	if ref == nil {
+	ref, found := ownership.ControllerOf(references)
+	if !found {
 		return ObjectReference{}
 	}
-	return ObjectReference{APIVersion: rawjson.StringAt(ref, "apiVersion"), Kind: rawjson.StringAt(ref, "kind"), Name: rawjson.StringAt(ref, "name"), Namespace: body.Namespace(), UID: rawjson.StringAt(ref, "uid")}
+	return ObjectReference{APIVersion: rawjson.Unquote(ref.APIVersion), Kind: rawjson.Unquote(ref.Kind), Name: rawjson.Unquote(ref.Name), Namespace: body.Namespace(), UID: rawjson.Unquote(ref.UID)}
 }
 
 // send applies a child, with a precondition.
 func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) error {
-	o := rawjson.ParseObject(c.config.JSON())
-	o.Set(rawjson.AppendString(nil, value), "metadata", field)
 	query := url.Values{"fieldManager": {d.reconciling.manager}, "force": {"true"}}
-	r := &request{method: http.MethodPatch, path: c.resource.URL(url.PathEscape(c.ref.Namespace), url.PathEscape(c.ref.Name), ""), query: query, contentType: string(ApplyPatch), body: o.AppendTo(nil)}
+	r := &request{method: http.MethodPatch, path: c.resource.URL(url.PathEscape(c.ref.Namespace), url.PathEscape(c.ref.Name), ""), query: query, contentType: string(ApplyPatch), body: c.config.JSON(field, value)}
 	if c.member { // an unread answer could leave a child which the clean-up has not seen
 		if err := ctx.Err(); err != nil {
 			return err
@@ -516,7 +522,7 @@ func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) er
 		ctx = d.cycle.sender.ctx
 	}
 	body, err := d.client.body(ctx, r)
-	if checker := &d.reconciler.checker; err == nil && field == "uid" && checker.Lost(c.config, d.appliedFields(body), body.raw) {
+	if checker := &d.reconciler.checker; err == nil && field == "uid" && c.config.HasEmptyMap() && checker.Lost(c.config, d.appliedFields(body), body.raw) {
 		if err = d.reconciler.noteApplied(d, c, body); err != nil {
 			return err
 		}
@@ -590,7 +596,7 @@ func (d *desiredSet) deleteObject(ctx context.Context, ref ObjectReference, prop
 func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	managed := body.of(body.managers)
 	fields, apiVersion := ownership.FieldsOf(managed, d.reconciling.manager)
-	rc.checker.Learn(c.config, fields)
+	verdict := rc.checker.Learn(c.config, fields, apiVersion)
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	c.ref.UID = body.uid
@@ -607,21 +613,17 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	own, came := versionNumber(body.version), d.applying
 	early := slices.ContainsFunc(came.shown, func(s shownChild) bool { return s.child == k && s.version == own }) // its stream was quicker
 	unchanged := k.version == own && !early
-	if k.version <= own {
-		rc.show(k, body)
+	if verdict != ownership.Owned && unchanged {
+		rc.checker.Accept(c.config, fields)
+		verdict = ownership.Owned
+	}
+	if k.version <= own { // or another client has changed it since
+		rc.show(k, body, fields, apiVersion, verdict == ownership.Owned)
 	}
 	if !unchanged {
 		if came.own = append(came.own, own); !early {
 			k.details().own = own
 		}
-	}
-	verdict := rc.checker.Check(c.config, c.config.Digest(), fields, apiVersion)
-	if verdict != ownership.Owned && unchanged {
-		rc.checker.Accept(c.config, fields)
-		verdict = ownership.Owned
-	}
-	if verdict == ownership.Owned && k.version == own { // or another client has changed it since
-		k.setOwned()
 	}
 	c.state = childState{exists: true, ready: k.ready, reason: k.reason()}
 	return nil

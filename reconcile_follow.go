@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"bytes"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -123,7 +124,7 @@ func (f *follow) concerns(b *Body) bool {
 	if !f.spec.owns {
 		return (&filters{labels: f.spec.labels}).fitsMeta(&Object{Body: b}, nil)
 	}
-	return f.controller(b.of(b.owners)) != "" || f.keeps(b)
+	return f.controller(b.of(b.owners)) != nil || f.keeps(b)
 }
 
 // keeps reports whether an object was applied by the manager of the handler, as children without an owner are.
@@ -165,17 +166,17 @@ func (f *follow) hasPredicate() bool {
 	return false
 }
 
-// controller returns the uid of the owner among references, if that is the controller and of the kind that the handler is for; "" if there is none.
-func (f *follow) controller(references []byte) (uid string) {
-	ref := ownership.ControllerOf(references)
-	group, _, grouped := strings.Cut(rawjson.StringAt(ref, "apiVersion"), "/")
+// controller returns the quoted uid of the owner among references, if that is the controller and of the kind that the handler is for; nil if there is none.
+func (f *follow) controller(references []byte) (uid []byte) {
+	ref, found := ownership.ControllerOf(references)
+	group, _, grouped := bytes.Cut(rawjson.PlainText(ref.APIVersion), []byte("/"))
 	if !grouped {
-		group = ""
+		group = nil
 	}
-	if group != f.owner.Group || rawjson.StringAt(ref, "kind") != f.owner.Kind {
-		return ""
+	if !found || string(group) != f.owner.Group || string(rawjson.PlainText(ref.Kind)) != f.owner.Kind || len(rawjson.PlainText(ref.UID)) == 0 {
+		return nil
 	}
-	return rawjson.StringAt(ref, "uid")
+	return ref.UID
 }
 
 // family is the children of one owner, those of them that can have no owner reference, or a child that has none, because it is to be kept.
@@ -296,21 +297,27 @@ func (c *child) reason() string {
 // wantedAnnotation has the digest of the configuration that a child was applied with. It must not change: all children would be applied anew.
 const wantedAnnotation = markers.DefaultPrefix + "/wanted"
 
-// show takes a state of the child.
-func (rc *reconciler) show(c *child, b *Body) {
-	kind := rc.kinds[c.kind]
-	managed := b.of(b.managers)
-	fields, apiVersion := ownership.FieldsOf(managed, kind.follow.manager)
+// show takes a state of the child, in which the manager of the handler has these fields, and whether it is known to be as it was applied.
+func (rc *reconciler) show(c *child, b *Body, fields []byte, apiVersion string, owned bool) {
 	digest, wanted := b.Annotation(wantedAnnotation) // which the applies of clients, who may have the same manager, do not have
-	c.applied, c.owned = fields != nil && wanted, false
-	more := c.details()
-	if more.fields = ""; fields != nil {
-		more.fields = unique.Make(apiVersion + "\n" + string(fields)).Value() // many children have the same
+	r, reason, kept := rc.kinds[c.kind].reactor.resource(), "", ""
+	c.ready, reason = b.ready(r.Group, r.Kind)
+	c.applied, c.owned, c.version, c.digest, c.going = fields != nil && wanted, owned, versionNumber(b.version), maphash.String(rc.seed, digest), b.deleting
+	if fields != nil && !owned {
+		kept = unique.Make(apiVersion + "\n" + string(fields)).Value() // many children have the same
 	}
-	r := kind.reactor.resource()
-	c.ready, more.reason = b.ready(r.Group, r.Kind)
-	c.version, c.digest, c.going = versionNumber(b.version), maphash.String(rc.seed, digest), b.deleting
-	c.trim()
+	if c.more != nil || reason != "" || kept != "" {
+		more := c.details()
+		more.reason, more.fields = reason, kept
+		c.trim()
+	}
+}
+
+// showEvent takes a state of the child that its stream shows.
+func (rc *reconciler) showEvent(c *child, b *Body) {
+	managed := b.of(b.managers)
+	fields, apiVersion := ownership.FieldsOf(managed, rc.kinds[c.kind].follow.manager)
+	rc.show(c, b, fields, apiVersion, false)
 }
 
 // setOwned notes that a child is as it was applied, so that its fields are not needed any more.
@@ -422,8 +429,8 @@ func familyOf(r Resource, follows []*follow, ev RawEvent) (key string, by *follo
 		if !f.spec.owns {
 			continue
 		}
-		if owner := f.controller(references); owner != "" {
-			return owner, f
+		if uid := f.controller(references); uid != nil {
+			return rawjson.Unquote(uid), f
 		}
 	}
 	for _, f := range follows {
@@ -449,7 +456,7 @@ func (rc *reconciler) showLocked(r *reactor, e *entry, by *follow, key string, b
 		c = &child{entry: e, kind: rc.kindLocked(r, by), family: rc.familyLocked(key)}
 		c.family.addLocked(c)
 		e.child = c
-		rc.show(c, b)
+		rc.showEvent(c, b)
 		return true
 	}
 	c.entry, e.child, c.kind = e, c, rc.kindLocked(r, by)
@@ -468,7 +475,7 @@ func (rc *reconciler) showLocked(r *reactor, e *entry, by *follow, key string, b
 		return true
 	}
 	c.details().own = 0
-	rc.show(c, b)
+	rc.showEvent(c, b)
 	return true
 }
 

@@ -44,7 +44,12 @@ func storedScope(b *Body) (applyset.Scope, error) {
 }
 
 // set returns the ID of the owner's set.
-func (d *desiredSet) set() string { return setID(d.owner.Reference(), d.cycle.served.resource) }
+func (d *desiredSet) set() string {
+	if d.setID == "" {
+		d.setID = setID(d.owner.Reference(), d.cycle.served.resource)
+	}
+	return d.setID
+}
 
 // addMember makes a desired object a member of the owner's set.
 func (d *desiredSet) addMember(object map[string]any) error {

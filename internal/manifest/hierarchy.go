@@ -41,11 +41,11 @@ func (h *Hierarchy) AddOwner(object map[string]any) error {
 	if err := h.checkUID(); err != nil {
 		return err
 	}
-	return AddOwner(object, h.reference())
+	return AddOwner(object, h.Reference())
 }
 
-// reference returns the entry of the owner in metadata.ownerReferences. What the owner does not have is left out.
-func (h *Hierarchy) reference() map[string]any {
+// Reference returns the entry of the owner in metadata.ownerReferences. What the owner does not have is left out.
+func (h *Hierarchy) Reference() map[string]any {
 	ref := map[string]any{"controller": !h.NotController, "blockOwnerDeletion": !h.NotBlocking}
 	for key, text := range map[string]string{"apiVersion": h.Owner.APIVersion, "kind": h.Owner.Kind, "name": h.Owner.Name, "uid": h.Owner.UID} {
 		if text != "" {

@@ -49,17 +49,34 @@ const maxFacts = 1 << 16
 // seed makes the hashes of paths ones that no client can provoke a collision of.
 var seed = maphash.MakeSeed()
 
-// Learn takes from the answer to an apply what that shows of the kind. The fields must be those of the answer itself, in which no other writer can have
-// taken any of them.
-func (k *Checker) Learn(c *Configuration, fields []byte) {
-	w := walker{data: fields, learnt: make(map[uint64]bool)}
-	if !w.walk(c) || len(w.learnt) == 0 {
+// Learn takes from the answer to an apply what that shows of the kind, and returns what [Checker.Check] then finds. The fields and the apiVersion must be those
+// of the answer itself, in which no other writer can have taken any of the fields.
+func (k *Checker) Learn(c *Configuration, fields []byte, apiVersion string) Result {
+	w := walker{data: fields, learns: true}
+	k.mu.RLock()
+	if facts := k.kinds[typeMeta{c.apiVersion, c.kind}]; facts != nil {
+		w.known = facts.ends
+	}
+	same := w.walk(c)
+	k.mu.RUnlock()
+	if same {
+		k.note(c, w.learnt)
+	}
+	if same && !w.unsure && len(fields) > 0 && apiVersion == c.apiVersion { // most answers, so that they are not gone through twice
+		return Owned
+	}
+	return k.Check(c, c.digest, fields, apiVersion)
+}
+
+// note remembers facts of the kind.
+func (k *Checker) note(c *Configuration, learnt map[uint64]bool) {
+	if len(learnt) == 0 {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	facts := k.factsOf(c)
-	for path, ends := range w.learnt {
+	for path, ends := range learnt {
 		if _, known := facts.ends[path]; !known {
 			facts = k.grow(c)
 		}

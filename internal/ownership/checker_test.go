@@ -113,9 +113,8 @@ func TestCheck(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := configure(t, tt.stanzas)
 			k := &Checker{}
-			k.Learn(c, []byte(tt.applied))
-			if got := check(k, c, tt.applied); got != Owned {
-				t.Errorf("after the apply: %v, want %v", got, Owned)
+			if learnt, got := k.Learn(c, []byte(tt.applied), c.apiVersion), check(k, c, tt.applied); learnt != got || got != Owned {
+				t.Errorf("after the apply: %v, and %v in its answer, want %v", got, learnt, Owned)
 			}
 			for fields, want := range tt.now {
 				if got := check(k, c, fields); got != want {
@@ -170,7 +169,7 @@ func TestLearning(t *testing.T) {
 		if got := check(k, one, applied); got != Unknown {
 			t.Errorf("%v before anything is known", got)
 		}
-		k.Learn(one, []byte(applied))
+		k.Learn(one, []byte(applied), one.apiVersion)
 		if got := check(k, other, applied); got != Owned {
 			t.Error(got)
 		}
@@ -181,7 +180,7 @@ func TestLearning(t *testing.T) {
 	})
 	t.Run("RC-51 a definition that has changed", func(t *testing.T) {
 		k := &Checker{}
-		k.Learn(one, []byte(applied))
+		k.Learn(one, []byte(applied), one.apiVersion)
 		k.Accept(one, []byte(`{}`))
 		k.Forget("example.com/v1", "Thing")
 		k.Forget("example.com/v1", "Thing")
@@ -191,8 +190,8 @@ func TestLearning(t *testing.T) {
 	})
 	t.Run("RC-51 an answer that does not fit teaches nothing", func(t *testing.T) {
 		k := &Checker{}
-		k.Learn(one, []byte(`{`+noted+`,"f:extra":{},"f:spec":{"f:m":{}}}`))
-		k.Learn(one, []byte(`{`+noted+`,"f:spec":{"f:m":{}`))
+		k.Learn(one, []byte(`{`+noted+`,"f:extra":{},"f:spec":{"f:m":{}}}`), one.apiVersion)
+		k.Learn(one, []byte(`{`+noted+`,"f:spec":{"f:m":{}`), one.apiVersion)
 		if got := check(k, one, applied); got != Unknown {
 			t.Error(got)
 		}
@@ -266,7 +265,7 @@ func TestConcurrentUse(t *testing.T) {
 	for range 4 {
 		group.Go(func() {
 			for range 100 {
-				k.Learn(c, fields)
+				k.Learn(c, fields, c.apiVersion)
 				k.Accept(c, fields)
 				k.Check(c, c.Digest(), fields, "example.com/v1")
 				k.Forget("example.com/v1", "Thing")
@@ -298,16 +297,19 @@ func FuzzCheck(f *testing.F) {
 			t.Error("what is noted as lost is lost again")
 		}
 		before := check(k, c, string(all))
-		k.Learn(c, all)
+		learnt := k.Learn(c, all, c.apiVersion)
 		after := check(k, c, string(all))
 		if before == Owned && after != Owned {
 			t.Errorf("%v before learning, and %v after it", before, after)
+		}
+		if again := k.Learn(c, all, c.apiVersion); learnt != after || again != after {
+			t.Errorf("%v is learnt, and %v again, what is %v", learnt, again, after)
 		}
 		k.Accept(c, all)
 		if got := check(k, c, string(all)); got != Owned {
 			t.Errorf("%v after it was accepted", got)
 		}
-		if again := parse(t, string(c.JSON())); again.Digest() != c.Digest() {
+		if again := parse(t, string(c.JSON("", ""))); again.Digest() != c.Digest() {
 			t.Errorf("the digest is %s, and %s of what is sent", c.Digest(), again.Digest())
 		}
 	})
@@ -331,7 +333,7 @@ func TestDeployment(t *testing.T) {
 	if got := k.Check(c, c.Digest(), fields, "apps/v1"); got != Unknown {
 		t.Errorf("%v at first, want %v", got, Unknown)
 	}
-	k.Learn(c, fields)
+	k.Learn(c, fields, c.apiVersion)
 	if got := k.Check(c, c.Digest(), fields, "apps/v1"); got != Owned {
 		t.Errorf("%v, want %v", got, Owned)
 	}
@@ -376,7 +378,7 @@ func fieldPaths(fields map[string]any, at []string) (all [][]string) {
 func BenchmarkCheck(b *testing.B) {
 	c, fields := deployment(b)
 	k := &Checker{}
-	k.Learn(c, fields)
+	k.Learn(c, fields, c.apiVersion)
 	b.ReportAllocs()
 	for b.Loop() {
 		if k.Check(c, c.digest, fields, "apps/v1") != Owned {
@@ -387,7 +389,7 @@ func BenchmarkCheck(b *testing.B) {
 
 func BenchmarkNew(b *testing.B) {
 	c, _ := deployment(b)
-	object := rawjson.Map(c.JSON())
+	object := rawjson.Map(c.JSON("", ""))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := New(object, annotation); err != nil {

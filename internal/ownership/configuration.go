@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -218,9 +219,15 @@ func appendNumber(b []byte, text string) []byte {
 // Digest returns the digest of the configuration, 20 hexadecimal digits. The order of keys, and how numbers are written, make no difference to it.
 func (c *Configuration) Digest() string { return c.digest }
 
-// JSON returns the configuration with its annotation, to be sent as it is.
-func (c *Configuration) JSON() []byte {
-	data, err := rawjson.Encode(c.object)
+// JSON returns the configuration with its annotation, to be sent as it is. A precondition is added to the metadata, unless its field is "".
+func (c *Configuration) JSON(field, value string) []byte {
+	object := c.object
+	if field != "" {
+		object = maps.Clone(object)
+		metadata := maps.Clone(rawjson.AsMap(object["metadata"]))
+		object["metadata"], metadata[field] = metadata, value
+	}
+	data, err := rawjson.Encode(object)
 	if err != nil {
 		panic(err) // it has been decoded from JSON
 	}

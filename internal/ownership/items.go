@@ -27,8 +27,8 @@ func (w *walker) items(list []any, at int, path uint64) (end int, ok bool) {
 	case len(elements) == 0:
 		return end, w.ends(list, path)
 	case kind == index:
-		w.unsure = w.unsure || w.learnt == nil // only entries of updates have indices
-		return end, w.learnt == nil
+		w.unsure = w.unsure || !w.learns // only entries of updates have indices
+		return end, !w.learns
 	case len(elements) != len(list):
 		return 0, false
 	}
@@ -148,7 +148,7 @@ func (w *walker) defaulted(m *matcher, elements []element, path uint64) bool {
 		}
 		if !progress {
 			w.unsure = true
-			return w.learnt == nil
+			return !w.learns
 		}
 	}
 	return true

@@ -2,6 +2,9 @@ package ownership
 
 import "github.com/kopf-go/kopf/internal/rawjson"
 
+// HasEmptyMap reports whether there is an empty map in the configuration, but for its metadata: only that can be lost.
+func (c *Configuration) HasEmptyMap() bool { return c.hasEmpty }
+
 // Lost reports whether an object lacks an empty map of the configuration, although the fields, which an apply has left, say that the manager owns it. The API server makes
 // such objects: when a map becomes an empty one, it removes the map with the last field that is not applied any more. The same apply once more brings it back, unless objects
 // of the kind never keep the map when it is empty, which [Checker.NoteLost] tells. The metadata do not count.

@@ -15,8 +15,9 @@ import (
 type walker struct {
 	data   []byte
 	known  map[uint64]bool // see kindFacts.ends
-	learnt map[uint64]bool // the same, to be filled from the answer to an apply; nil when an object is checked
-	unsure bool            // whether something depends on facts that are not known
+	learns bool            // whether the fields are of the answer to an apply
+	learnt map[uint64]bool // what that shows beyond what is known
+	unsure bool            // whether something depends on facts that are not known, or that change
 	text   []byte          // the unquoted names of the elements from the root to the present one
 }
 
@@ -183,7 +184,7 @@ func (w *walker) ends(value any, path uint64) bool {
 		if path == rootPath {
 			return false // at least the annotation is below
 		}
-		if !alwaysNamed(v) && !w.known[path] {
+		if !alwaysNamed(v) && (w.learns || !w.known[path]) {
 			return w.missing(v, path, false)
 		}
 	}
@@ -246,8 +247,8 @@ func (w *walker) missing(value any, path uint64, status bool) bool {
 
 // ask reports whether entries end at a path or have nothing there, although the configuration has. It says yes if that is not known.
 func (w *walker) ask(path uint64) bool {
-	if w.learnt != nil {
-		w.learnt[path] = true
+	if w.learns {
+		w.teach(path, true)
 		return true
 	}
 	ends, known := w.known[path]
@@ -257,7 +258,18 @@ func (w *walker) ask(path uint64) bool {
 
 // teach notes what an answer to an apply shows.
 func (w *walker) teach(path uint64, ends bool) {
-	if w.learnt != nil {
-		w.learnt[path] = ends
+	if !w.learns {
+		return
 	}
+	before, known := w.learnt[path]
+	if !known {
+		before, known = w.known[path]
+	}
+	if known && before == ends {
+		return
+	}
+	if w.unsure = w.unsure || known; w.learnt == nil {
+		w.learnt = make(map[uint64]bool)
+	}
+	w.learnt[path] = ends
 }
