@@ -16,6 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/manifest"
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/ownership"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -522,11 +523,13 @@ func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) er
 		ctx = d.cycle.sender.ctx
 	}
 	body, err := d.client.body(ctx, r)
+	d.count(c.resource, metrics.Apply, err)
 	if checker := &d.reconciler.checker; err == nil && field == "uid" && c.config.HasEmptyMap() && checker.Lost(c.config, d.appliedFields(body), body.raw) {
 		if err = d.reconciler.noteApplied(d, c, body); err != nil {
 			return err
 		}
-		if body, err = d.client.body(ctx, r); err == nil {
+		body, err = d.client.body(ctx, r)
+		if d.count(c.resource, metrics.Apply, err); err == nil {
 			checker.NoteLost(c.config, d.appliedFields(body), body.raw)
 		}
 	}
@@ -583,9 +586,21 @@ func (d *desiredSet) delete(ctx context.Context, known *child, propagation strin
 	return err
 }
 
+// count counts a request that writes a child.
+func (d *desiredSet) count(r Resource, verb metrics.Verb, err error) {
+	for _, owned := range d.reconciling.owns {
+		if owned.isVersionOf(r) { // it may be applied in another version than it is watched in
+			d.reconciler.meter.Resource(owned.Name()).Wrote(verb, StatusCode(err), err == nil)
+		}
+	}
+}
+
 // deleteObject deletes an object of a uid. One that is gone, or another one of its name, is as good.
 func (d *desiredSet) deleteObject(ctx context.Context, ref ObjectReference, propagation string) error {
 	err := d.client.Delete(ctx, ref, &DeleteOptions{Propagation: propagation, UID: ref.UID})
+	if r, unowned := d.resourceOf(ref.APIVersion, ref.Kind); unowned == nil {
+		d.count(r, metrics.Delete, err)
+	}
 	if code := StatusCode(err); (code == http.StatusNotFound || code == http.StatusConflict) && !isDenied(err) {
 		return nil
 	}

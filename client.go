@@ -281,7 +281,9 @@ func (r *request) repeatable(err error) bool {
 // attempt makes a request once, or once more with other credentials.
 func (c *Client) attempt(ctx context.Context, r *request) error {
 	if !r.stream && !isUnlimited(ctx) {
-		if err := c.limits.Wait(ctx, r.path); err != nil {
+		began := time.Now()
+		err := c.limits.Wait(ctx, r.path)
+		if c.meter.Add(metrics.Throttled, int64(time.Since(began))); err != nil {
 			return err
 		}
 		if c.inFlight != nil {
@@ -314,7 +316,7 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 		defer leave()
 		sent := time.Now()
 		code, err := r.send(ctx, cred)
-		c.meter.Request(r.verb(), code)
+		c.meter.Request(cred.Info.Host(), r.verb(), code, time.Since(sent))
 		if isDenied(err) {
 			code = http.StatusForbidden // the API server itself is well
 		}

@@ -24,6 +24,7 @@ import (
 type taskRunner interface {
 	spawn(e *entry, handlers []*handler, o *Object, tracked *Essence) (held bool)
 	waitIdle(e *entry, limit time.Duration) bool
+	failed(e *entry) bool
 	forget(e *entry, reason stopper.Set)
 	pause(namespace string)
 	standBy()
@@ -135,6 +136,22 @@ func (d *daemons) spawn(e *entry, handlers []*handler, o *Object, tracked *Essen
 func (d *daemons) waitIdle(e *entry, limit time.Duration) bool {
 	b := d.get(e)
 	return b == nil || b.waitIdle(limit)
+}
+
+// failed reports whether a timer of an object has failed permanently, and is not called again until the object changes.
+func (d *daemons) failed(e *entry) bool {
+	b := d.get(e)
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, f := range b.ended {
+		if f != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // get returns the background of an object, nil if there is none.

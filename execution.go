@@ -91,12 +91,13 @@ type call struct {
 // stored. The worker is not active meanwhile: the function may take its time.
 func (a *call) invoke(ctx context.Context, fn func(Attempt) error) (o outcome, err error) {
 	h, began := a.handler, time.Now()
+	counted := a.meter.Begin(began)
 	attempt := Attempt{Retry: a.retries, Started: a.started, Runtime: began.Sub(a.started)}
-	counted := a.retries
+	retries := a.retries
 	if a.waited {
-		counted = 0
+		retries = 0
 	}
-	if err = h.exhausted(counted, attempt.Runtime, nil); err != nil {
+	if err = h.exhausted(retries, attempt.Runtime, nil); err != nil {
 		o = outcome{final: true, err: err}
 	} else if err = a.leader.check(); err != nil {
 		o = outcome{cancelled: true}
@@ -107,7 +108,7 @@ func (a *call) invoke(ctx context.Context, fn func(Attempt) error) (o outcome, e
 		regain()
 		o = h.outcome(err, a.retries, time.Since(a.started), a.settings)
 	}
-	a.meter.Ended(o.result(err), int64(time.Since(began)))
+	counted.End(o.result(err), safecall.StackOf(err) != nil)
 	if err != nil && !(o.cancelled && h.once()) { // then it does not matter any more
 		logOutcome(ctx, a.log, a.noun, h.id, o, err)
 	}

@@ -487,6 +487,11 @@ func (r *run) newClient() *Client {
 		what, failure = "Re-authentication", slog.LevelWarn
 		r.meter.LoggedIn.Store(true)
 		r.meter.Add(metrics.Logins, 1)
+		for _, info := range found {
+			if c := info.Certificate(); c != nil {
+				r.meter.SetCertificate(metrics.ForClient, c)
+			}
+		}
 		return found, nil
 	}, r.Settings, r.Logger)
 	c.meter = r.meter

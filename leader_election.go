@@ -166,6 +166,7 @@ func (l *leadership) begin(term *leaderelection.Term, o *observer) bool {
 	l.terms = termContexts{lease: term.UID, handlers: handlers, tasks: tasks, requests: requests, end: end}
 	l.starting.Add(1)
 	l.mu.Unlock()
+	l.run.meter.Add(metrics.Terms, 1)
 	l.logLeading(term, number)
 	l.post("became leader")
 	go func() {

@@ -26,6 +26,8 @@ import (
 type handlingMark struct {
 	handled         bool          // whether a handling has ended since it was listed, or the prefilter has found nothing to be resumed; ends when it is forgotten
 	changedByUs     bool          // whether the operator has changed it, and not only kept its records there; ends when it is forgotten
+	failed          bool          // whether a handler of changes has failed permanently in the last handling; ends when it is forgotten
+	counted         bool          // whether the object is counted as one that a handler has failed permanently for: the queue's, under its lock, also while there is a worker
 	unmatched       bool          // whether no handler was for it when it was seen last, without a worker; false again with the next event for a worker
 	notified        bool          // whether those that watch it were notified of it; ends when it is forgotten
 	trackingCurrent bool          // whether the stored state was made of the fields that are tracked now
@@ -46,6 +48,7 @@ type objectState struct {
 	reconcile *objectReconcile              // of the reconcile handlers: as long as one is for the object; nil otherwise
 	conflict  *flapping.Tracker             // the worker's, nil unless the object is changed again and again, or may be
 	unindexed map[HandlerID]*ProgressRecord // the indexer's, on the worker: what went wrong with it, until it is indexed; if it never will be, until it is gone or forgotten
+	failing   metrics.Failing               // the worker's: the handlers that it is counted for, because they are to be called again after an error; nil for none
 	body      *Body                         // the worker's, only while the object is due later
 }
 
@@ -116,7 +119,7 @@ func (e *objectEnd) idle() bool { return e.goneVersion == "" }
 
 // idle reports whether nothing is under way with the object.
 func (o *objectState) idle() bool {
-	return o.work.idle() && o.live == nil && !o.memory.used() && o.handling.idle() && o.retry.idle() && o.end.idle() && o.reconcile == nil && o.conflict == nil && len(o.unindexed) == 0 && o.body == nil
+	return o.work.idle() && o.live == nil && !o.memory.used() && o.handling.idle() && o.retry.idle() && o.end.idle() && o.reconcile == nil && o.conflict == nil && len(o.unindexed) == 0 && o.failing == nil && o.body == nil
 }
 
 // sweep makes up the deletions that happened while no stream was open: of the objects of a source which its complete listing has not shown. It reports
@@ -165,7 +168,7 @@ func (q *queue) forget(namespace string, report bool) {
 			continue
 		}
 		forgotten = append(forgotten, e)
-		q.known.Add(metrics.Objects, -1)
+		q.uncountLocked(e)
 		if e.state != nil && e.state.work.inBarrier {
 			e.state.work.inBarrier = false
 			missing++
@@ -218,6 +221,7 @@ func (q *queue) releaseUnservedLocked(e *entry) {
 
 // remember returns what stays of the state when the object is forgotten, nil if nothing does: what runs, and what could not be sent, if that is wanted.
 func (o *objectState) remember(unsent bool) *objectState {
+	o.failing.Clear()
 	var kept objectHandling
 	if h := &o.handling; unsent {
 		kept = objectHandling{pendingFlush: h.pendingFlush, seen: h.seen, overflow: h.overflow, inProgress: h.pendingFlush != nil || h.seen != nil, term: h.term}

@@ -113,6 +113,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 		inFlight = NewSettings().Networking.MaxInFlight
 	}
 	o.limiter = workpool.New(inFlight, o.settings.Execution.MaxWorkers)
+	o.meter.SetLimits(o.settings.Queueing.WorkerLimit, o.settings.Execution.MaxWorkers)
 	o.lost = make(map[string]kindschema.Obstacle)
 	o.resources, o.existing, o.deletedDefinitions = make(map[string]*servedResource), make(map[string]bool), make(map[string]bool)
 	o.warned, o.warnedGroups = make(map[string]bool), make(map[string]bool)
@@ -453,7 +454,7 @@ func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
 }
 
 func (o *observer) newStream(resource Resource, namespace string, h streamHandler, meter *metrics.Resource) *stream {
-	return &stream{client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log, meter: meter, handler: h}
+	return &stream{client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log, meter: meter.Open(), handler: h}
 }
 
 // observerHandler is a part of the handlers of all streams of an observer.
@@ -471,10 +472,9 @@ func (h *observerHandler) onStatus(err error) {
 
 // startStream runs a stream until its context ends.
 func (o *observer) startStream(ctx context.Context, s *stream) {
-	s.meter.Add(metrics.Streams, 1)
 	o.streams.Go(func() {
 		s.run(ctx)
-		s.meter.Add(metrics.Streams, -1)
+		s.meter.Close()
 	})
 }
 

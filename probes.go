@@ -136,9 +136,16 @@ func (p *prober) await(ctx context.Context, h *handler) (any, error) {
 
 // newMetrics returns the counters of an operator.
 func newMetrics(r *Registry, p *pauser.Pauser) *metrics.Metrics {
-	var ids []string
+	var all []metrics.Described
 	for _, h := range r.snapshot() {
-		ids = append(ids, string(h.id))
+		d := metrics.Described{ID: string(h.id)}
+		switch h.kind {
+		case kindDaemon:
+			d.Kind = metrics.Endless
+		case kindReconcile:
+			d.Kind = metrics.Reconcile
+		}
+		all = append(all, d)
 	}
-	return metrics.New(metrics.State{Paused: p.Paused, Goroutines: runtime.NumGoroutine, Memory: metrics.ResidentMemory}, ids)
+	return metrics.New(metrics.State{Version: Version, Go: runtime.Version(), Paused: p.Paused, Goroutines: runtime.NumGoroutine}, all)
 }

@@ -296,15 +296,40 @@ func (q *queue) setVersion(apiVersion, kind string, known *metrics.Resource) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.typeMeta = &typeMeta{apiVersion, kind}
-	n := int64(0)
+	var n, failed int64
 	for _, e := range q.entries {
 		if e.typeMeta.Store(q.typeMeta); e.presence == present {
 			n++
 		}
+		if e.last.counted {
+			failed++
+		}
 	}
 	q.known.Add(metrics.Objects, -n)
+	q.known.Add(metrics.Failed, -failed)
 	q.known = known
 	q.known.Add(metrics.Objects, n)
+	q.known.Add(metrics.Failed, failed)
+}
+
+// uncountLocked counts an object off that is gone, or not served any more.
+func (q *queue) uncountLocked(e *entry) {
+	q.known.Add(metrics.Objects, -1)
+	q.setFailedLocked(e, false)
+}
+
+// setFailed counts an object, as long as it is served, that a handler has failed permanently for, or counts it off.
+func (q *queue) setFailed(e *entry, failed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.setFailedLocked(e, failed && e.presence == present)
+}
+
+func (q *queue) setFailedLocked(e *entry, failed bool) {
+	if e.last.counted != failed {
+		e.last.counted = failed
+		q.known.Add(metrics.Failed, 2*int64(metrics.Number(failed))-1)
+	}
 }
 
 // empty reports whether there are no objects, nor anything that runs or is remembered for those that were forgotten.
@@ -419,7 +444,8 @@ func (q *queue) wakeLocked(e *entry) {
 		e.state.work.working = true
 		q.meter.Add(metrics.Queued, 1)
 		q.workers.Add(1)
-		e.state.work.turn = q.limiter.Start(!e.state.work.routine, func() { q.worker(e) })
+		waiting := q.known.Queue()
+		e.state.work.turn = q.limiter.Start(!e.state.work.routine, func() { q.worker(e, waiting) })
 	}
 }
 
@@ -431,7 +457,7 @@ func (q *queue) stopTimerLocked(e *entry) {
 }
 
 // worker does what is to be done for one object, and ends when there is nothing more.
-func (q *queue) worker(e *entry) {
+func (q *queue) worker(e *entry, waiting metrics.Pass) {
 	defer q.workers.Done()
 	defer q.meter.Add(metrics.Queued, -1)
 	for more := true; more; {
@@ -440,7 +466,9 @@ func (q *queue) worker(e *entry) {
 			<-q.enter(e).Ready()
 			q.limiter.Acquire()
 		}
+		working := waiting.Begin()
 		more = q.processNext(e)
+		waiting = working.End(more)
 		if q.limit != nil {
 			q.limit.Release()
 		}
@@ -585,7 +613,7 @@ func (q *queue) doneLocked(e *entry, r result) bool {
 	}
 	if r.gone {
 		if e.presence == present {
-			q.known.Add(metrics.Objects, -1)
+			q.uncountLocked(e)
 		}
 		e.presence = gone
 	} else if e.presence == present && (e.state.work.woken || r.requeue && r.requeueAfter <= 0 && !q.closed) {
@@ -617,6 +645,7 @@ func (q *queue) addAfterLocked(e *entry, r result) {
 	}
 	e.state.work.working, e.state.work.turn, e.state.work.entered, e.state.work.routine = false, nil, false, r.routine
 	q.workers.Add(1)
+	q.known.Add(metrics.Delays, 1)
 	var t *time.Timer
 	t = time.AfterFunc(max(r.requeueAfter, 0), func() { q.fire(e, &t, r.forgetConflict) })
 	e.state.work.timer = t

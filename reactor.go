@@ -157,7 +157,24 @@ func (r *reactor) reconcile(e *entry, events []RawEvent, at epoch) result {
 		done = r.reconciler.requeue(c, done)
 	}
 	ended = true
+	c.countFailing()
 	return done
+}
+
+// countFailing counts the object for the handlers that are to be called again after an error, and if one has failed permanently.
+func (c *cycle) countFailing() {
+	e := c.entry
+	var ids []string
+	for _, p := range c.progress.all {
+		if r := p.record; p.selected && p.parent == nil && !r.finished() && r.Message != nil && !r.waits() {
+			ids = append(ids, string(p.handler.id))
+		}
+	}
+	ids, stalled := e.state.reconcile.failing(ids)
+	if looked := len(c.progress.all) > 0 || !e.state.handling.inProgress; looked && len(ids)+len(e.state.failing) > 0 && !c.superseded() {
+		e.state.failing.Set(c.served.counts, ids...)
+	}
+	c.reactor.queue.setFailed(e, e.last.failed || stalled || len(c.served.tasks) > 0 && c.reactor.daemons.failed(e))
 }
 
 // superseded reports whether the operator has paused since the newest event of the object has come, or has not served the object meanwhile. Nothing
@@ -540,7 +557,7 @@ func (c *cycle) handle() (time.Duration, error) {
 		return 0, err
 	}
 	if top := c.topHandlers(); len(top) > 0 {
-		c.logProcessed()
+		e.last.failed = c.logProcessed() > 0
 	}
 	if storesBase {
 		e.last.baseDigest, e.last.baseStoredAt = c.handledState().digest(), c.reactor.clock()
@@ -566,14 +583,15 @@ func (c *cycle) released() (wait time.Duration, released bool) {
 	return c.membersGone()
 }
 
-// logProcessed logs the sum of a handling: as its successes, unless there are failures.
-func (c *cycle) logProcessed() {
+// logProcessed logs the sum of a handling: as its successes, unless there are failures. It returns how many there are.
+func (c *cycle) logProcessed() (failed int) {
 	succeeded, failed := c.count()
 	level := slog.LevelInfo
 	if failed == 0 {
 		level = c.reactor.successes.Level()
 	}
 	c.cause.Logger.Log(c.handlers, level, fmt.Sprintf("%s is processed: %d succeeded; %d failed.", reasonTitles[c.reason()], succeeded, failed))
+	return failed
 }
 
 // postpone stores the progress of handlers that are not all finished. It returns when they are to be called again.

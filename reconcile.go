@@ -135,11 +135,13 @@ type objectName struct{ namespace, name string }
 
 // runner implements [reconcileEngine].
 func (engine) runner(o *observer) reconcileRunner {
-	return &reconciler{
+	rc := &reconciler{
 		environment: &o.environment, seed: maphash.MakeSeed(), reactors: make(map[*reactor]*reconciled), families: make(map[string]*family), unseen: make(map[string]*child),
 		streams: make(map[*source]*followedStream), listed: make(map[*reactor]bool), watched: make(map[watchedKey][]ObjectReference),
 		parents: make(map[string]string), applying: make(map[string][]*applying), teaching: make(map[string]chan struct{}), observer: o,
 	}
+	o.meter.SetReconciling(rc)
+	return rc
 }
 
 // begin implements [reconcileRunner].
@@ -396,6 +398,19 @@ func (rc *reconciler) digest(c *cycle, h *handler, body *Body) uint64 {
 	return sum.Sum64()
 }
 
+// failing adds the handlers that are to be called again after an error, and reports whether one has failed permanently.
+func (o *objectReconcile) failing(ids []string) (all []string, failed bool) {
+	if o == nil {
+		return ids, false
+	}
+	for _, s := range o.states {
+		if failed = failed || s.stalled; s.failures > 0 {
+			ids = append(ids, string(s.handler.id))
+		}
+	}
+	return ids, failed
+}
+
 // requeue implements [reconcileRunner].
 func (rc *reconciler) requeue(c *cycle, r result) result {
 	known := c.entry.state.reconcile
@@ -459,6 +474,9 @@ func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error 
 	end := schedule.Call{Cancelled: out.cancelled, Failed: out.err != nil, Final: out.final, Early: early, Delay: out.delay, RequeueAfter: arg.requeueAfter}
 	if s.schedule.End(end, h.reconcile.schedule(rc.settings), time.Now()); err == nil {
 		s.scope = desired.scope()
+	}
+	if out.err == nil && !out.cancelled {
+		call.meter.Settled(arg.requeueAfter >= 0)
 	}
 	rec.keepConditions(arg, desired, out, err)
 	return rc.send(c, rec, arg, body, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/markers"
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/ownership"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/safecall"
@@ -563,6 +564,33 @@ func (rc *reconciler) forgetChild(r *reactor, e *entry) {
 			delete(rc.listed, r)
 		}
 	}
+}
+
+// CountChildren implements [metrics.Children].
+func (rc *reconciler) CountChildren() map[string]*metrics.ChildCounts {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	all, counts := make(map[string]*metrics.ChildCounts), make([]*metrics.ChildCounts, len(rc.kinds))
+	for i, k := range rc.kinds {
+		name := k.reactor.resource().Name()
+		if all[name] == nil {
+			all[name] = &metrics.ChildCounts{}
+		}
+		counts[i] = all[name]
+	}
+	for _, f := range rc.families {
+		for _, c := range f.children {
+			state := metrics.ChildNotReady
+			switch {
+			case c.going:
+				state = metrics.ChildTerminating
+			case c.ready:
+				state = metrics.ChildReady
+			}
+			counts[c.kind][state]++
+		}
+	}
+	return all
 }
 
 // isChild implements [reconcileRunner].

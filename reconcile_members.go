@@ -11,6 +11,7 @@ import (
 	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/manifest"
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -351,6 +352,7 @@ func (rc *reconciler) deleteMembersIn(c *cycle, r Resource, namespace, set strin
 				continue
 			}
 			err := client.Delete(c.sender.ctx, body.Reference(), &DeleteOptions{Propagation: "Background", UID: body.UID()})
+			rc.meter.Resource(r.Name()).Wrote(metrics.Delete, StatusCode(err), err == nil)
 			if code := StatusCode(err); err != nil && code != http.StatusNotFound && code != http.StatusConflict { // it is gone, or another one is there
 				return left, err
 			}

@@ -73,7 +73,7 @@ var listeners = []struct {
 		return func() { cancel(); <-done }
 	}},
 	{"probes", "GET /metrics HTTP/1.1\r\nHost: x\r\n", 10 * time.Second, time.Minute, func(t *testing.T, l net.Listener) func() {
-		p := &prober{log: slog.New(slog.DiscardHandler), meter: metrics.New(metrics.State{Goroutines: func() int { return 1 }, Memory: func() int64 { return 1 }, Paused: func() bool { return false }}, nil), run: &run{Operator: Operator{Settings: NewSettings()}}}
+		p := &prober{log: slog.New(slog.DiscardHandler), meter: metrics.New(metrics.State{Goroutines: func() int { return 1 }, Paused: func() bool { return false }}, nil), run: &run{Operator: Operator{Settings: NewSettings()}}}
 		if err := p.listen("http://localhost/healthz", l); err != nil {
 			t.Fatal(err)
 		}

@@ -42,10 +42,11 @@ type task struct {
 // taskCalls is what a task knows of its calls.
 type taskCalls struct {
 	retries int
-	started time.Time // of the first attempt since the last success
-	first   time.Time // of all calls: the grid of sharp timers
-	called  time.Time // the last call's beginning, zero before it
-	next    time.Time // when the next call is due, zero if that depends on changes
+	started time.Time       // of the first attempt since the last success
+	first   time.Time       // of all calls: the grid of sharp timers
+	called  time.Time       // the last call's beginning, zero before it
+	next    time.Time       // when the next call is due, zero if that depends on changes
+	failing metrics.Failing // the task itself, as long as it is to be called again after an error; under the lock of the object
 }
 
 // failure is a permanent failure of a timer. It lasts until another client changes the object.
@@ -169,6 +170,7 @@ func (t *task) endLocked() {
 		t.stage.Stop()
 	}
 	b.tasks = slices.DeleteFunc(b.tasks, func(o *task) bool { return o == t })
+	t.calls.failing.Clear()
 	b.signalIdleLocked()
 	b.forgetLocked()
 	if t.abandoned {
@@ -243,6 +245,7 @@ func (t *task) abandonLocked(log *slog.Logger) {
 	t.stopper.Add(stopper.Abandoned, time.Time{})
 	log.Warn(t.name()+" did not exit in time. Leaving it orphaned.", "since", t.stopper.Age(time.Now()))
 	t.object.signalIdleLocked()
+	t.calls.failing.Clear()
 	t.count(-1)
 	t.object.engine.tasks.Done()
 }
@@ -405,7 +408,17 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 	if !o.Patch.Empty() {
 		t.sendPatch(w, o.Logger)
 	}
+	t.countFailing(out)
 	return t.schedule(out)
+}
+
+// countFailing counts the object for the task, as long as it is to be called again after an error.
+func (t *task) countFailing(out outcome) {
+	t.object.mu.Lock()
+	defer t.object.mu.Unlock()
+	if t.calls.failing.Clear(); !out.final && out.err != nil && !t.abandoned {
+		t.calls.failing.Set(t.object.engine.meter.Resource(t.object.engine.owner.resource().Name()), string(t.handler.id))
+	}
 }
 
 // noteFailure remembers a permanent failure of a timer, and of which state of the object it was.

@@ -36,7 +36,7 @@ type stream struct {
 	name      string // of the one object that is followed; "" for all
 	settings  *WatchingSettings
 	logger    *slog.Logger
-	meter     *metrics.Resource // nil for none
+	meter     *metrics.Stream // nil for none; its resource counts the restarts
 	handler   streamHandler
 	overlaps  bool // whether changes are watched while the pages of a listing still come; otherwise after the last one
 
@@ -173,7 +173,7 @@ func (s *stream) follow(ctx context.Context) {
 		if await.Sleep(ctx, s.pause(idle, err)) != nil {
 			return
 		}
-		s.meter.Add(metrics.Restarts, 1)
+		s.meter.Restart()
 	}
 }
 
@@ -238,11 +238,8 @@ func (s *stream) setHealthyLocked(healthy bool) {
 	if s.healthy == healthy {
 		return
 	}
-	n := int64(1)
-	if s.healthy = healthy; !healthy {
-		n = -1
-	}
-	s.meter.Add(metrics.Working, n)
+	s.healthy = healthy
+	s.meter.Works(healthy)
 }
 
 // refused reports whether the server does not like what it is asked for, rather than being out of order: only then is a
@@ -497,6 +494,7 @@ func (s *stream) watch(ctx context.Context) error {
 		defer s.mu.Unlock()
 		s.reportLocked(nil)
 		s.received = true
+		s.meter.Came(f.Type == string(bookmark))
 		if version := f.Object.ResourceVersion.Of(f.Raw); version != nil {
 			s.version = rawjson.Unquote(version)
 		}

@@ -221,6 +221,9 @@ func (s *WebhookServer) service(ctx context.Context) (*ServiceReference, error) 
 func (s *WebhookServer) server(ctx context.Context, host string, service *ServiceReference) (*webhookserver.Server, error) {
 	log := cmp.Or(s.Logger, servedLogger(ctx))
 	certificates := s.certificates(log)
+	if client := servedClient(ctx); client != nil {
+		certificates.Meter = client.meter
+	}
 	if service != nil {
 		host = service.Name + "." + service.Namespace + ".svc"
 		certificates.Names = append(slices.Clone(certificates.Names), host)

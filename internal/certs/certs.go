@@ -25,6 +25,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/metrics"
 )
 
 // The life of the certificates that sign themselves.
@@ -63,6 +65,7 @@ type Options struct {
 	RenewalOverlap    time.Duration // how long the old certificate is shown after the new one was announced
 	Source            Source        // nil for none
 	Log               *slog.Logger
+	Meter             *metrics.Metrics // nil for none
 }
 
 // MakesOwn reports whether the server is given no certificate, and needs one.
@@ -104,7 +107,11 @@ func Start(o Options, now time.Time) (*Certificates, error) {
 func (c *Certificates) use(id *servedIdentity) {
 	c.current, c.next = id, nil
 	c.shown.Store(id.config)
+	c.Meter.SetCertificate(metrics.ForWebhooks, id)
 }
+
+// End implements [metrics.Certificate].
+func (id *servedIdentity) End() time.Time { return id.end }
 
 // Bundle is what is to be trusted now. While a certificate is about to be replaced, that is both the old and the new one.
 func (c *Certificates) Bundle() []byte {

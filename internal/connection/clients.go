@@ -26,9 +26,7 @@ func (i *Info) NewTransport(connectTimeout time.Duration, c Connections) (*http.
 		Timeout: connectTimeout, HTTP2: c == Sharing, ServerName: i.TLSServerName, InsecureSkipVerify: i.InsecureSkipTLSVerify,
 		Authorities: i.authorities(), ProxyFromEnv: i.TrustEnv, ProxyURL: i.ProxyURL,
 	}
-	if i.hasCertificate() {
-		connecting.Certificate = i.clientCertificate()
-	}
+	connecting.Certificate = i.Certificate()
 	return connecting.NewTransport()
 }
 
@@ -80,8 +78,11 @@ func (i *Info) authorities() credtransport.Authorities {
 	return credtransport.Authorities{Data: i.CAData, File: i.CAFile}
 }
 
-// clientCertificate returns where the client's certificate comes from.
-func (i *Info) clientCertificate() *credtransport.CertificateSource {
+// Certificate returns where the client's certificate comes from, nil if it has none.
+func (i *Info) Certificate() *credtransport.CertificateSource {
+	if !i.hasCertificate() {
+		return nil
+	}
 	return &credtransport.CertificateSource{CertificateData: i.CertificateData, CertificateFile: i.CertificateFile, KeyData: []byte(i.KeyData), KeyFile: i.KeyFile}
 }
 

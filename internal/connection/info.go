@@ -67,6 +67,13 @@ type Info struct {
 // UserName returns who the requests come from, as far as that is known.
 func (i *Info) UserName() string { return cmp.Or(i.ImpersonateUser, i.Username, i.User) }
 
+// Host returns the host of the API server with its port, if it has one.
+func (i *Info) Host() string {
+	_, rest, _ := strings.Cut(i.Server, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	return host
+}
+
 // Validate refuses what can't work, before anything is sent.
 func (i *Info) Validate() error {
 	server, err := url.Parse(i.Server)

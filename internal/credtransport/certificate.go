@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // CertificateSource gives the client's certificate to new connections. What is in files is read again when they have changed.
@@ -33,6 +34,15 @@ func (s *CertificateSource) Get() (*tls.Certificate, error) {
 	}
 	s.current, s.stamp = cert, stamp
 	return cert, nil
+}
+
+// End returns when the certificate ends; the zero time if it cannot be read.
+func (s *CertificateSource) End() time.Time {
+	cert, err := s.Get()
+	if err != nil || cert.Leaf == nil {
+		return time.Time{}
+	}
+	return cert.Leaf.NotAfter
 }
 
 func (s *CertificateSource) read() (*tls.Certificate, error) {

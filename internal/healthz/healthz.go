@@ -161,8 +161,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		code, body = s.readiness(r.URL.Query().Has("holder"))
 	case known:
 		var page bytes.Buffer
-		_ = s.Meter.Write(&page) // which takes everything
-		code, kind, body = http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", page.Bytes()
+		open := metrics.IsOpen(strings.Join(r.Header.Values("Accept"), ","))
+		_ = s.Meter.Write(&page, open) // which takes everything
+		code, kind, body = http.StatusOK, metrics.TextType, page.Bytes()
+		if open {
+			kind = metrics.OpenType
+		}
 	}
 	s.Log.Debug("Answered a request to the liveness endpoint", "method", r.Method, "path", path, "code", code)
 	w.Header().Set("Content-Type", kind)

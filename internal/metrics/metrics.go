@@ -1,18 +1,20 @@
-// Package metrics counts what an operator does, and writes the counts in the text format of Prometheus.
+// Package metrics counts what an operator does, and writes the counts in the text formats of Prometheus and OpenMetrics: under names of its own, and under those that dashboards of operators
+// made with controller-runtime know.
 //
-// Counting is a few atomic additions, on any goroutine. Only requests to the API server, which are rare and slow compared with that, take
-// a lock. There is no counter of a single object, so a page is as long for ten thousand objects as for one.
+// Counting is a few atomic additions, on any goroutine. Only what is slow in comparison, such as requests and the calls of handlers, takes a lock. There is no counter of a single object, so a page
+// has as many lines for ten thousand objects as for one. What goes up and down again is either looked up for each page, or has an owner that counts it off: see [Pass], [Call], [Stream] and [Failing].
 package metrics
 
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Count names a counter of an operator.
 type Count int
 
-// The counters of an operator, in the order of the page.
+// The counters of an operator.
 const (
 	Queued       Count = iota // objects that are worked on, or wait for that
 	Daemons                   // that have not ended
@@ -23,6 +25,8 @@ const (
 	WriteConflicts // times that the handling of an object began to be slowed down, because its fields were changed again and again
 	Logins         // that have succeeded
 	Peers          // other operators that are alive
+	Terms          // that this replica has worked for, in an election
+	Throttled      // nanoseconds that requests have waited for the limits of the client
 	operatorCounts
 )
 
@@ -38,9 +42,15 @@ type Metrics struct {
 	handlers map[string]*Handler // not changed after the start
 	ids      []string            // its keys, in the order of registration
 
-	mu        sync.Mutex // guards following
-	requests  []*requests
-	resources []*Resource
+	mu           sync.Mutex // guards following
+	requests     []*requests
+	methods      []*requests // the same by methods
+	verbs        []*requests // the same by verbs, without watches
+	resources    []*Resource
+	reconciling  section // nil without reconcile handlers
+	certificates [purposes]Certificate
+	limit        int // of calls at the same time
+	host         string
 }
 
 // Election is the leader election of several replicas.
@@ -53,27 +63,31 @@ type Election struct {
 
 // State is what is looked up for each page instead of being counted.
 type State struct {
-	Paused     func() bool  // whether the operator pauses now
-	Goroutines func() int   // of the process
-	Memory     func() int64 // of the process in bytes, 0 if that is not known
+	Version    string      // of the framework
+	Go         string      // its version
+	Paused     func() bool // whether the operator pauses now
+	Goroutines func() int  // of the process
 }
 
-// requests is the number of requests to the API server with a verb and the code of the response, 0 if there was none.
+// requests are those to the API server with a verb and the code of the response, 0 if there was none.
 type requests struct {
 	verb string
 	code int
-	n    atomic.Int64
+	n    [1]atomic.Int64
+	took histogram
 }
 
-// New returns counters for handlers with these ids; handlers of the same id share them. Sub-handlers are counted together, for each of
-// their parents.
-func New(state State, ids []string) *Metrics {
+// New returns counters for handlers; those of the same id share them. Sub-handlers are counted together, for each of their parents.
+func New(state State, handlers []Described) *Metrics {
 	m := &Metrics{state: state, handlers: make(map[string]*Handler)}
-	for _, id := range ids {
-		if m.handlers[id] == nil {
-			m.handlers[id] = &Handler{subs: &Handler{}}
-			m.ids = append(m.ids, id)
+	for _, d := range handlers {
+		h := m.handlers[d.ID]
+		if h == nil {
+			h = &Handler{subs: &Handler{}}
+			m.handlers[d.ID] = h
+			m.ids = append(m.ids, d.ID)
 		}
+		h.kind = max(h.kind, d.Kind)
 	}
 	return m
 }
@@ -92,6 +106,12 @@ func (m *Metrics) Load(c Count) int64 { return m.counters[c].Load() }
 
 // Paused reports whether the operator pauses now.
 func (m *Metrics) Paused() bool { return m.state.Paused() }
+
+// StandsBy reports whether another replica works.
+func (m *Metrics) StandsBy() bool {
+	e := m.Election.Load()
+	return e != nil && !e.Leading()
+}
 
 // Total returns how many attempts of all handlers have ended with a result.
 func (m *Metrics) Total(r Result) (n int64) {
@@ -130,22 +150,80 @@ func (m *Metrics) Resource(name string) *Resource {
 	return r
 }
 
-// Request counts a request to the API server. The code is 0 if there was no response.
-func (m *Metrics) Request(verb string, code int) {
+// Request counts a request to the API server at a host, which has taken so long. The code is 0 if there was no response.
+func (m *Metrics) Request(host, verb string, code int, took time.Duration) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, r := range m.requests {
+	m.host = host
+	count(&m.requests, verb, code)
+	if verb == "WATCH" { // which lasts, and is a request with the method GET
+		count(&m.methods, "GET", code)
+		return
+	}
+	count(&m.methods, verb, code)
+	count(&m.verbs, verb, 0).took.observe(took)
+}
+
+// count counts a request among others.
+//
+//go:noinline
+func count(all *[]*requests, verb string, code int) *requests {
+	var found *requests
+	for _, r := range *all {
 		if r.code == code && r.verb == verb {
-			r.n.Add(1)
-			return
+			found = r
 		}
 	}
-	r := &requests{verb: verb, code: code}
-	r.n.Add(1)
-	m.requests = append(m.requests, r)
+	if found == nil {
+		found = &requests{verb: verb, code: code}
+		*all = append(*all, found)
+	}
+	found.n[0].Add(1)
+	return found
+}
+
+// SetReconciling has the children counted for each page, and the reconcile handlers shown as controllers.
+func (m *Metrics) SetReconciling(c Children) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reconciling = reconciling{c}
+}
+
+// SetLimits notes how many objects of a resource are worked on at the same time at most, and how many handlers are called; 0 for no limit.
+func (m *Metrics) SetLimits(objects, handlers int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.limit = objects; objects <= 0 || handlers > 0 && handlers < objects {
+		m.limit = max(handlers, 0)
+	}
+}
+
+// Purpose is what a certificate is for.
+type Purpose int
+
+// The purposes of certificates, in the order of the page.
+const (
+	ForClient Purpose = iota // of the API server
+	ForWebhooks
+	purposes
+)
+
+// Certificate is one that the operator uses.
+type Certificate interface {
+	// End returns when it ends; the zero time if that is not known.
+	End() time.Time
+}
+
+// SetCertificate has the end of a certificate looked up for each page.
+func (m *Metrics) SetCertificate(p Purpose, c Certificate) {
+	if m != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.certificates[p] = c
+	}
 }
 
 // AllStreams returns how many streams of all resources are to be open, and how many of them work.
@@ -157,92 +235,4 @@ func (m *Metrics) AllStreams() (all, working int64) {
 		working += r.counters[Working].Load()
 	}
 	return all, working
-}
-
-// ResourceCount names a counter of a resource.
-type ResourceCount int
-
-// The counters of a resource, in the order of the page.
-const (
-	Restarts ResourceCount = iota // of its streams
-	Streams                       // that are to be open
-	Working                       // streams that have listed their objects, and whose last connection has worked
-	Objects                       // that are known
-	resourceCounts
-)
-
-// Resource holds the counters of one resource. Nil counts nothing.
-type Resource struct {
-	name     string
-	counters [resourceCounts]atomic.Int64
-	events   [len(eventTypes)]atomic.Int64
-}
-
-// eventTypes are the types of events that are counted. Objects of lists have none.
-var eventTypes = [...]string{"", "ADDED", "MODIFIED", "DELETED"}
-
-// Add adds to a counter.
-//
-//go:noinline
-func (r *Resource) Add(c ResourceCount, n int64) {
-	if r != nil {
-		r.counters[c].Add(n)
-	}
-}
-
-// Received counts an event from a stream.
-func (r *Resource) Received(eventType string) {
-	if r == nil {
-		return
-	}
-	for i, t := range eventTypes {
-		if t == eventType {
-			r.events[i].Add(1)
-		}
-	}
-}
-
-// Result is how an attempt of a handler has ended.
-type Result int
-
-// The results of attempts, in the order of the page.
-const (
-	Success Result = iota
-	Retry          // to be tried again
-	Failure        // permanent
-	Ignored
-	Waiting // for sub-handlers
-	Cancelled
-	results
-)
-
-// handlerBounds are the upper bounds of the buckets of durations, in seconds.
-var handlerBounds = [...]float64{0.005, 0.025, 0.1, 0.5, 1, 5, 10, 60, 300}
-
-// Handler holds the counters of one handler. Nil counts nothing.
-type Handler struct {
-	results [results]atomic.Int64
-	buckets [len(handlerBounds) + 1]atomic.Int64
-	nanos   atomic.Int64 // of all attempts
-	subs    *Handler
-}
-
-// Ended counts an attempt that has taken so many nanoseconds.
-func (h *Handler) Ended(r Result, nanos int64) {
-	if h == nil {
-		return
-	}
-	h.results[r].Add(1)
-	h.nanos.Add(nanos)
-	h.buckets[bucketOf(float64(nanos)/1e9)].Add(1)
-}
-
-// bucketOf returns the place of the bucket of a duration.
-func bucketOf(seconds float64) int {
-	for i, bound := range handlerBounds {
-		if seconds <= bound {
-			return i
-		}
-	}
-	return len(handlerBounds)
 }

@@ -1,0 +1,39 @@
+package metrics
+
+// reconciling is the part of the page about reconcile handlers, as controllers, and about their children.
+type reconciling struct{ children Children }
+
+func (s reconciling) write(v *view, p *page) {
+	p.table(controllerFamilies, v.controllers())
+	var rows []*row
+	counts := s.children.CountChildren()
+	for _, r := range v.resources {
+		n := counts[r.name]
+		if n == nil {
+			if n = (&ChildCounts{}); !r.wrote.Load() {
+				continue
+			}
+		}
+		one := newRow(r.name, "", r.writes[:])
+		one.numbers = append(n[:len(n):len(n)], one.numbers...)
+		rows = append(rows, one)
+	}
+	p.table(childFamilies, rows)
+}
+
+// controllers returns what is known of reconcile handlers.
+func (v *view) controllers() (all []*row) {
+	for _, id := range v.ids {
+		h := v.handlers[id]
+		if h.kind != Reconcile {
+			continue
+		}
+		running, _, _ := h.running.look(v.now)
+		failures := load(&h.results[Failure])
+		errors := load(&h.results[Retry]) + failures
+		one := newRow(id, "", h.settled[:], errors, 0, errors, failures, load(&h.panics), float64(running), float64(v.limit))
+		one.histograms = []*histogram{&h.durations}
+		all = append(all, one)
+	}
+	return all
+}
