@@ -1,0 +1,247 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves the metrics that tell of progress, and those under the names of controller-runtime and client-go, in 8-operations.md.
+
+var _ = Suite("metrics_standard", func(t *testing.T, c *C) {
+	countingProgress(t, c)
+	countingControllers(t, c)
+	countingSeries(t, c)
+})
+
+const examplesLabel = `{resource="kopfexamples.v1.kopf.dev"`
+
+// failingOf is the name of the number of objects for which a handler is to be called again.
+func failingOf(handler string) string {
+	return "kopf_objects_failing" + examplesLabel + `,handler="` + handler + `"}`
+}
+
+const failedExamples = "kopf_objects_failed" + examplesLabel + "}"
+
+// troubled returns handlers that fail in one way each, as long as the spec of the object says so.
+func troubled() *kopf.Registry {
+	r := &kopf.Registry{}
+	fails := func(o *kopf.Object, handler kopf.FieldPath) error {
+		switch how := o.Spec().String(handler); how {
+		case "again":
+			return kopf.Temporary(errors.New("not yet"), time.Minute)
+		case "permanently":
+			return kopf.Permanent(errors.New("never"))
+		}
+		return nil
+	}
+	r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error { return fails(&ch.Object, "change") }, named("change"))
+	r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error { return fails(&ch.Object, "change") }, named("change"))
+	r.OnTimer(Examples, func(_ context.Context, tm *kopf.Timer) error { return fails(&tm.Object, "timer") }, &kopf.TimerOptions{ID: "timer", Interval: time.Minute, WithoutFinalizer: true})
+	r.OnReconcile(Examples, func(_ context.Context, rec *kopf.Reconcile) error { return fails(&rec.Object, "reconcile") }, &kopf.ReconcileOptions{ID: "reconcile"})
+	return r
+}
+
+func countingProgress(t *testing.T, c *C) {
+	c.Run(t, "OB-30 objects that are in retry, and that have failed permanently, are counted until that is over", func(c *C) {
+		c.OnlyInBubble("it waits")
+		p := newPipe()
+		c.Operator(troubled(), probed(p, "http://0.0.0.0/healthz"))
+		handlers := []string{"change", "timer", "reconcile"}
+		for _, h := range handlers {
+			c.Create("again-"+h, spec(map[string]any{h: "again"}))
+			c.Create("permanently-"+h, spec(map[string]any{h: "permanently"}))
+			c.Create("gone-"+h, spec(map[string]any{h: "again"}))
+			c.Create("lost-"+h, spec(map[string]any{h: "permanently"}))
+		}
+		c.Create("well", nil)
+		c.Pass(150 * time.Second)
+		want := map[string]float64{failedExamples: 6}
+		for _, h := range handlers {
+			want[failingOf(h)] = 2
+		}
+		wantMetrics(c, p, want)
+		for _, h := range handlers {
+			c.Delete("gone-" + h)
+			c.Delete("lost-" + h)
+			want[failingOf(h)] = 1
+		}
+		c.Pass(150 * time.Second)
+		want[failedExamples] = 3
+		wantMetrics(c, p, want)
+		for _, h := range handlers {
+			c.Patch("again-"+h, spec(map[string]any{h: nil}))
+			c.Patch("permanently-"+h, spec(map[string]any{h: nil}))
+			want[failingOf(h)] = 0
+		}
+		c.Pass(150 * time.Second)
+		want[failedExamples] = 0
+		wantMetrics(c, p, want)
+	})
+	c.Run(t, "OB-30 objects in retry are counted at once after a restart", func(c *C) {
+		c.OnlyInBubble("it waits")
+		c.Create("a", spec(map[string]any{"change": "again"}))
+		op := c.Operator(troubled())
+		c.Pass(5 * time.Second)
+		op.Stop()
+		p := newPipe()
+		c.Operator(troubled(), probed(p, "http://0.0.0.0/healthz"))
+		c.Pass(time.Second)
+		wantMetrics(c, p, map[string]float64{failingOf("change"): 1})
+	})
+	c.Run(t, "OB-30 the ages of what waits, of what runs, and of the last events and successes", func(c *C) {
+		c.OnlyInBubble("it waits")
+		p := newPipe()
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(context.Context, *kopf.Change) error { time.Sleep(10 * time.Minute); return nil }, named("create"))
+		r.OnDaemon(Examples, func(ctx context.Context, _ *kopf.Daemon) error { <-ctx.Done(); return nil }, &kopf.DaemonOptions{ID: "daemon", WithoutFinalizer: true})
+		c.Operator(r, probed(p, "http://0.0.0.0/healthz"), func(op *kopf.Operator) { op.Settings.Queueing.WorkerLimit = 1 })
+		for _, name := range []string{"a", "b", "c"} {
+			c.Create(name, nil)
+		}
+		c.Pass(5 * time.Minute)
+		wantMetrics(c, p, map[string]float64{
+			`kopf_handler_running_seconds_max{handler="create"}`: 300, "kopf_queue_oldest_seconds": 300, `workqueue_depth{name="kopfexamples.v1.kopf.dev",controller="kopfexamples.v1.kopf.dev"}`: 2,
+			`workqueue_longest_running_processor_seconds{name="kopfexamples.v1.kopf.dev",controller="kopfexamples.v1.kopf.dev"}`: 300,
+		})
+		c.Pass(time.Hour)
+		page := p.ask("GET", "/metrics").body
+		for _, name := range []string{"kopf_watch_last_event_timestamp_seconds" + examplesLabel, `kopf_handler_last_success_timestamp_seconds{handler="create"`, "kopf_build_info{version=\"" + kopf.Version, "process_start_time_seconds ", `kopf_api_request_duration_seconds_count{verb="PATCH"`} {
+			if !strings.Contains(page, name) {
+				c.Errorf("there is no %s in\n%s", name, page)
+			}
+		}
+		if strings.Contains(page, `kopf_handler_running_seconds_max{handler="daemon"`) {
+			c.Error("a daemon that runs counts as a long call")
+		}
+		wantMetrics(c, p, map[string]float64{`kopf_handler_running_seconds_max{handler="create"}`: 0, "kopf_queue_oldest_seconds": 0})
+	})
+	c.Run(t, "OB-T5 an operator that pauses, and a replica that stands by, do not look like an outage", func(c *C) {
+		c.OnlyInBubble("it waits")
+		p := newPipe()
+		c.Create("a", spec(map[string]any{"change": "again", "reconcile": "permanently"}))
+		c.Replica(troubled(), probed(p, "http://0.0.0.0/healthz"))
+		c.Pass(time.Minute)
+		wantMetrics(c, p, map[string]float64{failingOf("change"): 1, failedExamples: 1, "kopf_standby": 0, `leader_election_master_status{name="website-operator"}`: 1, "kopf_election_terms_total": 1, "kopf_election_reached": 1})
+		c.leases().Patch(leaseName, c.foreign("another", 3600, time.Now()))
+		c.Pass(time.Minute)
+		wantMetrics(c, p, map[string]float64{
+			failingOf("change"): 0, failedExamples: 0, "kopf_standby": 1, "kopf_queue_depth": 0, "kopf_queue_oldest_seconds": 0, `leader_election_master_status{name="website-operator"}`: 0,
+			"kopf_watch_streams" + examplesLabel + `,state="working"}`: 1,
+		})
+		c.Delete("a")
+		c.leases().Patch(leaseName, c.foreign("another", 1, time.Now()))
+		c.Pass(time.Minute)
+		wantMetrics(c, p, map[string]float64{failingOf("change"): 0, failedExamples: 0, "kopf_standby": 0, "kopf_objects" + examplesLabel + "}": 0})
+	})
+}
+
+func countingControllers(t *testing.T, c *C) {
+	c.Run(t, "OB-31 reconcile handlers are controllers, and resources are queues", func(c *C) {
+		c.OnlyInBubble("it waits")
+		p := newPipe()
+		r := &kopf.Registry{}
+		var calls atomic.Int64
+		r.OnReconcile(Examples, func(ctx context.Context, rec *kopf.Reconcile) error {
+			time.Sleep(2 * time.Second)
+			switch calls.Add(1) {
+			case 1:
+				return errors.New("first")
+			case 2:
+				panic("second")
+			case 3:
+				rec.RequeueAfter(time.Second)
+				return nil
+			case 4:
+				return kopf.Permanent(errors.New("never"))
+			case 6:
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}, &kopf.ReconcileOptions{ID: "reconcile"})
+		c.Operator(r, probed(p, "http://0.0.0.0/healthz"), func(op *kopf.Operator) { op.Settings.Execution.MaxWorkers = 7 })
+		c.Create("a", nil)
+		c.Pass(5 * time.Minute)
+		c.Patch("a", spec(map[string]any{"x": 1}))
+		c.Pass(time.Minute)
+		const of, queue = `{controller="reconcile"`, `{name="kopfexamples.v1.kopf.dev",controller="kopfexamples.v1.kopf.dev"}`
+		want := map[string]float64{
+			"controller_runtime_reconcile_total" + of + `,result="success"}`: 1, "controller_runtime_reconcile_total" + of + `,result="requeue_after"}`: 1, "controller_runtime_reconcile_total" + of + `,result="error"}`: 3,
+			"controller_runtime_reconcile_errors_total" + of + "}": 3, "controller_runtime_terminal_reconcile_errors_total" + of + "}": 1, "controller_runtime_reconcile_panics_total" + of + "}": 1,
+			"controller_runtime_reconcile_time_seconds_count" + of + "}": 5, "controller_runtime_reconcile_time_seconds_sum" + of + "}": 10, "controller_runtime_active_workers" + of + "}": 0, "controller_runtime_max_concurrent_reconciles" + of + "}": 7,
+			"workqueue_depth" + queue: 0, "workqueue_unfinished_work_seconds" + queue: 0,
+		}
+		wantMetrics(c, p, want)
+		c.Patch("a", spec(map[string]any{"x": 2}))
+		c.Pass(time.Minute)
+		wantMetrics(c, p, map[string]float64{"controller_runtime_active_workers" + of + "}": 1, "workqueue_unfinished_work_seconds" + queue: 60, "workqueue_longest_running_processor_seconds" + queue: 60})
+		page := p.ask("GET", "/metrics").body
+		for _, name := range []string{"workqueue_adds_total", "workqueue_retries_total", "workqueue_queue_duration_seconds_bucket", "workqueue_work_duration_seconds_bucket", `rest_client_requests_total{code="200",method="GET",host="`} {
+			if !strings.Contains(page, name) {
+				c.Errorf("there is no %s in\n%s", name, page)
+			}
+		}
+	})
+	c.Run(t, "OB-30 children are counted by what they are like, and the requests that write them", func(c *C) {
+		c.OnlyInBubble("it waits")
+		p := newPipe()
+		c.parenting(bySize, nil, probed(p, "http://0.0.0.0/healthz"))
+		c.Create("a", spec(map[string]any{"size": 3, "text": "x"}))
+		c.Pass(time.Minute)
+		const maps = `{resource="configmaps.v1"`
+		write := func(verb string) string {
+			return "kopf_children_writes_total" + maps + `,verb="` + verb + `",outcome="success"}`
+		}
+		wantMetrics(c, p, map[string]float64{"kopf_children" + maps + `,state="ready"}`: 3, "kopf_children" + maps + `,state="not_ready"}`: 0, write("apply"): 3, write("delete"): 0})
+		c.Patch("a", spec(map[string]any{"size": 1}))
+		c.Pass(time.Minute)
+		wantMetrics(c, p, map[string]float64{"kopf_children" + maps + `,state="ready"}`: 1, "kopf_children" + maps + `,state="terminating"}`: 0, write("delete"): 2})
+	})
+}
+
+func countingSeries(t *testing.T, c *C) {
+	c.Run(t, "OB-32 ten thousand objects have the same series as one", func(c *C) {
+		c.OnlyInBubble("it is about the page")
+		p := newPipe()
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			switch ch.Spec().String("change") {
+			case "again":
+				return kopf.Temporary(errors.New("not yet"), time.Hour)
+			case "permanently":
+				return kopf.Permanent(errors.New("never"))
+			}
+			return nil
+		}, named("change"))
+		c.Operator(r, probed(p, "http://0.0.0.0/healthz"))
+		create := func(from, to int) {
+			for i := from; i < to; i++ {
+				c.Create(fmt.Sprintf("name-%d", i), spec(map[string]any{"change": []string{"", "again", "permanently"}[i%3]}))
+			}
+			c.Pass(time.Minute)
+		}
+		series := func() (all []string) {
+			for line := range strings.Lines(p.ask("GET", "/metrics").body) {
+				if !strings.HasPrefix(line, "#") {
+					all = append(all, line[:strings.LastIndexByte(line, ' ')])
+				}
+			}
+			return all
+		}
+		create(0, 3)
+		few := series()
+		create(3, 10_000)
+		if many := series(); !slices.Equal(few, many) {
+			c.Errorf("three objects have the series\n%s\nand ten thousand\n%s", strings.Join(few, "\n"), strings.Join(many, "\n"))
+		}
+		wantMetrics(c, p, map[string]float64{"kopf_objects" + examplesLabel + "}": 10_000, failingOf("change"): 3333, failedExamples: 3333})
+	})
+}
