@@ -404,7 +404,7 @@ func (o *objectReconcile) failing(ids []string) (all []string, failed bool) {
 		return ids, false
 	}
 	for _, s := range o.states {
-		if failed = failed || s.stalled; s.failures > 0 {
+		if failed = failed || s.schedule.Stalled(); s.schedule.Failures > 0 {
 			ids = append(ids, string(s.handler.id))
 		}
 	}

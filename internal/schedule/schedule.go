@@ -76,6 +76,9 @@ func (s *Schedule) IsRoutine(then time.Time) bool {
 	return s.routine || !s.happened() && !hasCome(s.retryAt, then) && !hasCome(s.requeueAt, then)
 }
 
+// Stalled reports whether the last call has failed permanently.
+func (s *Schedule) Stalled() bool { return s.stalled }
+
 // Routine reports whether that held when the handler was found to be due.
 func (s *Schedule) Routine() bool { return s.routine }
 
