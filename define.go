@@ -9,9 +9,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"time"
 
-	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/definition"
 )
 
@@ -160,29 +158,19 @@ func (k *DefinedKind) prepare(ctx context.Context, r *run) error {
 	for _, warning := range k.made.Warnings {
 		r.Logger.Warn("The definition of a kind may cause trouble", "definition", k.made.Name, "defined", k.where, "problem", warning)
 	}
-	client := r.client.withoutFence() // all replicas want the same
+	cluster := definitionRequests{r.client.withoutFence()} // all replicas want the same
 	if k.install {
-		if err := k.apply(ctx, client); err != nil {
+		if err := k.made.Install(ctx, cluster); err != nil {
 			return fmt.Errorf("install the definition %s: %w", k.made.Name, err)
 		}
 		r.Logger.Info("Definition installed", "definition", k.made.Name)
 		return nil
 	}
-	limited, cancel := context.WithTimeout(ctx, compareTimeout)
-	defer cancel()
-	get := k.request(http.MethodGet)
-	get.once = true // nothing waits for it
-	found, err := client.body(limited, get)
-	problem := ""
-	switch code := StatusCode(err); {
-	case code == http.StatusNotFound:
-		problem = "it is missing"
-	case code == http.StatusForbidden || ctx.Err() != nil: // nothing else needs this permission
+	problem, err := k.made.Compare(ctx, cluster)
+	if StatusCode(err) == http.StatusForbidden || err != nil && ctx.Err() != nil { // nothing else needs this permission
 		r.Logger.Debug("Definition could not be compared with that of the cluster", "definition", k.made.Name, "error", err)
-	case err != nil:
+	} else if err != nil {
 		r.Logger.Warn("Definition could not be compared with that of the cluster", "definition", k.made.Name, "error", err)
-	default:
-		problem = k.made.Difference(found.raw)
 	}
 	if problem != "" {
 		r.Logger.Warn("The cluster has another definition of a kind than the operator", "definition", k.made.Name, "defined", k.where, "problem", problem,
@@ -191,56 +179,29 @@ func (k *DefinedKind) prepare(ctx context.Context, r *run) error {
 	return nil
 }
 
-// request returns a request for the definition in the cluster.
-func (k *DefinedKind) request(method string) *request {
-	return &request{method: method, path: definitionsResource.URL("", k.made.Name, "")}
+// definitionsManager is the manager of the fields of definitions.
+const definitionsManager = "kopf-definitions"
+
+// definitionRequests implements [definition.Cluster].
+type definitionRequests struct{ client *Client }
+
+func (d definitionRequests) Get(ctx context.Context, path string) (raw []byte, code int, err error) {
+	return d.send(ctx, &request{method: http.MethodGet, path: path})
 }
 
-// The manager of the fields of definitions, and the limits of the comparison and of the wait for one to be established.
-const (
-	definitionsManager = "kopf-definitions"
-	compareTimeout     = 5 * time.Second
-	establishTimeout   = time.Minute
-	establishPause     = 200 * time.Millisecond
-)
-
-// apply applies the definition, and waits until its kind is served. It is applied again while an old one is being deleted, and when another replica was faster.
-func (k *DefinedKind) apply(ctx context.Context, client *Client) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, establishTimeout, fmt.Errorf("it is not established after %s", establishTimeout))
-	defer cancel()
-	patch := k.request(http.MethodPatch)
-	patch.contentType, patch.body, patch.query = string(ApplyPatch), k.made.JSON, url.Values{"fieldManager": {definitionsManager}, "force": {"true"}}
-	for next := patch; ; {
-		served := false
-		found, err := client.body(ctx, next)
-		switch code := StatusCode(err); {
-		case code == http.StatusConflict, code == http.StatusNotFound && next != patch, err == nil && found.Has("metadata.deletionTimestamp"):
-			next, err = patch, nil
-		case err == nil:
-			next = k.request(http.MethodGet)
-			served, err = k.isServed(ctx, client, found)
-		}
-		if err == nil && !served {
-			err = await.Sleep(ctx, establishPause)
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil || served {
-			return err
-		}
-	}
+func (d definitionRequests) GetOnce(ctx context.Context, path string) (raw []byte, code int, err error) {
+	return d.send(ctx, &request{method: http.MethodGet, path: path, once: true})
 }
 
-// isServed reports whether a definition is established, and the kind in the discovery, which is later.
-func (k *DefinedKind) isServed(ctx context.Context, client *Client, found *Body) (bool, error) {
-	isTrue := func(c View) bool { return c.String("type") == "Established" && c.String("status") == "True" }
-	if !slices.ContainsFunc(found.Status().Views("conditions"), isTrue) {
-		return false, nil
-	}
-	found, err := client.body(ctx, &request{method: http.MethodGet, path: "/apis/" + k.made.Group + "/" + k.made.Version})
+func (d definitionRequests) Apply(ctx context.Context, path string, document []byte) (raw []byte, code int, err error) {
+	query := url.Values{"fieldManager": {definitionsManager}, "force": {"true"}}
+	return d.send(ctx, &request{method: http.MethodPatch, path: path, query: query, contentType: string(ApplyPatch), body: document})
+}
+
+func (d definitionRequests) send(ctx context.Context, r *request) (raw []byte, code int, err error) {
+	body, err := d.client.body(ctx, r)
 	if err != nil {
-		return false, IgnoreNotFound(err)
+		return nil, StatusCode(err), err
 	}
-	return slices.ContainsFunc(View{raw: found.raw}.Views("resources"), func(r View) bool { return r.String("name") == k.made.Plural }), nil
+	return body.raw, http.StatusOK, nil
 }

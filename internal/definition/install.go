@@ -1,0 +1,110 @@
+package definition
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/await"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// This file brings definitions to a cluster, and compares them with those that are there.
+
+// Cluster answers requests for documents: with the document, the code of the answer, which is 0 if there was none, and an error unless it is what was asked for.
+type Cluster interface {
+	// Get reads a document.
+	Get(ctx context.Context, path string) (raw []byte, code int, err error)
+	// GetOnce is Get for what nothing waits for: it is not repeated.
+	GetOnce(ctx context.Context, path string) (raw []byte, code int, err error)
+	// Apply applies a document by server-side apply.
+	Apply(ctx context.Context, path string, document []byte) (raw []byte, code int, err error)
+}
+
+// The limits of the comparison, and of the wait for a definition to be established.
+const (
+	compareTimeout   = 5 * time.Second
+	establishTimeout = time.Minute
+	establishPause   = 200 * time.Millisecond
+)
+
+// path returns the path of the definition.
+func (d *Definition) path() string {
+	return "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + d.Name
+}
+
+// Compare returns in which way the definition of the cluster is another one, "" if it is not.
+func (d *Definition) Compare(ctx context.Context, c Cluster) (problem string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
+	defer cancel()
+	raw, code, err := c.GetOnce(ctx, d.path())
+	if code == http.StatusNotFound {
+		return "it is missing", nil
+	} else if err != nil {
+		return "", err
+	}
+	return d.Difference(raw), nil
+}
+
+// Install applies the definition, and waits until its kind is served. It is applied again while an old one is being deleted, and when another replica was faster.
+func (d *Definition) Install(ctx context.Context, c Cluster) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, establishTimeout, fmt.Errorf("it is not established after %s", establishTimeout))
+	defer cancel()
+	for applied := false; ; {
+		raw, code, err := d.applyOrGet(ctx, c, applied)
+		served := false
+		switch _, deleted := rawjson.Find(raw, "metadata", "deletionTimestamp"); {
+		case code == http.StatusConflict, code == http.StatusNotFound && applied, err == nil && deleted:
+			applied, err = false, nil
+		case err == nil:
+			applied = true
+			served, err = d.isServed(ctx, c, raw)
+		}
+		if err == nil && !served {
+			err = await.Sleep(ctx, establishPause)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil || served {
+			return err
+		}
+	}
+}
+
+// applyOrGet applies the definition, or reads it if it was applied.
+func (d *Definition) applyOrGet(ctx context.Context, c Cluster, applied bool) (raw []byte, code int, err error) {
+	if applied {
+		return c.Get(ctx, d.path())
+	}
+	return c.Apply(ctx, d.path(), d.JSON)
+}
+
+// isServed reports whether a definition is established, and the kind in the discovery, which is later.
+func (d *Definition) isServed(ctx context.Context, c Cluster, raw []byte) (bool, error) {
+	conditions, _ := rawjson.Find(raw, "status", "conditions")
+	if !hasItem(conditions, map[string]string{"type": "Established", "status": "True"}) {
+		return false, nil
+	}
+	raw, code, err := c.Get(ctx, "/apis/"+d.Group+"/"+d.Version)
+	if code == http.StatusNotFound {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	resources, _ := rawjson.Find(raw, "resources")
+	return hasItem(resources, map[string]string{"name": d.Plural}), nil
+}
+
+// hasItem reports whether a list in JSON has an object with those texts.
+func hasItem(list []byte, texts map[string]string) (has bool) {
+	_ = rawjson.EachItem(list, func(item []byte) bool { // what is malformed is not there
+		has = true
+		for key, text := range texts {
+			has = has && rawjson.ScalarAt(item, key) == text
+		}
+		return !has
+	})
+	return has
+}
