@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/applyset"
+	"github.com/kopf-go/kopf/internal/essence"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -647,37 +648,26 @@ func annotationsSize(body *Body, patches ...*Patch) int {
 	return markers.Size(all)
 }
 
-// tracking says which fields of an object are tracked in addition to those that always are, and which are not. It is
-// stored with the last handled essence, so that another set of handlers does not make all objects look changed (CH-T28).
-type tracking struct {
-	Fields  []FieldPath `json:"fields,omitempty"`
-	Ignored []FieldPath `json:"ignored,omitempty"`
-	State   string      `json:"state,omitempty"` // the digest of the essence that it was stored with; it tells nothing of another one
+// trackingOf returns what is tracked for handlers that are about those fields.
+func (p *PersistenceSettings) trackingOf(fields []FieldPath) essence.Tracking {
+	var ignored []FieldPath
+	if own, ok := p.DiffBaseStorage.(ownDiffBase); ok {
+		ignored = own.ignored()
+	}
+	return essence.NewTracking(pathTexts(fields), pathTexts(ignored))
 }
 
-// trackingOf returns what is tracked for handlers that are about those fields.
-func (p *PersistenceSettings) trackingOf(fields []FieldPath) tracking {
-	var t tracking
+func pathTexts(fields []FieldPath) (texts []string) {
 	for _, field := range fields {
-		switch keys := field.Keys(); {
-		case len(keys) > 1 && keys[0] == "metadata" && (keys[1] == "labels" || keys[1] == "annotations"):
-		case len(keys) > 0 && slices.Contains([]string{"metadata", "status", "apiVersion", "kind"}, keys[0]):
-			t.Fields = append(t.Fields, field)
-		}
+		texts = append(texts, string(field))
 	}
-	if own, ok := p.DiffBaseStorage.(ownDiffBase); ok {
-		t.Ignored = slices.Clone(own.ignored())
-	}
-	slices.Sort(t.Fields)
-	slices.Sort(t.Ignored)
-	return t
+	return texts
 }
 
 // tracked returns what was tracked when the essence of an object was stored, which is given as it is stored and as it counts. We note it if
-// it is anything. Operators in Python do not: of theirs it is what is tracked now and what the essence has besides, so that what has
-// vanished is explained, but what appears is a change, because it may have appeared while it was tracked.
-func (p *PersistenceSettings) tracked(body *Body, stored []byte, before *Essence, now tracking) tracking {
-	var then tracking
+// it is anything. Operators in Python do not: of theirs it is guessed.
+func (p *PersistenceSettings) tracked(body *Body, stored []byte, before *Essence, now essence.Tracking) essence.Tracking {
+	var then essence.Tracking
 	note, err := siblingStorage(p.DiffBaseStorage, trackedKey).Fetch(body)
 	noted := err == nil && note != nil && note.View().Decode(&then) == nil
 	switch {
@@ -686,26 +676,7 @@ func (p *PersistenceSettings) tracked(body *Body, stored []byte, before *Essence
 	case storedByUs(p.DiffBaseStorage, body) && (!noted || then.State == ""): // with nothing to note; or by version 0.1.0, whose notes do not name their state
 		return then
 	}
-	then = tracking{Fields: slices.Clone(now.Fields)}
-	for key := range before.View().Map() {
-		switch key {
-		case "status", "apiVersion", "kind":
-			then.Fields = append(then.Fields, Path(key))
-		case "metadata":
-			for sub := range before.View().View("metadata").Map() {
-				if sub != "labels" && sub != "annotations" {
-					then.Fields = append(then.Fields, Path("metadata", sub))
-				}
-			}
-		}
-	}
-	shown := before.View()
-	for _, field := range now.Ignored {
-		if !shown.Has(field) {
-			then.Ignored = append(then.Ignored, field)
-		}
-	}
-	return then
+	return now.Guess(before.bytes())
 }
 
 // fieldManager is the name under which API servers account for what we write: the first part of our User-Agent.
@@ -731,9 +702,9 @@ func storedByUs(d DiffBaseStorage, body *Body) bool {
 }
 
 // track notes with the patch what is tracked for the essence that is stored by it.
-func (p *PersistenceSettings) track(now tracking, e *Essence, body *Body, patch *Patch) {
+func (p *PersistenceSettings) track(now essence.Tracking, e *Essence, body *Body, patch *Patch) {
 	storage := siblingStorage(p.DiffBaseStorage, trackedKey)
-	if len(now.Fields)+len(now.Ignored) == 0 {
+	if now.IsEmpty() {
 		purgeEssence(storage, body, patch)
 		return
 	}
@@ -743,21 +714,19 @@ func (p *PersistenceSettings) track(now tracking, e *Essence, body *Body, patch 
 	}
 }
 
-// explains reports whether two essences differ only because something else is tracked now than it was then.
-func (t tracking) explains(now tracking, before, after *Essence) bool {
-	differing := slices.Concat(uncovered(t.Fields, now.Fields), uncovered(now.Fields, t.Fields),
-		uncovered(t.Ignored, now.Ignored), uncovered(now.Ignored, t.Ignored))
+// isExplained reports whether two essences differ only because something else is tracked now than it was then.
+func isExplained(then, now essence.Tracking, before, after *Essence) bool {
+	differing := then.Differing(now)
 	if len(differing) == 0 {
 		return false
 	}
 	a, b := before.clone(), after.clone()
 	for _, field := range differing {
-		a.Remove(field)
-		b.Remove(field)
+		a.Remove(FieldPath(field))
+		b.Remove(FieldPath(field))
 	}
-	for _, field := range slices.Concat(t.Fields, now.Fields) { // a wider field must not hide a narrower one
-		tracked := len(uncovered([]FieldPath{field}, t.Fields)) == 0 && len(uncovered([]FieldPath{field}, now.Fields)) == 0
-		if tracked && len(diffJSON(before.Get(field), after.Get(field))) > 0 {
+	for _, field := range then.Common(now) { // a wider field must not hide a narrower one
+		if len(diffJSON(before.Get(FieldPath(field)), after.Get(FieldPath(field)))) > 0 {
 			return false
 		}
 	}
@@ -766,18 +735,3 @@ func (t tracking) explains(now tracking, before, after *Essence) bool {
 
 // clone returns an essence of its own.
 func (e *Essence) clone() *Essence { return &Essence{raw: bytes.Clone(e.bytes())} }
-
-// uncovered returns those fields that are neither among the others nor in them.
-func uncovered(fields, others []FieldPath) (left []FieldPath) {
-	for _, field := range fields {
-		keys := field.Keys()
-		covered := slices.ContainsFunc(others, func(other FieldPath) bool {
-			above := other.Keys()
-			return len(above) <= len(keys) && slices.Equal(above, keys[:len(above)])
-		})
-		if !covered {
-			left = append(left, field)
-		}
-	}
-	return left
-}

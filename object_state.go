@@ -614,7 +614,8 @@ func (c *cycle) retrack() {
 	misplaced := c.states.before != nil && p.misplaced(c.event.Body)
 	if c.states.before != nil && !c.states.before.Equal(c.states.essence) {
 		now := p.trackingOf(c.served.fields)
-		c.states.storedOutdated = p.tracked(c.event.Body, c.states.stored, c.states.before, now).explains(now, c.states.before, c.states.essence)
+		then := p.tracked(c.event.Body, c.states.stored, c.states.before, now)
+		c.states.storedOutdated = isExplained(then, now, c.states.before, c.states.essence)
 	} else {
 		c.states.storedOutdated = misplaced
 	}
