@@ -278,7 +278,7 @@ func (o *Operator) prepare() (*run, error) {
 	}
 	r.indices = newIndices(r.Registry)
 	r.pauser = &pauser.Pauser{}
-	r.meter = newMetrics(r.Registry, r.pauser)
+	r.meter = newMetrics(r.Registry, r.pauser, r.Logger)
 	r.Clusterwide = len(r.Namespaces) == 0
 	r.Settings.Peering.Clusterwide = r.Clusterwide
 	if r.Peering != "" {

@@ -135,7 +135,7 @@ func (p *prober) await(ctx context.Context, h *handler) (any, error) {
 }
 
 // newMetrics returns the counters of an operator.
-func newMetrics(r *Registry, p *pauser.Pauser) *metrics.Metrics {
+func newMetrics(r *Registry, p *pauser.Pauser, log *slog.Logger) *metrics.Metrics {
 	var all []metrics.Described
 	for _, h := range r.snapshot() {
 		d := metrics.Described{ID: string(h.id)}
@@ -147,5 +147,5 @@ func newMetrics(r *Registry, p *pauser.Pauser) *metrics.Metrics {
 		}
 		all = append(all, d)
 	}
-	return metrics.New(metrics.State{Version: Version, Go: runtime.Version(), Paused: p.Paused, Goroutines: runtime.NumGoroutine}, all)
+	return metrics.New(metrics.State{Version: Version, Go: runtime.Version(), Paused: p.Paused, Goroutines: runtime.NumGoroutine, Log: log}, all)
 }

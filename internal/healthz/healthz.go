@@ -161,7 +161,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		code, body = s.readiness(r.URL.Query().Has("holder"))
 	case known:
 		var page bytes.Buffer
-		open := metrics.IsOpen(strings.Join(r.Header.Values("Accept"), ","))
+		open := metrics.IsOpen(strings.Join(r.Header.Values("Accept"), ",")) && !metrics.TextOnly()
 		_ = s.Meter.Write(&page, open) // which takes everything
 		code, kind, body = http.StatusOK, metrics.TextType, page.Bytes()
 		if open {

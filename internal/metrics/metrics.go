@@ -6,6 +6,7 @@
 package metrics
 
 import (
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,6 +68,7 @@ type State struct {
 	Go         string      // its version
 	Paused     func() bool // whether the operator pauses now
 	Goroutines func() int  // of the process
+	Log        *slog.Logger
 }
 
 // requests are those to the API server with a verb and the code of the response, 0 if there was none.
@@ -187,6 +189,9 @@ func count(all *[]*requests, verb string, code int) *requests {
 
 // SetReconciling has the children counted for each page, and the reconcile handlers shown as controllers.
 func (m *Metrics) SetReconciling(c Children) {
+	if m == nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reconciling = reconciling{c}
@@ -194,6 +199,9 @@ func (m *Metrics) SetReconciling(c Children) {
 
 // SetLimits notes how many objects of a resource are worked on at the same time at most, and how many handlers are called; 0 for no limit.
 func (m *Metrics) SetLimits(objects, handlers int) {
+	if m == nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.limit = objects; objects <= 0 || handlers > 0 && handlers < objects {

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"log/slog"
 	"math"
 	"strconv"
 	"strings"
@@ -37,6 +38,7 @@ func IsOpen(accept string) bool {
 type page struct {
 	b    []byte
 	open bool // whether it is one of OpenMetrics
+	log  *slog.Logger
 }
 
 // row is what a table has of one subject: the values of the labels, and the numbers in the order of the lines. NaN leaves a line out.

@@ -6,6 +6,12 @@ import (
 	"time"
 )
 
+// TextOnly reports whether there can be no page of OpenMetrics: functions of users write in the text format.
+func TextOnly() bool {
+	u := users.Load()
+	return u != nil && (*u).textOnly()
+}
+
 // Write writes all counts as a page, of OpenMetrics if that is wanted.
 func (m *Metrics) Write(w io.Writer, open bool) error {
 	m.mu.Lock() // for a moment, not while the page is written
@@ -14,7 +20,7 @@ func (m *Metrics) Write(w io.Writer, open bool) error {
 	}
 	m.mu.Unlock()
 	v.idle = m.Paused() || m.StandsBy()
-	p := page{b: make([]byte, 0, 32<<10), open: open}
+	p := page{b: make([]byte, 0, 32<<10), open: open, log: m.state.Log}
 	handlers, retries := v.ofHandlers()
 	resources, failing, oldest := v.ofResources()
 	p.table(handlerFamilies, handlers)

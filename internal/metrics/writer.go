@@ -1,0 +1,213 @@
+package metrics
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/kopf-go/kopf/internal/safecall"
+)
+
+// This file has the metrics of other libraries, which a function of the user writes in the text format. They are checked, since a page with one bad line is of no use at all.
+
+// maxWritten is how many bytes a function of a user can add to a page.
+const maxWritten = 1 << 20
+
+// writer is such a function.
+type writer struct {
+	call  func(io.Writer) error
+	where string // it was registered
+
+	mu      sync.Mutex // guards following, and is held while the function is called
+	checked bool       // whether what it writes was found to be right
+	logged  bool       // whether the log has a line on what is wrong
+}
+
+// RegisterWriter adds a function that writes metrics. It was registered at a place in the source.
+func RegisterWriter(where string, call func(io.Writer) error) {
+	registered.mu.Lock()
+	defer registered.mu.Unlock()
+	registered.writers = append(registered.writers, &writer{call: call, where: where})
+	registered.announce()
+}
+
+// write adds what the function writes, without the metrics that are on the page already.
+func (w *writer) write(p *page) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var b limited
+	err := safecall.Do(func() error { return w.call(&b) })
+	if err == nil && len(b) == maxWritten {
+		err = fmt.Errorf("it has written more than %d bytes", maxWritten)
+	}
+	if err == nil && !w.checked {
+		err = Check(b)
+	}
+	if w.checked = w.checked || err == nil; err != nil {
+		if !w.logged {
+			p.log.Error("The metrics of a function were left out of the page", "registered", w.where, "error", err)
+		}
+		w.logged = true
+		return
+	}
+	w.logged = false
+	for line := range bytes.Lines(b) {
+		if _, name, _ := split(line); name != "" && isOurs(name) {
+			continue
+		}
+		if p.b = append(p.b, line...); line[len(line)-1] != '\n' {
+			p.text("\n")
+		}
+	}
+}
+
+// limited is a buffer that takes so many bytes and drops the rest.
+type limited []byte
+
+func (l *limited) Write(b []byte) (int, error) {
+	*l = append(*l, b[:min(len(b), maxWritten-len(*l))]...)
+	return len(b), nil
+}
+
+// split returns the keyword of a comment, "" for a sample, and the name of the metric that a line is about, "" if it is about none, and what follows the name.
+func split(line []byte) (keyword, name, rest string) {
+	text := strings.TrimRight(string(line), "\n")
+	if comment, is := strings.CutPrefix(strings.TrimLeft(text, " \t"), "#"); is {
+		words := strings.SplitN(strings.TrimLeft(comment, " \t"), " ", 3)
+		if (words[0] == "HELP" || words[0] == "TYPE") && len(words) > 1 {
+			return words[0], words[1], strings.Join(words[2:], " ")
+		}
+		return "#", "", ""
+	}
+	i := strings.IndexAny(text, "{ ")
+	if i < 0 {
+		i = len(text)
+	}
+	return "", text[:i], text[i:]
+}
+
+// Check returns what is wrong with a page in the text format.
+func Check(text []byte) error {
+	c := &checker{types: make(map[string]string), seen: make(map[string]bool)}
+	number := 0
+	for line := range bytes.Lines(text) {
+		number++
+		if err := c.line(line); err != nil {
+			return fmt.Errorf("line %d, %q: %w", number, bytes.TrimRight(line[:min(len(line), maxValue)], "\n"), err)
+		}
+	}
+	return nil
+}
+
+// checker knows what the lines before have said.
+type checker struct {
+	types map[string]string
+	seen  map[string]bool // the samples, by their names and labels
+}
+
+var typeNames = []string{"counter", "gauge", "histogram", "summary", "untyped"}
+
+func (c *checker) line(line []byte) error {
+	keyword, name, rest := split(line)
+	switch {
+	case keyword == "#", keyword == "" && name == "" && rest == "":
+		return nil
+	case !isName(name, true):
+		return fmt.Errorf("invalid name %q: want letters, digits, underscores and colons, and no digit first", name)
+	case keyword == "HELP":
+		return nil
+	case keyword == "TYPE":
+		if !slices.Contains(typeNames, rest) {
+			return fmt.Errorf("invalid type %q: want one of %s", rest, strings.Join(typeNames, ", "))
+		}
+		if c.types[name] != "" {
+			return fmt.Errorf("the type of %q is there twice", name)
+		}
+		c.types[name] = rest
+		return nil
+	}
+	labels, number, err := labels(rest)
+	if err != nil {
+		return err
+	}
+	if key := name + labels; c.seen[key] {
+		return fmt.Errorf("the series is there twice")
+	} else if c.seen[key] = true; len(c.seen) > 1<<14 {
+		clear(c.seen) // which is enough
+	}
+	fields := strings.Split(number, " ")
+	if len(fields) > 2 {
+		return fmt.Errorf("invalid end %q: want a number, and perhaps a time in milliseconds", number)
+	}
+	if _, err := strconv.ParseFloat(fields[0], 64); err != nil || strings.ContainsAny(fields[0], "_xXpP") {
+		return fmt.Errorf("invalid number %q: want a decimal one", fields[0])
+	}
+	if len(fields) == 2 {
+		if _, err := strconv.ParseInt(fields[1], 10, 64); err != nil {
+			return fmt.Errorf("invalid time %q: want milliseconds since 1970", fields[1])
+		}
+	}
+	return nil
+}
+
+// labels returns the labels at the beginning of a text as they are written, and what follows them after a space.
+func labels(text string) (labels, rest string, err error) {
+	i := 0
+	var names []string
+	if strings.HasPrefix(text, "{") {
+		i++
+		for i < len(text) && text[i] != '}' {
+			end := strings.IndexByte(text[i:], '=')
+			if end < 0 {
+				break
+			}
+			name := text[i : i+end]
+			if !isName(name, false) {
+				return "", "", fmt.Errorf("invalid label %q: want letters, digits and underscores, and no digit first", name)
+			}
+			if slices.Contains(names, name) {
+				return "", "", fmt.Errorf("the label %q is there twice", name)
+			}
+			names = append(names, name)
+			if i = valueEnd(text, i+end+1); i < 0 {
+				return "", "", fmt.Errorf("the label %q has no value in quotes, with the escapes \\\\, \\\" and \\n", name)
+			}
+			if strings.HasPrefix(text[i:], ",") {
+				i++
+			} else if !strings.HasPrefix(text[i:], "}") {
+				break
+			}
+		}
+		if !strings.HasPrefix(text[i:], "}") {
+			return "", "", fmt.Errorf("invalid labels %q: want them in braces, with commas between them", text)
+		}
+		i++
+	}
+	rest, spaced := strings.CutPrefix(text[i:], " ")
+	if !spaced {
+		return "", "", fmt.Errorf("invalid end %q: want a space before the number", text[i:])
+	}
+	return text[:i], rest, nil
+}
+
+// valueEnd returns the place after the value in quotes that begins at a place, -1 if there is none.
+func valueEnd(text string, i int) int {
+	if i >= len(text) || text[i] != '"' {
+		return -1
+	}
+	for i++; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			if i++; i >= len(text) || text[i] != '\\' && text[i] != '"' && text[i] != 'n' {
+				return -1
+			}
+		}
+	}
+	return -1
+}
