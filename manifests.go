@@ -143,6 +143,10 @@ func (c *command) describe(ctx context.Context, call *cli.Call, program string) 
 	}
 	m, note := call.Model(program, definitions, webhooks)
 	fmt.Fprint(c.stderr, note)
+	for _, h := range registry.snapshot() {
+		m.Reconciling = m.Reconciling || h.reconcile != nil
+		m.Children = m.Children || h.reconcile != nil && slices.ContainsFunc(h.reconcile.follows, func(f *followSpec) bool { return f.owns })
+	}
 	settings, narrow := NewSettings(), len(m.Namespaces) > 0
 	settings.LeaderElection.Name = m.Lease
 	settings.Peering.Name, settings.Peering.Standalone = call.Peering, call.Peering == ""

@@ -66,7 +66,7 @@ func (c *Call) Write(m *installation.Model, stdout, stderr io.Writer) (differs b
 	}
 	objects := m.Objects()
 	if len(o.Only) > 0 {
-		if objects, err = installation.Only(objects, o.Only); err != nil {
+		if objects, err = m.Asked(o.Only); err != nil {
 			return false, err
 		}
 	}

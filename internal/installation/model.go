@@ -22,6 +22,8 @@ type Model struct {
 	Monitoring bool     // whether Prometheus is to find the operator
 	Version    string   // of a chart; "" for the default
 
+	Reconciling, Children bool // whether there are reconcile handlers, and whether some of them own kinds
+
 	// Rights are what the operator needs, and Otherwise what it would need if it served all namespaces instead of some, or some instead of all: a chart has both.
 	Rights, Otherwise []rights.Right
 	Webhooks          *Webhooks // nil without
@@ -71,7 +73,7 @@ func (m *Model) Objects() []Object { return (&plan{Model: m}).objects() }
 // kinds are all kinds that there may be, in the order of the objects.
 var kinds = []string{
 	"CustomResourceDefinition", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Service", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
-	"Deployment", "PodDisruptionBudget", "NetworkPolicy", "ServiceMonitor",
+	"Deployment", "PodDisruptionBudget", "NetworkPolicy", "ServiceMonitor", "PrometheusRule", "Alert", "Dashboard",
 }
 
 // means reports whether a text means a kind: case and plural do not matter.

@@ -26,6 +26,8 @@ const (
 	serviceFile     = "service.yaml"
 	webhooksFile    = "webhooks.yaml"
 	monitorFile     = "service-monitor.yaml"
+	alertsFile      = "alerts.yaml"
+	dashboardFile   = "dashboard.yaml"
 )
 
 func (p *plan) objects() []Object {

@@ -58,11 +58,14 @@ func (p *page) table(text string, rows []*row) {
 		head, rest, _ := strings.Cut(text, "\n")
 		name, about, _ := strings.Cut(head, " ")
 		p.family(name, about[0], about[2:])
+		lines := rest
+		for text = rest; text != "" && (text[0] < 'a' || text[0] > 'z'); {
+			_, text, _ = strings.Cut(text, "\n")
+		}
 		for _, r := range rows {
-			text = rest
-			for text != "" && (text[0] < 'a' || text[0] > 'z') {
+			for rest = lines; len(rest) > len(text); {
 				var line string
-				line, text, _ = strings.Cut(text, "\n")
+				line, rest, _ = strings.Cut(rest, "\n")
 				if line[0] <= '9' {
 					p.histogram(name, line[1:], r, int(line[0]-'0'))
 				} else if r.numbers[0] == r.numbers[0] {
@@ -72,9 +75,6 @@ func (p *page) table(text string, rows []*row) {
 					r.numbers = r.numbers[1:]
 				}
 			}
-		}
-		if len(rows) == 0 {
-			return
 		}
 	}
 }
