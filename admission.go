@@ -232,9 +232,11 @@ func (s *reviewServer) review(ctx context.Context, r *ReviewRequest) ([]byte, er
 	if handlers, err = a.choose(handlers); err != nil {
 		return nil, err
 	}
+	ctx, span := s.traceReview(ctx, r, a.argument)
 	for _, h := range handlers {
 		a.call(ctx, h)
 	}
+	endSpan(span, a.worst)
 	return a.answer(question)
 }
 
@@ -379,10 +381,10 @@ func (a *admissionReview) call(ctx context.Context, h *handler) {
 	ctx, cancel := context.WithDeadlineCause(ctx, a.started.Add(limit-min(limit/10, reviewMargin)), fmt.Errorf("the review must be answered within %s", limit))
 	defer cancel()
 	defer context.AfterFunc(a.handlers, cancel)()
-	call := call{handler: h, noun: webhookNoun, log: a.argument.Logger, meter: a.meter.Handler(string(h.id), false), settings: &a.settings.Execution, started: a.started}
-	_, err := call.invoke(context.Background(), func(attempt Attempt) error {
-		own := *a.argument
-		own.Param, own.Runtime, own.Logger = h.param, attempt.Runtime, handlerLogger(own.Logger, h.id)
+	call := call{handler: h, noun: webhookNoun, log: a.argument.Logger, meter: a.meter.Handler(string(h.id), false), settings: a.settings, replica: a.replica, started: a.started, object: &a.argument.Object}
+	_, err := call.invoke(within(context.Background(), ctx), func(traced context.Context, attempt Attempt) error {
+		own, ctx := *a.argument, within(ctx, traced)
+		own.Param, own.Runtime, own.Logger = h.param, attempt.Runtime, tracedLogger(ctx, handlerLogger(own.Logger, h.id))
 		err := h.admission.call(ctx, &own)
 		if err == nil {
 			err = own.Patch.try(own.Body)

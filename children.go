@@ -125,6 +125,8 @@ type desiredSet struct {
 	wanted      []*Child
 	err         error // why a child cannot be wanted
 	applying    *applying
+	applied     []string // children, for the audit
+	deleted     []string
 
 	// These are made at the first child that needs them.
 	hierarchy *manifest.Hierarchy
@@ -180,6 +182,7 @@ func (d *desiredSet) want(c *Child, object any) error {
 	if slices.Contains(c.resource.Subresources, "status") {
 		delete(m, "status") // which structs have, and the API server ignores here
 	}
+	d.reconciler.settings.Tracing.link(m, d.owner)
 	if err := d.complete(c, m); err != nil {
 		return fmt.Errorf("the desired %s: %w", kind, err)
 	}
@@ -523,7 +526,9 @@ func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) er
 		ctx = d.cycle.sender.ctx
 	}
 	body, err := d.client.body(ctx, r)
-	d.count(c.resource, metrics.Apply, err)
+	if d.count(c.resource, metrics.Apply, err); err == nil && d.reconciler.settings.Process.Audit != nil {
+		d.applied = append(d.applied, c.ref.Kind+" "+c.ref.String())
+	}
 	if checker := &d.reconciler.checker; err == nil && field == "uid" && c.config.HasEmptyMap() && checker.Lost(c.config, d.appliedFields(body), body.raw) {
 		if err = d.reconciler.noteApplied(d, c, body); err != nil {
 			return err
@@ -600,6 +605,9 @@ func (d *desiredSet) deleteObject(ctx context.Context, ref ObjectReference, prop
 	err := d.client.Delete(ctx, ref, &DeleteOptions{Propagation: propagation, UID: ref.UID})
 	if r, unowned := d.resourceOf(ref.APIVersion, ref.Kind); unowned == nil {
 		d.count(r, metrics.Delete, err)
+	}
+	if err == nil && d.reconciler.settings.Process.Audit != nil {
+		d.deleted = append(d.deleted, ref.Kind+" "+ref.String())
 	}
 	if code := StatusCode(err); (code == http.StatusNotFound || code == http.StatusConflict) && !isDenied(err) {
 		return nil

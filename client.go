@@ -315,7 +315,9 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 		}
 		defer leave()
 		sent := time.Now()
+		ctx, span := c.trace(ctx, r)
 		code, err := r.send(ctx, cred)
+		endSpan(span, err)
 		c.meter.Request(cred.Info.Host(), r.verb(), code, time.Since(sent))
 		if isDenied(err) {
 			code = http.StatusForbidden // the API server itself is well
@@ -367,6 +369,9 @@ func (r *request) send(ctx context.Context, cred *connection.Credential) (code i
 		client = cred.StreamClient
 	} else if r.method == http.MethodGet {
 		client = cred.Client
+	}
+	if parent := TraceParent(ctx); parent != "" {
+		req.Header.Set("Traceparent", parent)
 	}
 	if r.stream {
 		req.Header.Set("Accept-Encoding", "identity") // to have each event at once

@@ -79,7 +79,11 @@ type call struct {
 	noun     string // of its kind, in log lines
 	log      *slog.Logger
 	meter    *metrics.Handler
-	settings *ExecutionSettings
+	settings *Settings
+	replica  string            // the identity of the operator
+	object   *Object           // that it is for; nil for none
+	cause    Reason            // of changes
+	children *desiredSet       // of reconcile handlers
 	leader   *leadership       // without whose term the handler is not called; nil if it is at any time
 	limiter  *workpool.Limiter // of the worker on whose goroutine the handler runs; nil if that is none, or is not active already
 	retries  int               // attempts that were made before
@@ -89,7 +93,7 @@ type call struct {
 
 // invoke calls a function of the user, unless the handler has exhausted its limits. Errors are logged; successes are by the caller, when they are
 // stored. The worker is not active meanwhile: the function may take its time.
-func (a *call) invoke(ctx context.Context, fn func(Attempt) error) (o outcome, err error) {
+func (a *call) invoke(ctx context.Context, fn func(context.Context, Attempt) error) (o outcome, err error) {
 	h, began := a.handler, time.Now()
 	counted := a.meter.Begin(began)
 	attempt := Attempt{Retry: a.retries, Started: a.started, Runtime: began.Sub(a.started)}
@@ -103,11 +107,14 @@ func (a *call) invoke(ctx context.Context, fn func(Attempt) error) (o outcome, e
 		o = outcome{cancelled: true}
 	} else {
 		a.log.DebugContext(ctx, a.noun+" '"+string(h.id)+"' is invoked.", handlerAttr(h.id))
+		inner, span := a.trace(ctx)
 		regain := a.limiter.Yield()
-		err = safecall.Do(func() error { return fn(attempt) })
+		err = safecall.Do(func() error { return fn(inner, attempt) })
 		regain()
-		o = h.outcome(err, a.retries, time.Since(a.started), a.settings)
+		o = h.outcome(err, a.retries, time.Since(a.started), &a.settings.Execution)
+		endSpan(span, err)
 	}
+	a.audit(ctx, o, err, began)
 	counted.End(o.result(err), safecall.StackOf(err) != nil)
 	if err != nil && !(o.cancelled && h.once()) { // then it does not matter any more
 		logOutcome(ctx, a.log, a.noun, h.id, o, err)
@@ -453,15 +460,16 @@ func (c *cycle) chooseDue(group []*progress) []*progress {
 func (c *cycle) attempt(ctx context.Context, p *progress) outcome {
 	h, r := p.handler, c.reactor
 	call := call{
-		handler: h, noun: "Handler", log: c.cause.Logger, meter: c.meterOf(p), settings: &r.settings.Execution,
-		leader: r.leader, retries: p.record.Retries, waited: p.record.waits(), started: p.record.Started,
+		handler: h, noun: "Handler", log: c.cause.Logger, meter: c.meterOf(p), settings: r.settings, replica: r.replica,
+		leader: r.leader, retries: p.record.Retries, waited: p.record.waits(), started: p.record.Started, cause: c.reason(),
 	}
 	if p.parent == nil { // whose worker is not active otherwise
 		call.limiter = r.limiter
 	}
 	var arg *Change
-	o, err := call.invoke(ctx, func(a Attempt) error {
+	o, err := call.invoke(ctx, func(ctx context.Context, a Attempt) error {
 		arg = c.argument(p, a)
+		arg.Logger, call.object = tracedLogger(ctx, arg.Logger), &arg.Object
 		r.queue.setRunning(c.entry, h.id)
 		defer r.queue.setRunning(c.entry, p.parentID())
 		return c.callHandler(ctx, p, arg)

@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -73,11 +74,11 @@ func (i *indexer) attempt(owner string, data index.Data, p progress, o *Object, 
 	}
 	var values any
 	call := call{
-		handler: h, noun: "Indexer", log: o.Logger, meter: i.meter.Handler(string(h.id), false), settings: &i.settings.Execution,
-		limiter: i.limiter, retries: record.Retries, started: record.Started,
+		handler: h, noun: "Indexer", log: o.Logger, meter: i.meter.Handler(string(h.id), false), settings: i.settings, replica: i.replica,
+		limiter: i.limiter, retries: record.Retries, started: record.Started, object: o,
 	}
-	out, err := call.invoke(i.handlers, func(a Attempt) (err error) {
-		ctx, cancel := h.withDeadline(i.handlers, record.Started)
+	out, err := call.invoke(i.handlers, func(ctx context.Context, a Attempt) (err error) {
+		ctx, cancel := h.withDeadline(ctx, record.Started)
 		defer cancel()
 		arg := &Indexing{Object: *o, Attempt: a}
 		arg.Patch, arg.Param, arg.Logger = &Patch{}, h.param, handlerLogger(o.Logger, h.id)

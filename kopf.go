@@ -370,7 +370,7 @@ func (r *run) serve(ctx context.Context) error {
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	o := &observer{
-		environment: environment{client: r.client, settings: r.Settings, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo, events: r.events, meter: r.meter, handlers: handlers, indices: r.indices, pauser: r.pauser, leader: r.leader, namespaces: r.Namespaces}, registry: registry,
+		environment: environment{client: r.client, settings: r.Settings, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo, events: r.events, meter: r.meter, handlers: handlers, indices: r.indices, pauser: r.pauser, leader: r.leader, namespaces: r.Namespaces, replica: r.Identity}, registry: registry,
 		clusterwide: r.Clusterwide, requests: requests,
 		force: r.guard.ForceContext(),
 	}
@@ -462,6 +462,7 @@ func (r *run) connect() error {
 			return err
 		}
 	}
+	r.Settings.Persistence.untracked = r.Settings.Tracing.untracked()
 	r.leader = newLeadership(r)
 	r.client = r.client.renewed().fenced(r.leader)
 	r.events = newEventSink(&r.Settings.Posting, r.client, r.Logger, r.meter)
@@ -602,13 +603,13 @@ func (r *run) attempts(ctx context.Context, handlers []*handler, name string, on
 // attemptActivity calls a handler of an activity once, unless its limits forbid it.
 func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressRecord, name string, once func(context.Context, *handler, Attempt) (any, error)) (value any, o outcome) {
 	call := call{
-		handler: h, noun: "Activity", log: r.Logger, meter: r.meter.Handler(string(h.id), false), settings: &r.Settings.Execution,
+		handler: h, noun: "Activity", log: r.Logger, meter: r.meter.Handler(string(h.id), false), settings: r.Settings, replica: r.Identity,
 		retries: record.Retries, started: record.Started,
 	}
 	if h.kind == kindStartedLeading {
 		call.leader = r.leader
 	}
-	o, err := call.invoke(ctx, func(a Attempt) (err error) {
+	o, err := call.invoke(ctx, func(ctx context.Context, a Attempt) (err error) {
 		inner, cancel := h.withDeadline(ctx, record.Started)
 		defer cancel()
 		value, err = r.await(ctx, fmt.Sprintf("The handler of the %s '%s'", name, h.id), func() (any, error) { return once(inner, h, a) })

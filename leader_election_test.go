@@ -49,8 +49,8 @@ func TestNoCallAfterTheLease(t *testing.T) {
 			ctx := l.terms.handlers
 			called := 0
 			attempt := func() (outcome, error) {
-				c := call{handler: &handler{id: "h"}, noun: "Handler", log: l.log, settings: &ExecutionSettings{}, leader: l}
-				return c.invoke(ctx, func(Attempt) error { called++; return nil })
+				c := call{handler: &handler{id: "h"}, noun: "Handler", log: l.log, settings: &Settings{}, leader: l}
+				return c.invoke(ctx, func(context.Context, Attempt) error { called++; return nil })
 			}
 			if o, err := attempt(); err != nil || !o.final || called != 1 {
 				t.Errorf("got %+v, %v and %d calls in the term", o, err, called)

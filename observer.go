@@ -49,6 +49,7 @@ type environment struct {
 	leader     *leadership     // nil without an election
 	reconciler reconcileRunner // nil without reconcile handlers
 	namespaces []string        // patterns; none means all
+	replica    string          // the identity of the operator
 	handlers   context.Context // of the handlers: ends when the operator has waited long enough
 }
 

@@ -88,8 +88,8 @@ func (p *prober) attempt(ctx context.Context, h *handler) (value any, err error)
 		p.running = append(p.running, h.id)
 	}
 	p.mu.Unlock()
-	call := call{handler: h, noun: "Activity", log: p.log, meter: p.meter.Handler(string(h.id), false), settings: &p.run.Settings.Execution, started: time.Now()}
-	_, err = call.invoke(ctx, func(Attempt) (err error) {
+	call := call{handler: h, noun: "Activity", log: p.log, meter: p.meter.Handler(string(h.id), false), settings: p.run.Settings, replica: p.run.Identity, started: time.Now()}
+	_, err = call.invoke(ctx, func(ctx context.Context, _ Attempt) (err error) {
 		if hangs {
 			return errors.New("it has not returned from an earlier call")
 		}

@@ -139,8 +139,9 @@ func (r *reactor) reconcile(e *entry, events []RawEvent, at epoch) result {
 	}
 	c := r.cycle(e, newest, at)
 	c.writes.patches = e.pendingPatches()
-	ended := false
+	ended, span := false, c.trace()
 	defer func() {
+		endSpan(span, nil)
 		if !ended { // code of the user has panicked, or ours
 			c.stopFlush()
 			c.keepPatches()
@@ -307,11 +308,12 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 			return
 		}
 		e.Patch, e.Param, e.Logger = newPatch(c.served.persistence, ev.Body), h.param, handlerLogger(c.log, h.id)
-		call := call{handler: h, noun: "Handler", log: c.log, meter: r.meter.Handler(string(h.id), false), settings: &r.settings.Execution, leader: r.leader, limiter: r.limiter, started: time.Now()}
-		_, err := call.invoke(c.handlers, func(Attempt) error {
+		call := call{handler: h, noun: "Handler", log: c.log, meter: r.meter.Handler(string(h.id), false), settings: r.settings, replica: r.replica, leader: r.leader, limiter: r.limiter, started: time.Now(), object: &e.Object}
+		_, err := call.invoke(c.handlers, func(ctx context.Context, _ Attempt) error {
+			e.Logger = tracedLogger(ctx, e.Logger)
 			r.queue.setRunning(c.entry, h.id)
 			defer r.queue.setRunning(c.entry, "")
-			err := safecall.Do(func() error { return h.event(c.handlers, e) })
+			err := safecall.Do(func() error { return h.event(ctx, e) })
 			return errors.Join(err, e.Patch.check())
 		})
 		r.limiter.ReleaseHandler()

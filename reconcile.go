@@ -463,12 +463,12 @@ func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error 
 	early := s.schedule.IsEarly(time.Now())
 	s.begin(c.epoch, rc.digest(c, h, body))
 	began := time.Now()
-	call := call{handler: h, noun: "Handler", log: log, meter: rc.meter.Handler(string(h.id), false), settings: &rc.settings.Execution, leader: rc.leader, limiter: rc.limiter, retries: s.schedule.Failures, started: began}
-	out, err := call.invoke(c.handlers, func(a Attempt) error {
-		arg.Attempt = a
+	call := call{handler: h, noun: "Handler", log: log, meter: rc.meter.Handler(string(h.id), false), settings: rc.settings, replica: rc.replica, leader: rc.leader, limiter: rc.limiter, retries: s.schedule.Failures, started: began, object: &arg.Object, children: desired}
+	out, err := call.invoke(c.handlers, func(ctx context.Context, a Attempt) error {
+		arg.Attempt, arg.Logger = a, tracedLogger(ctx, arg.Logger)
 		c.reactor.queue.setRunning(c.entry, h.id)
 		defer c.reactor.queue.setRunning(c.entry, "")
-		return rc.invoke(c, rec, arg, desired)
+		return rc.invoke(ctx, c, rec, arg, desired)
 	})
 	rc.limiter.ReleaseHandler()
 	end := schedule.Call{Cancelled: out.cancelled, Failed: out.err != nil, Final: out.final, Early: early, Delay: out.delay, RequeueAfter: arg.requeueAfter}
@@ -500,9 +500,9 @@ func (s *reconcileState) patchRefused() {
 var errCallTimeout = errors.New("the call has used up its Timeout")
 
 // invoke calls the function, and has the children be as it wants them.
-func (rc *reconciler) invoke(c *cycle, rec *reconciling, arg *Reconcile, desired *desiredSet) error {
+func (rc *reconciler) invoke(traced context.Context, c *cycle, rec *reconciling, arg *Reconcile, desired *desiredSet) error {
 	h := rec.handler
-	ctx, cancel := context.WithCancelCause(c.handlers)
+	ctx, cancel := context.WithCancelCause(traced)
 	defer cancel(nil)
 	if h.reconcile.timeout > 0 {
 		var stop context.CancelFunc

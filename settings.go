@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -30,6 +31,7 @@ type Settings struct {
 	Admission      AdmissionSettings      // webhooks
 	Networking     NetworkingSettings     // requests to the API server
 	Persistence    PersistenceSettings    // what is stored on the objects
+	Tracing        TracingSettings        // spans
 }
 
 // ProcessSettings are about the process as a whole.
@@ -41,6 +43,9 @@ type ProcessSettings struct {
 	// Debug serves the paths under /debug/ of the [Operator.LivenessEndpoint], such as [net/http.DefaultServeMux] if the program
 	// imports net/http/pprof. All clients of the endpoint reach it. Defaults to nil: there are no such paths.
 	Debug http.Handler
+	// Audit gets a record of each call of a handler that has ended, before what it leaves is stored, such as the Handle method of a [log/slog.JSONHandler]. The handler waits for it. What it returns is logged. See docs/audit.md for
+	// the attributes. Defaults to nil.
+	Audit func(context.Context, slog.Record) error
 }
 
 // PostingSettings are about the Kubernetes events that operators post about objects.
@@ -228,6 +233,8 @@ type PersistenceSettings struct {
 	// ConsistencyTimeout is how long to wait until an own patch comes back in the stream, and for how long the stream may bring nothing at all
 	// meanwhile; then the object is asked for, before handlers run. Zero means not to wait, and not to ask. Defaults to 5 s.
 	ConsistencyTimeout time.Duration
+
+	untracked []FieldPath // besides those that the storages ignore: set before the operator observes
 }
 
 // NewSettings returns the default settings.
@@ -253,6 +260,7 @@ func NewSettings() *Settings {
 			FightRounds: 20,
 			FightPause:  time.Minute,
 		},
+		Tracing:   TracingSettings{Ratio: 1, Annotation: "tracing.k8s.io/traceparent"},
 		Execution: ExecutionSettings{DefaultBackoff: time.Minute, QuickRetries: 10, FlushAfter: time.Second},
 		Background: BackgroundSettings{
 			CancellationPolling: time.Minute, InstantExitTimeout: 100 * time.Millisecond, ExitTimeout: 5 * time.Second,

@@ -389,10 +389,13 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 	log := o.Logger
 	o.Logger = handlerLogger(log, h.id)
 	call := call{
-		handler: h, noun: t.noun(), log: log, meter: d.meter.Handler(string(h.id), false), settings: &d.settings.Execution,
-		leader: d.leader, retries: t.calls.retries, started: t.calls.started,
+		handler: h, noun: t.noun(), log: log, meter: d.meter.Handler(string(h.id), false), settings: d.settings, replica: d.replica,
+		leader: d.leader, retries: t.calls.retries, started: t.calls.started, object: &o,
 	}
-	out, err := call.invoke(t.functions, func(a Attempt) error { return t.call(&o, a) })
+	out, err := call.invoke(t.functions, func(ctx context.Context, a Attempt) error {
+		o.Logger = tracedLogger(ctx, o.Logger)
+		return t.call(ctx, &o, a)
+	})
 	if errors.Is(context.Cause(t.functions), ErrLeadershipLost) { // which may have ended the function before the task is asked to stop
 		t.stopper.Add(stopper.OperatorPausing, time.Now())
 	}
@@ -453,13 +456,13 @@ func (t *task) logSuccess(log *slog.Logger, unchanged bool) {
 }
 
 // call calls the function with a context that ends when it is asked to stop, and at its timeout. What was cut off then has succeeded.
-func (t *task) call(o *Object, a Attempt) error {
+func (t *task) call(traced context.Context, o *Object, a Attempt) error {
 	h := t.handler
 	var deadline time.Time
 	if h.retry.timeout > 0 {
 		deadline = t.calls.started.Add(h.retry.timeout)
 	}
-	ctx, release := t.stopper.Attempt(t.functions, deadline)
+	ctx, release := t.stopper.Attempt(traced, deadline)
 	defer release()
 	var r *resulting
 	err := safecall.Do(func() error { // which may panic with the error of its context

@@ -19,6 +19,11 @@ const (
 	results
 )
 
+// String returns the result as the page and the audit have it.
+func (r Result) String() string {
+	return [...]string{"success", "retry", "failure", "ignored", "waiting", "cancelled"}[r]
+}
+
 // Kind is what is expected of the calls of a handler.
 type Kind int
 

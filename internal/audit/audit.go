@@ -1,0 +1,86 @@
+// Package audit makes the records of what handlers have done.
+package audit
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// Call is a call of a handler that has ended.
+type Call struct {
+	Began            time.Time
+	Handler, Kind    string // the id, and the function that registers it
+	Attempt          int    // from 1
+	Outcome          string // success, retry, failure, ignored, waiting or cancelled
+	Err              error  // nil for success
+	Cause            string // of changes
+	Replica          string
+	Fence            uint64 // of the term; 0 without an election
+	Object           *Object
+	Fields           []string // that the handler patches, without values
+	Applied, Deleted []string // children, as kind namespace/name
+}
+
+// Object is what the handler was called for.
+type Object struct {
+	APIVersion, Kind, Namespace, Name, UID string
+	ResourceVersion                        string
+	Generation                             int64
+}
+
+// AddFields adds the fields of a difference: of objects that were added or removed, those in them.
+func (c *Call) AddFields(path []string, before, after any) {
+	members, _ := after.(map[string]any)
+	if after == nil {
+		members, _ = before.(map[string]any)
+	}
+	if len(members) == 0 {
+		c.Fields = append(c.Fields, rawjson.JoinPath(path))
+	}
+	for _, key := range rawjson.SortedKeys(members) {
+		c.AddFields(append(slices.Clip(path), key), nil, members[key])
+	}
+}
+
+// Message is the message of all records.
+const Message = "Handler called"
+
+// Record returns the record of the call. What is empty is left out.
+func (c *Call) Record() slog.Record {
+	level := slog.LevelInfo
+	switch c.Outcome {
+	case "retry", "cancelled":
+		level = slog.LevelWarn
+	case "failure":
+		level = slog.LevelError
+	}
+	now := time.Now()
+	r := slog.NewRecord(now, level, Message, 0)
+	r.AddAttrs(slog.String("handler", c.Handler), slog.String("kind", c.Kind))
+	if o := c.Object; o != nil {
+		r.AddAttrs(slog.Group("object", slog.String("apiVersion", o.APIVersion), slog.String("kind", o.Kind), slog.String("namespace", o.Namespace), slog.String("name", o.Name), slog.String("uid", o.UID),
+			slog.String("resourceVersion", o.ResourceVersion), slog.Int64("generation", o.Generation)))
+	}
+	if c.Cause != "" {
+		r.AddAttrs(slog.String("cause", c.Cause))
+	}
+	r.AddAttrs(slog.Int("attempt", c.Attempt), slog.String("outcome", c.Outcome), slog.Float64("duration", now.Sub(c.Began).Seconds()))
+	if c.Err != nil {
+		r.AddAttrs(slog.String("error", c.Err.Error()))
+	}
+	for _, list := range []struct {
+		key   string
+		items []string
+	}{{"fields", c.Fields}, {"applied", c.Applied}, {"deleted", c.Deleted}} {
+		if len(list.items) > 0 {
+			r.AddAttrs(slog.Any(list.key, list.items))
+		}
+	}
+	if r.AddAttrs(slog.String("replica", c.Replica)); c.Fence != 0 {
+		r.AddAttrs(slog.Uint64("fence", c.Fence))
+	}
+	return r
+}

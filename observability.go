@@ -1,0 +1,202 @@
+package kopf
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/audit"
+	"github.com/kopf-go/kopf/internal/safecall"
+)
+
+// This file observes what an operator does, from inside: the audit of calls, and the spans of objects, handlers and requests. Without an audit and a tracer, it costs nothing.
+
+// Tracer makes spans. An adapter to OpenTelemetry is in docs/tracing.md. It is safe for concurrent use.
+type Tracer interface {
+	// Start begins a span: in that of the context if there is one, else in that which [TraceParent] returns for the context, else in a new trace. The attributes have names of OpenTelemetry's semantic
+	// conventions. The attribute "kopf.link" is the traceparent of a span to link to. The returned context is used for what happens in the span.
+	Start(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, Span)
+}
+
+// Span is what a [Tracer] has begun.
+type Span interface {
+	// End ends the span. The error is nil for success.
+	End(err error)
+	// TraceParent returns the span as the header "traceparent" of W3C Trace Context, which requests in the span are sent with; "" for none.
+	TraceParent() string
+}
+
+// TracingSettings are about traces: what an operator does for an object, handler by handler and request by request.
+type TracingSettings struct {
+	// Tracer makes the spans. Defaults to nil: there are none.
+	Tracer Tracer
+	// Ratio is the share of the objects' cycles that are traced, from 0 to 1. Admission reviews are traced if the request of the API server is. Defaults to 1.
+	Ratio float64
+	// Annotation is the annotation of an object with the traceparent of the client that has made or changed it. Spans link to that. Kopf copies it to desired children, and does not count it as a change. "" means none. It
+	// is looked at only with a Tracer. Defaults to "tracing.k8s.io/traceparent".
+	Annotation string
+}
+
+// sampled returns the tracer if what begins now is to be traced, nil otherwise.
+func (s *TracingSettings) sampled() Tracer {
+	if s.Tracer == nil || s.Ratio < 1 && rand.Float64() >= s.Ratio {
+		return nil
+	}
+	return s.Tracer
+}
+
+// untracked returns the fields that are no change of an object.
+func (s *TracingSettings) untracked() []FieldPath {
+	if s.Tracer == nil || s.Annotation == "" {
+		return nil
+	}
+	return []FieldPath{Path("metadata", "annotations", s.Annotation)}
+}
+
+// link gives a child the annotation of its owner, unless the child has one or may not have any.
+func (s *TracingSettings) link(child map[string]any, owner *Body) {
+	if s.Tracer == nil {
+		return
+	}
+	if value, ok := owner.Annotation(s.Annotation); ok {
+		metadata, _ := child["metadata"].(map[string]any)
+		annotations, _ := metadata["annotations"].(map[string]any)
+		if annotations[s.Annotation] != nil {
+			return
+		}
+		if metadata == nil {
+			metadata = make(map[string]any)
+		}
+		if annotations == nil {
+			annotations = make(map[string]any)
+		}
+		annotations[s.Annotation] = value
+		metadata["annotations"], child["metadata"] = annotations, metadata
+	}
+}
+
+// tracedKey is the key of a context for its span, or for the traceparent of one of another process.
+type tracedKey struct{}
+
+// TraceParent returns the traceparent of the span that a context belongs to, as W3C Trace Context has it: that of a handler, or of the client whose operation a review is about; "" for none.
+func TraceParent(ctx context.Context) string {
+	switch v := ctx.Value(tracedKey{}).(type) {
+	case Span:
+		return v.TraceParent()
+	case string:
+		return v
+	}
+	return ""
+}
+
+// startSpan begins a span, and returns it with its context.
+func startSpan(ctx context.Context, t Tracer, name string, attrs ...slog.Attr) (context.Context, Span) {
+	ctx, span := t.Start(ctx, name, attrs...)
+	return context.WithValue(ctx, tracedKey{}, span), span
+}
+
+// endSpan ends a span, unless it is nil.
+func endSpan(span Span, err error) {
+	if span != nil {
+		span.End(err)
+	}
+}
+
+// within returns a context that belongs to the span of another one, too.
+func within(ctx, traced context.Context) context.Context {
+	if span, ok := traced.Value(tracedKey{}).(Span); ok {
+		return context.WithValue(ctx, tracedKey{}, span)
+	}
+	return ctx
+}
+
+// trace begins the span of a cycle, in which its handlers and requests are.
+func (c *cycle) trace() Span {
+	settings, body := &c.reactor.settings.Tracing, c.event.Body
+	t := settings.sampled()
+	if t == nil {
+		return nil
+	}
+	attrs := objectAttrs(body.Reference(), c.served.resource)
+	if link, ok := body.Annotation(settings.Annotation); ok {
+		attrs = append(attrs, slog.String("kopf.link", link))
+	}
+	ctx, span := startSpan(c.handlers, t, "handle "+c.served.resource.Plural, attrs...)
+	c.handlers = ctx
+	c.sender.ctx = within(c.sender.ctx, ctx)
+	return span
+}
+
+// trace begins the span of a call: in that of its cycle, or by itself for daemons and timers.
+func (a *call) trace(ctx context.Context) (context.Context, Span) {
+	t := a.settings.Tracing.Tracer
+	if t == nil {
+		return ctx, nil
+	}
+	var attrs []slog.Attr
+	if _, traced := ctx.Value(tracedKey{}).(Span); !traced {
+		if a.handler.task == nil || a.settings.Tracing.sampled() == nil {
+			return ctx, nil
+		}
+		attrs = objectAttrs(a.object.Body.Reference(), a.object.Resource)
+	}
+	return startSpan(ctx, t, string(a.handler.id), append(attrs, slog.Int("kopf.attempt", a.retries+1))...)
+}
+
+// objectAttrs returns the attributes of a span about an object.
+func objectAttrs(ref ObjectReference, r Resource) []slog.Attr {
+	return []slog.Attr{slog.String("k8s.namespace.name", ref.Namespace), slog.String("k8s.object.kind", ref.Kind), slog.String("k8s.object.name", ref.Name), slog.String("k8s.object.uid", ref.UID), slog.String("k8s.resource.name", r.Name())}
+}
+
+// tracedLogger returns a logger whose lines have the ids of the span of a context, if that is sampled.
+func tracedLogger(ctx context.Context, log *slog.Logger) *slog.Logger {
+	parts := strings.Split(TraceParent(ctx), "-")
+	if len(parts) != 4 || parts[3] != "01" {
+		return log
+	}
+	return log.With("trace_id", parts[1], "span_id", parts[2])
+}
+
+// traceReview begins the span of a review, in that of the client's operation, if the request of the API server is traced.
+func (s *reviewServer) traceReview(ctx context.Context, r *ReviewRequest, a *Admission) (context.Context, Span) {
+	parent, t := r.Header.Get("Traceparent"), s.settings.Tracing.Tracer
+	if t == nil || !strings.HasSuffix(parent, "-01") {
+		return ctx, nil
+	}
+	attrs := append(objectAttrs(a.Body.Reference(), a.Resource), slog.String("kopf.operation", string(a.Operation)))
+	return startSpan(context.WithValue(ctx, tracedKey{}, parent), t, "review "+a.Resource.Plural, attrs...)
+}
+
+// trace begins the span of a request, which is sent with it, if it is made in another span.
+func (c *Client) trace(ctx context.Context, r *request) (context.Context, Span) {
+	if _, traced := ctx.Value(tracedKey{}).(Span); !traced {
+		return ctx, nil
+	}
+	return startSpan(ctx, c.source.Tracing.Tracer, r.method, slog.String("http.request.method", r.method), slog.String("url.path", r.path))
+}
+
+// audit reports a call that has ended, before what it leaves is stored.
+func (a *call) audit(ctx context.Context, o outcome, err error, began time.Time) {
+	report := a.settings.Process.Audit
+	if report == nil {
+		return
+	}
+	c := &audit.Call{Began: began, Handler: string(a.handler.id), Kind: kindNames[a.handler.kind], Attempt: a.retries + 1, Outcome: o.result(err).String(), Err: err, Cause: string(a.cause), Replica: a.replica}
+	if a.object != nil {
+		body := a.object.Body
+		ref := body.Reference()
+		c.Object = &audit.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID, ResourceVersion: body.version, Generation: body.Metadata().Int("generation")}
+		c.Fence = a.object.fence
+		for _, d := range diffRaw(body.raw, a.object.Patch.applied(body).raw) {
+			c.AddFields(d.Path, d.Old, d.New)
+		}
+	}
+	if a.children != nil {
+		c.Applied, c.Deleted = a.children.applied, a.children.deleted
+	}
+	if failed := safecall.Do(func() error { return report(ctx, c.Record()) }); failed != nil {
+		a.log.Error("Reporting a call to the audit failed", handlerKey, a.handler.id, "error", failed)
+	}
+}
