@@ -283,7 +283,7 @@ func NewSettings() *Settings {
 
 // validate returns what is wrong with the settings, as the start-up handlers have left them, for those handlers.
 func (s *Settings) validate(handlers []*handler) error {
-	return errors.Join(slices.Concat(settingscheck.Numbers(s, "Peering.Priority"), s.Persistence.validate(handlers), settingscheck.LeaderElection(s.LeaderElection).Errors())...)
+	return errors.Join(slices.Concat(settingscheck.Numbers(s, "Peering.Priority"), s.Persistence.validate(handlers), settingscheck.LeaderElection(s.LeaderElection).Errors(), settingscheck.Ratio("Tracing.Ratio", s.Tracing.Ratio))...)
 }
 
 func seconds(counts ...int) []time.Duration {

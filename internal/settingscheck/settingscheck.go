@@ -27,8 +27,9 @@ func Numbers(settings any, signed ...string) (errs []error) {
 	for i := range groups.NumField() {
 		group := groups.Type().Field(i).Name
 		for j := range groups.Field(i).NumField() {
-			name := group + "." + groups.Field(i).Type().Field(j).Name
-			if slices.Contains(signed, name) {
+			field := groups.Field(i).Type().Field(j)
+			name := group + "." + field.Name
+			if !field.IsExported() || slices.Contains(signed, name) {
 				continue
 			}
 			switch value := groups.Field(i).Field(j).Interface().(type) {
@@ -67,4 +68,12 @@ func finalizers(finalizer string, legacy []string) (errs []error) {
 		}
 	}
 	return errs
+}
+
+// Ratio returns what is wrong with a share.
+func Ratio(name string, value float64) []error {
+	if !(value >= 0 && value <= 1) { // as it is with NaN
+		return []error{invalid("Settings."+name, value, "a number from 0 to 1")}
+	}
+	return nil
 }
