@@ -58,23 +58,21 @@ func (r Resource) loggable(v any) any {
 // server. Empty arguments are left out: no name means the collection, and no
 // namespace means that of all namespaces or of a kind without them.
 func (r Resource) URL(namespace, name, subresource string) string {
-	var b strings.Builder
+	path := "/apis/" + r.Group + "/" + r.Version
 	if r.Group == "" {
-		b.WriteString("/api/" + r.Version)
-	} else {
-		b.WriteString("/apis/" + r.Group + "/" + r.Version)
+		path = "/api/" + r.Version
 	}
 	if r.Namespaced && namespace != "" {
-		b.WriteString("/namespaces/" + namespace)
+		path += "/namespaces/" + namespace
 	}
-	b.WriteString("/" + r.Plural)
+	path += "/" + r.Plural
 	if name != "" {
-		b.WriteString("/" + name)
+		path += "/" + name
 		if subresource != "" {
-			b.WriteString("/" + subresource)
+			path += "/" + subresource
 		}
 	}
-	return b.String()
+	return path
 }
 
 // fieldManager owns the fields that handlers of the resource write by their client. It must never change: another one could not remove them.

@@ -183,7 +183,7 @@ func (h *Handler) add(a slog.Attr) {
 func (h *Handler) addTo(groups []string, a slog.Attr) {
 	value := a.Value.Resolve()
 	if a.Key == "" && value.Kind() != slog.KindGroup {
-		if a.Equal(slog.Attr{}) {
+		if a.Value.Any() == nil {
 			return // the rules of slog.Handler say so
 		}
 	} else if a.Key != "" {
