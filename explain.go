@@ -254,7 +254,7 @@ func (c *cycle) explainObserver(h *handler, of *inspection.Handler) {
 	case h.kind == kindIndex:
 		of.Why = "the object is indexed"
 	case o.Body.Deleting():
-		of.Called, of.Why = h.kind == kindReconcile, "the object is being deleted"
+		of.Called, of.Why = false, "the object is being deleted"
 	case h.kind == kindDaemon:
 		of.Why = "runs for the object"
 	case h.kind == kindTimer && h.task.interval > 0:
