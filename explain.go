@@ -93,6 +93,12 @@ func (i *inspector) explain(what *resolved, body *Body, listed bool) *inspection
 		x.Steps = append(x.Steps, step)
 		c = i.cycle(what, patch.applied(c.event.Body), listed)
 	}
+	if gone := c.event.Body; gone.Deleting() && len(gone.Finalizers()) == 0 {
+		c.event.Type, c.decided = Deleted, decision.Action{Kind: decision.End, Reason: decision.Gone}
+		if len(x.Steps) > 0 { // it was there before
+			c.event.Type = Modified
+		}
+	}
 	c.explain(x)
 	x.Notes = append(x.Notes, i.notes.Messages()...)
 	return x
@@ -148,6 +154,8 @@ func (c *cycle) explain(x *inspection.Explanation) {
 // explainDecision says what is to be done with the object, as one sentence without its end.
 func (c *cycle) explainDecision(chosen []*progress) string {
 	switch a := c.decided; a.Kind {
+	case decision.End:
+		return "nothing: no finalizer holds the object, so that it is gone"
 	case decision.Skip:
 		return "nothing: no handler of changes is for the object"
 	case decision.DeleteMembers:
@@ -242,7 +250,7 @@ func (c *cycle) explainObserver(h *handler, of *inspection.Handler) {
 	why, o := &mismatch{}, c.object(c.event.Body)
 	fits := false
 	if h.kind == kindEvent {
-		fits = h.matchesEvent(&WatchEvent{Object: o, Type: Modified}, why)
+		fits = h.matchesEvent(&WatchEvent{Object: o, Type: c.event.Type}, why)
 	} else {
 		fits = h.matchesObjectFor(&o, why)
 	}
@@ -251,6 +259,8 @@ func (c *cycle) explainObserver(h *handler, of *inspection.Handler) {
 		of.Why = c.explainMismatch(h, why, &Change{Object: o})
 	case h.kind == kindEvent:
 		of.Why = "is called for each event of the object"
+	case c.event.Type == Deleted:
+		of.Called, of.Why = false, strings.TrimPrefix(c.explainDecision(nil), "nothing: ")
 	case h.kind == kindIndex:
 		of.Why = "the object is indexed"
 	case o.Body.Deleting():
