@@ -24,6 +24,7 @@ type inspector struct {
 	settings *Settings
 	client   *Client // that predicates get; nil without a cluster
 	notes    *inspection.Notes
+	running  bool // whether to suppose that the daemons of an object that is being deleted still run
 }
 
 // cycle returns a cycle that decides about an object and does nothing. The flag listed says that the operator has just started.
@@ -31,7 +32,7 @@ func (i *inspector) cycle(what *resolved, body *Body, listed bool) *cycle {
 	log := slog.New(i.notes)
 	r := &reactor{
 		environment: &environment{settings: i.settings, lifecycle: AllAtOnce, log: log, memo: &Memo{}, pauser: &pauser.Pauser{}, events: idleEvents{}, handlers: context.Background(), indices: newIndices(&Registry{handlers: what.indices})},
-		began:       time.Now().Add(-1), requests: context.Background(), daemons: idleTasks{}, handed: i.client,
+		began:       time.Now().Add(-1), requests: context.Background(), daemons: idleTasks{running: i.running}, handed: i.client,
 	}
 	r.reconciler = idleReconciler{}
 	r.queue = newQueue(0, log, r)
@@ -42,12 +43,17 @@ func (i *inspector) cycle(what *resolved, body *Body, listed bool) *cycle {
 	return r.cycle(e, RawEvent{Type: Modified, Body: body}, epoch{})
 }
 
-// idleTasks stands for daemons and timers where none of them runs.
-type idleTasks struct{ taskRunner }
+// idleTasks stands for daemons and timers where none of them runs, or all daemons do that are for the object: timers between two calls end at once.
+type idleTasks struct {
+	taskRunner
+	running bool
+}
 
 // spawn implements [taskRunner].
-func (idleTasks) spawn(_ *entry, handlers []*handler, o *Object, _ *Essence) (held bool) {
-	return !o.Body.Deleting() && slices.ContainsFunc(handlers, func(h *handler) bool { return !h.task.withoutFinalizer && h.matchesObject(o) })
+func (t idleTasks) spawn(_ *entry, handlers []*handler, o *Object, _ *Essence) (held bool) {
+	return slices.ContainsFunc(handlers, func(h *handler) bool {
+		return (t.running && h.kind == kindDaemon || !o.Body.Deleting()) && !h.task.withoutFinalizer && h.matchesObject(o)
+	})
 }
 
 // idleReconciler stands for reconcile handlers where none of them runs.

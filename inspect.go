@@ -285,6 +285,7 @@ func (i *inspecting) suppose(ctx context.Context, what *resolved, body *Body) (*
 		body = patch.applied(fresh)
 	}
 	if i.asked.Event == "deleted" && !body.Deleting() {
+		i.inspector.running = true
 		patch := &Patch{}
 		if i.inspector.cycle(what, body, false).decide().Kind == decision.AddFinalizer { // which it has had for long
 			patch.adds = []string{what.persistence.Finalizer}
