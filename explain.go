@@ -141,6 +141,9 @@ func (c *cycle) explain(x *inspection.Explanation) {
 	if c.decided.Kind == decision.Handle {
 		c.prepareHandling()
 		c.collectHandlers()
+		if s := c.states.seen; s != nil && s.essence != nil && c.reason() != ReasonDelete && !s.essence.Equal(c.states.essence) {
+			x.Notes = append(x.Notes, "Handlers that have finished have seen another state of the object. It is noted as handled at the end, and then handlers are called for what has changed since")
+		}
 	}
 	chosen := c.chooseDue(c.topHandlers())
 	x.Cause, x.Decision = string(c.decided.Reason), c.explainDecision(chosen)
