@@ -27,7 +27,7 @@ var _ = Suite("inspection_random", func(t *testing.T, c *C) {
 	for seed := range uint64(operators) {
 		c.Run(t, fmt.Sprintf("OB-12 the operator calls the handlers that were explained (seed %d)", seed), func(c *C) {
 			c.OnlyInBubble("it would take hours")
-			g := &randomInspection{C: c, Rand: rand.New(rand.NewPCG(seed, 12)), calls: make(map[string]map[string]bool)}
+			g := &randomInspection{C: c, Rand: rand.New(rand.NewPCG(seed, 12)), calls: make(map[string]map[string]bool), outcomes: rand.New(rand.NewPCG(seed, 13))}
 			g.play()
 			pairs, calls, twice = pairs+g.pairs, calls+g.called, twice+g.twice
 		})
@@ -48,9 +48,11 @@ type randomInspection struct {
 	registry *kopf.Registry
 	ids      []string // of the handlers of changes
 
-	mu                   sync.Mutex // guards following
-	calls                map[string]map[string]bool
-	failing              bool
+	mu       sync.Mutex // guards following
+	calls    map[string]map[string]bool
+	failing  bool
+	outcomes *rand.Rand
+
 	pairs, called, twice int
 }
 
@@ -123,7 +125,7 @@ func (g *randomInspection) crash() {
 		names[i] = fmt.Sprintf("left-%d", i)
 		g.Create(names[i], g.object())
 	}
-	g.failing = true
+	g.fail(true)
 	op := g.Operator(g.registry, quiet)
 	g.Pass(time.Duration(g.IntN(20)) * time.Second)
 	for _, name := range names {
@@ -133,7 +135,7 @@ func (g *randomInspection) crash() {
 	}
 	g.Pass(time.Duration(g.IntN(20)) * time.Second)
 	op.Crash()
-	g.failing = false
+	g.fail(false)
 	g.Pass(time.Minute)
 	for _, name := range names {
 		if g.IntN(3) == 0 && g.Exists(name) {
@@ -147,6 +149,13 @@ func (g *randomInspection) crash() {
 	op = g.Operator(g.registry, quiet)
 	g.compare("crash", names, want)
 	op.Stop()
+}
+
+// fail has all handlers fail from now on, or none.
+func (g *randomInspection) fail(all bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failing = all
 }
 
 // explainAll explains the objects that are there.
@@ -211,7 +220,7 @@ func (g *randomInspection) note(id, name string) error {
 	}
 	g.calls[name][id] = true
 	if g.failing {
-		return pick(g.Rand, nil, errors.New("oops"), kopf.Temporary(errors.New("soon"), time.Second), kopf.Temporary(errors.New("later"), time.Hour), kopf.Permanent(errors.New("never")))
+		return pick(g.outcomes, nil, errors.New("oops"), kopf.Temporary(errors.New("soon"), time.Second), kopf.Temporary(errors.New("later"), time.Hour), kopf.Permanent(errors.New("never")))
 	}
 	return nil
 }
