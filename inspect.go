@@ -71,7 +71,7 @@ func (c *command) inspect(ctx context.Context, call *cli.Call, program string) i
 }
 
 // say prints something besides the answer.
-func (i *inspecting) say(message string) { fmt.Fprintln(i.stderr, message) }
+func (i *inspecting) say(message string) { fmt.Fprintln(i.stderr, inspection.Clean(message)) }
 
 // discover finds out which kinds there are, and which handlers are for them.
 func (i *inspecting) discover(ctx context.Context) (err error) {

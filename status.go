@@ -26,6 +26,9 @@ func (i *inspecting) status(ctx context.Context) (failing bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	for _, note := range i.inspector.notes.Messages() {
+		i.say(note)
+	}
 	printer := &inspection.Printer{Out: i.stdout, Format: i.options.Output, WithKind: len(resources) > 1}
 	if i.asked.Watch {
 		return false, i.watchStatus(ctx, resources, printer)
