@@ -39,7 +39,7 @@ func (i *inspecting) status(ctx context.Context) (failing bool, err error) {
 			for _, body := range page {
 				all = append(all, i.statuses(ctx, r, body)...)
 			}
-			failing = failing || slices.ContainsFunc(all, func(s *inspection.Status) bool { return s.State.Failing() })
+			failing = failing || slices.ContainsFunc(all, func(s *inspection.Status) bool { return s.Failing() })
 			return printer.Page(all)
 		})
 		if err != nil {
@@ -127,7 +127,7 @@ func (i *inspecting) metadataSuffices(r Resource) bool {
 // statuses returns how far the operators are that have stored something on an object.
 func (i *inspecting) statuses(ctx context.Context, r Resource, body *Body) (all []*inspection.Status) {
 	for _, prefix := range i.prefixesOn(body) {
-		if s := i.statusOf(ctx, r, body, prefix); !i.asked.Failed || s.State.Failing() {
+		if s := i.statusOf(ctx, r, body, prefix); !i.asked.Failed || s.Failing() {
 			all = append(all, s)
 		}
 	}

@@ -23,8 +23,8 @@ const (
 	Unknown  State = "Unknown"  // no operator has stored anything
 )
 
-// Failing reports whether handlers fail in this state.
-func (s State) Failing() bool { return s == Retrying || s == Failed }
+// failing reports whether a handler fails in this state.
+func (s State) failing() bool { return s == Retrying || s == Failed }
 
 // Status is how far an operator is with an object. The names of its fields in JSON are stable.
 type Status struct {
@@ -53,6 +53,11 @@ type HandlerStatus struct {
 	Started  *time.Time `json:"started,omitempty"`
 	Next     *time.Time `json:"nextAttempt,omitempty"`
 	Error    string     `json:"error,omitempty"`
+}
+
+// Failing reports whether handlers fail, also those of a deletion, and those of an operator that pauses.
+func (s *Status) Failing() bool {
+	return s.State.failing() || slices.ContainsFunc(s.Handlers, func(h HandlerStatus) bool { return h.State.failing() })
 }
 
 // Facts are what is known of an object besides the records of its handlers.
