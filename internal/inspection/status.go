@@ -155,7 +155,7 @@ func (s *Status) row(now time.Time, withKind bool) []string {
 	failure := s.Error
 	switch {
 	case s.State == Deleting:
-		failure = "held by " + cmp.Or(strings.Join(s.Finalizers, ", "), "nothing")
+		failure = strings.TrimSuffix("held by "+cmp.Or(strings.Join(s.Finalizers, ", "), "nothing")+": "+s.Error, ": ")
 	case s.State == Paused:
 		failure = "for " + s.PausedFor
 	case len(s.Problems) > 0 && failure == "":
