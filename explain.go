@@ -248,7 +248,7 @@ func (c *cycle) explainProgress(p *progress, chosen []*progress, of *inspection.
 	case p.otherCause != nil && r.Retries == 0:
 		of.Called, of.Why = true, "is called again, because it has not seen the last change"
 	case r.Retries > 0:
-		of.Called, of.Why = true, fmt.Sprintf("is called again, after %d attempts", r.Retries)
+		of.Called, of.Why = true, strings.TrimSuffix(fmt.Sprintf("is called again, after %d attempts", r.Retries), map[bool]string{true: "s"}[r.Retries == 1])
 	default:
 		of.Called, of.Why = true, "is for the "+causeNames[c.reason()]
 	}
@@ -276,13 +276,24 @@ func (c *cycle) explainObserver(h *handler, of *inspection.Handler) {
 		of.Called, of.Why = false, "the object is being deleted"
 	case h.kind == kindDaemon:
 		of.Why = "runs for the object"
-	case h.kind == kindTimer && h.task.interval > 0:
-		of.Why = "is called every " + h.task.interval.String()
 	case h.kind == kindTimer:
-		of.Why = "is called when the object was idle for " + h.task.idle.String()
+		of.Why = h.task.describe()
 	default:
 		of.Why = "is called when the object changes, or what it owns or watches, and when it asks for that"
 	}
+}
+
+// describe says when a timer is called.
+func (t *taskSpec) describe() string {
+	switch {
+	case t.interval > 0 && t.idle > 0:
+		return "is called every " + t.interval.String() + ", when the object was idle for " + t.idle.String()
+	case t.interval > 0:
+		return "is called every " + t.interval.String()
+	case t.idle > 0:
+		return "is called once after each change, when the object was idle for " + t.idle.String()
+	}
+	return "is called once"
 }
 
 // explainMismatch says which filter of a handler the object does not fit.
