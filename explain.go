@@ -374,13 +374,13 @@ func (h *handler) explainReview(r Resource, body *Body, i *inspector) inspection
 }
 
 // describe tells when a handler is called, and what it leaves on objects.
-func (h *handler) describe() inspection.HandlerCondition {
+func (h *handler) describe(r Resource) inspection.HandlerCondition {
 	d := inspection.HandlerCondition{ID: string(h.id), Kind: kindNames[h.kind], Registered: path.Base(h.registered.where)}
 	for _, c := range h.filters.labels {
-		d.Filters = append(d.Filters, "label "+c.key+c.criterion.describe())
+		d.Filters = append(d.Filters, "label "+c.key+c.criterion.describe(r))
 	}
 	for _, c := range h.filters.annotations {
-		d.Filters = append(d.Filters, "annotation "+c.key+c.criterion.describe())
+		d.Filters = append(d.Filters, "annotation "+c.key+c.criterion.describe(r))
 	}
 	f := &h.filters
 	if field := strings.Join(h.field, "."); field != "" {
@@ -389,7 +389,7 @@ func (h *handler) describe() inspection.HandlerCondition {
 			want *criterion
 		}{{field, f.value}, {"the former value of " + field, f.old}, {"the new value of " + field, f.new}} {
 			if one.want != nil {
-				d.Filters = append(d.Filters, one.what+one.want.describe())
+				d.Filters = append(d.Filters, one.what+one.want.describe(r))
 			}
 		}
 		if f.value == nil && f.old == nil && f.new == nil {
@@ -418,12 +418,12 @@ func (h *handler) describe() inspection.HandlerCondition {
 }
 
 // describe tells what a value must be.
-func (c *criterion) describe() string {
+func (c *criterion) describe(r Resource) string {
 	switch {
 	case c.predicate != nil:
 		return " by " + "a predicate"
 	case c.marker != 0:
 		return " " + strings.ToLower(c.marker.String())
 	}
-	return " = " + inspection.Value(c.literal)
+	return " = " + inspection.Value(r.loggable(c.literal))
 }

@@ -441,7 +441,7 @@ func (i *inspecting) explainKind(r Resource) error {
 		}
 	}
 	for _, h := range all {
-		list.Handlers = append(list.Handlers, h.describe())
+		list.Handlers = append(list.Handlers, h.describe(r))
 	}
 	if i.options.Output == "json" {
 		return inspection.WriteJSON(i.stdout, list)
