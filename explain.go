@@ -353,24 +353,26 @@ func (h *handler) placeOf(m *mismatch) string {
 // explainReview tells whether a handler of admission is asked about the object.
 func (h *handler) explainReview(r Resource, body *Body, i *inspector) inspection.Handler {
 	of := inspection.Handler{ID: string(h.id), Kind: kindNames[h.kind], Registered: path.Base(h.registered.where)}
-	var operations []string
-	for _, op := range []Operation{OperationCreate, OperationUpdate, OperationDelete, OperationConnect} {
-		if h.coversOperation(op, h.admission.subresource) {
-			operations = append(operations, string(op))
-		}
-	}
 	why, c := &mismatch{}, i.cycle(&resolved{resource: r, persistence: i.settings.Persistence.resolve(false)}, body, false)
 	a := &Admission{Object: c.object(body)}
 	fits := h.guarded(&Change{Object: a.Object}, why, func() bool { return h.fitsReview(a, why) })
 	if of.Called = fits; fits {
-		of.Why = "is asked about " + strings.Join(operations, ", ")
-		if h.admission.subresource != "" {
-			of.Why += " of the subresource " + h.admission.subresource
-		}
+		of.Why = "is asked about " + h.operations()
 	} else {
 		of.Why = c.explainMismatch(h, why, &Change{Object: a.Object})
 	}
 	return of
+}
+
+// operations names the operations that a handler of admission is asked about.
+func (h *handler) operations() string {
+	var all []string
+	for _, op := range []Operation{OperationCreate, OperationUpdate, OperationDelete, OperationConnect} {
+		if h.coversOperation(op, h.admission.subresource) {
+			all = append(all, string(op))
+		}
+	}
+	return strings.TrimSuffix(strings.Join(all, ", ")+" of the subresource "+h.admission.subresource, " of the subresource ")
 }
 
 // describe tells when a handler is called, and what it leaves on objects.
@@ -408,11 +410,19 @@ func (h *handler) describe(r Resource) inspection.HandlerCondition {
 	if h.retry.backoff > 0 {
 		d.Limits = append(d.Limits, "backoff "+h.retry.backoff.String())
 	}
+	if h.admission != nil {
+		d.Filters = append(d.Filters, h.operations())
+	}
 	if h.kind == kindDelete && !h.changes.optional || h.task != nil && !h.task.withoutFinalizer {
 		d.Stores = append(d.Stores, "finalizer")
 	}
-	if h.stateful() && h.task == nil {
-		d.Stores = append(d.Stores, "progress")
+	if h.changes.change != nil {
+		for _, key := range h.changes.keys[:1] {
+			d.Stores = append(d.Stores, "progress in the annotation "+key)
+		}
+	}
+	if h.changes.change != nil || h.background() {
+		d.Stores = append(d.Stores, "results in status."+string(h.id))
 	}
 	return d
 }
