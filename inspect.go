@@ -248,6 +248,9 @@ func (i *inspecting) explainBody(ctx context.Context, r Resource, body *Body) er
 	if len(prefixes) > 1 {
 		i.inspector.notes.Add(fmt.Sprintf("Several operators have stored something on the object: %s; --prefix chooses one", strings.Join(prefixes, ", ")))
 	}
+	if indices := i.registry.indexIDs(); len(indices) > 0 {
+		i.inspector.notes.Add(fmt.Sprintf("Handlers are called when the indices are complete, and predicates find nothing in them here: %s", strings.Join(indices, ", ")))
+	}
 	what := i.handled(r, body, prefixes[0])
 	supposed, err := i.suppose(ctx, what, body)
 	if err != nil {
@@ -265,6 +268,16 @@ func (i *inspecting) explainBody(ctx context.Context, r Resource, body *Body) er
 		return inspection.WriteJSON(i.stdout, x)
 	}
 	return x.WriteText(i.stdout)
+}
+
+// indexIDs returns the ids of the indices.
+func (r *Registry) indexIDs() (ids []string) {
+	for _, h := range r.snapshot() {
+		if h.kind == kindIndex && !slices.Contains(ids, string(h.id)) {
+			ids = append(ids, string(h.id))
+		}
+	}
+	return ids
 }
 
 // suppose returns the object with what is to be supposed of it.
