@@ -180,13 +180,24 @@ func (i *inspecting) records(what *resolved, body *Body, prefix string, s *inspe
 		}
 	}
 	storage := what.persistence.ProgressStorage
-	for _, h := range what.changes {
-		for _, key := range annotationKeys(prefix, string(h.id), body, false) {
+	fetch := func(id string) (record *ProgressRecord) {
+		for _, key := range annotationKeys(prefix, id, body, false) {
 			seen[key] = true
 		}
-		if !seen[string(h.id)] {
-			record, err := storage.Fetch(h.id, body)
-			add(string(h.id), record, err)
+		if !seen[id] {
+			var err error
+			record, err = storage.Fetch(HandlerID(id), body)
+			add(id, record, err)
+		}
+		return record
+	}
+	for _, h := range what.changes {
+		if record := fetch(string(h.id)); record != nil {
+			for _, ref := range record.Subrefs {
+				if ref != string(handlingID) {
+					fetch(ref)
+				}
+			}
 		}
 	}
 	annotations := body.Annotations()

@@ -21,7 +21,7 @@ import (
 var _ = Suite("inspection_random", func(t *testing.T, c *C) {
 	operators := 40 // each has five looks at 60 objects
 	if !testing.Short() {
-		operators *= 4
+		operators = 60
 	}
 	pairs, calls, twice := 0, 0, 0
 	for seed := range uint64(operators) {
