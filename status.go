@@ -161,10 +161,24 @@ func (i *inspecting) statusOf(ctx context.Context, r Resource, body *Body, prefi
 		s.PausedFor = paused
 	}
 	s.Conclude(f)
-	if s.State == inspection.Unknown && s.FromConditions(conditionsOf(body), body.Metadata().Int("generation")) {
-		s.Problems = nil
-	}
+	i.conclude(r, body, s)
 	return s
+}
+
+// conclude adds what reconcile handlers tell by conditions, if the kind has such handlers, or if it is not known which ones it has.
+func (i *inspecting) conclude(r Resource, body *Body, s *inspection.Status) {
+	known := i.served[r.Name()]
+	byConditions := s.State == inspection.Unknown
+	if known != nil {
+		byConditions = len(known.reconciles) > 0 && (byConditions || s.State == inspection.Handled)
+	}
+	generation := body.Metadata().Int("generation")
+	if !slices.Contains(r.Subresources, "status") { // where the status counts as well
+		generation = 0
+	}
+	if byConditions {
+		s.FromConditions(conditionsOf(body), generation)
+	}
 }
 
 // records adds the records of handlers to a status.

@@ -126,22 +126,27 @@ func (s *Status) FromConditions(conditions []Condition, generation int64) bool {
 		}
 		return &conditions[i]
 	}
-	ready, stalled := find("Ready"), find("Stalled")
+	ready, reconciling, stalled := find("Ready"), find("Reconciling"), find("Stalled")
+	isTrue := func(c *Condition) bool { return c != nil && c.Status == "True" }
 	said := ready
 	switch {
-	case stalled != nil && stalled.Status == "True":
+	case isTrue(stalled):
 		s.State, said = Failed, stalled
 	case ready == nil:
 		return false
-	case ready.ObservedGeneration > 0 && ready.ObservedGeneration < generation:
-		s.State = Changed
+	case isTrue(reconciling) && reconciling.Reason == "Retrying":
+		s.State, said = Retrying, reconciling
 	case ready.Status == "True":
-		s.State, s.Done, s.All = Handled, 1, 1
+		s.State, s.Done = Handled, 1
 	default:
 		s.State = Handling
 	}
-	if s.From, s.All = "conditions", 1; s.State != Handled {
-		s.Error = strings.TrimPrefix(said.Reason+": "+said.Message, ": ")
+	s.From, s.All = "conditions", 1
+	switch {
+	case said.ObservedGeneration > 0 && said.ObservedGeneration < generation: // they are of an older state
+		s.State, s.Done = Changed, 0
+	case s.State != Handled:
+		s.Error = strings.TrimSuffix(strings.TrimPrefix(said.Reason+": "+said.Message, ": "), ": ")
 	}
 	return true
 }
@@ -158,6 +163,8 @@ func (s *Status) row(now time.Time, withKind bool) []string {
 		failure = strings.TrimSuffix("held by "+cmp.Or(strings.Join(s.Finalizers, ", "), "nothing")+": "+s.Error, ": ")
 	case s.State == Paused:
 		failure = "for " + s.PausedFor
+	case s.From != "":
+		failure = strings.TrimSuffix("by its "+s.From+": "+failure, ": ")
 	case len(s.Problems) > 0 && failure == "":
 		failure = s.Problems[0]
 	}
