@@ -149,7 +149,6 @@ func (i *inspecting) statusOf(ctx context.Context, r Resource, body *Body, prefi
 	c := i.inspector.cycle(what, body, false)
 	c.compareWithBase()
 	c.retrack()
-	s.Problems = append(s.Problems, i.inspector.notes.Messages()...)
 	f := inspection.Facts{Stored: c.states.before != nil, Deleting: body.Deleting()}
 	f.Changed = f.Stored && !f.Deleting && !c.states.before.Equal(c.states.essence)
 	if f.Deleting {
@@ -162,6 +161,7 @@ func (i *inspecting) statusOf(ctx context.Context, r Resource, body *Body, prefi
 			s.All = len(c.topHandlers())
 		}
 	}
+	s.Problems = append(s.Problems, i.inspector.notes.Messages()...)
 	if paused, err := i.pausedFor(ctx, body.namespace); err != nil {
 		s.Problems = append(s.Problems, err.Error())
 	} else {
