@@ -103,8 +103,8 @@ func (i *inspecting) eachPage(ctx context.Context, r Resource, take func([]*Body
 		var items []*Body
 		inStatus := false
 		page := &rawjson.ListPage{Take: func(o *rawjson.Header, raw []byte) error {
-			managed, _ := rawjson.Find(raw, "metadata", "managedFields")
-			inStatus = inStatus || accept != "" && markers.Manages(managed, "", "status", defaultName)
+			managed, known := rawjson.Find(raw, "metadata", "managedFields")
+			inStatus = inStatus || accept != "" && (!known || markers.Manages(managed, "", "status", defaultName))
 			b := listedBody(o, raw, meta)
 			b.apiVersion, b.kind = meta.apiVersion, meta.kind
 			items = append(items, b)
