@@ -80,6 +80,7 @@ func (i *inspector) explain(what *resolved, body *Body, listed bool) *inspection
 	c := i.cycle(what, body, listed)
 	if len(what.handlers()) == 0 {
 		c.compare(x)
+		x.Notes = append(x.Notes, i.notes.Messages()...)
 		return x
 	}
 	for range 3 { // each step leads to another one, or to the handlers
