@@ -261,8 +261,9 @@ func (i *inspecting) explainBody(ctx context.Context, r Resource, body *Body) er
 	if i.client != nil {
 		i.explainElse(ctx, r, body, x)
 	}
-	if served := i.asked.Serves; len(served) > 0 && body.namespace != "" && !namespaces.Match(strings.Join(served, ","), body.namespace) {
-		x.Prevent(fmt.Sprintf("the namespace %q is not served by %s", body.namespace, strings.Join(served, ",")))
+	serves := func(pattern string) bool { return namespaces.Match(pattern, body.namespace) }
+	if served := i.asked.Serves; len(served) > 0 && body.namespace != "" && !slices.ContainsFunc(served, serves) {
+		x.Prevent(fmt.Sprintf("the namespace %q is not served by %s", body.namespace, strings.Join(served, " or ")))
 	}
 	if i.options.Output == "json" {
 		return inspection.WriteJSON(i.stdout, x)
