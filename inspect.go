@@ -291,7 +291,8 @@ func (i *inspecting) suppose(ctx context.Context, what *resolved, body *Body) (*
 		if err != nil {
 			return nil, err
 		}
-		if old.kind != body.kind || old.name != body.name || old.namespace != body.namespace {
+		groupOf := func(b *Body) string { return b.apiVersion[:max(strings.LastIndex(b.apiVersion, "/"), 0)] }
+		if groupOf(old) != groupOf(body) || old.kind != body.kind || old.name != body.name || old.namespace != body.namespace {
 			return nil, fmt.Errorf("%s has the object %s: want another state of %s", i.asked.Old, old.Reference(), body.Reference())
 		}
 		fresh, patch := withoutState(what, body), newPatch(what.persistence, body)
