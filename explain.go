@@ -25,6 +25,7 @@ type inspector struct {
 	settings *Settings
 	client   *Client // that predicates get; nil without a cluster
 	notes    *inspection.Notes
+	running  bool // whether to suppose that the daemons of an object that is being deleted still run
 }
 
 // cycle returns a cycle that decides about an object and does nothing. The flag listed says that the operator has just started.
@@ -32,7 +33,7 @@ func (i *inspector) cycle(what *resolved, body *Body, listed bool) *cycle {
 	log := slog.New(i.notes)
 	r := &reactor{
 		environment: &environment{settings: i.settings, lifecycle: AllAtOnce, log: log, memo: &Memo{}, pauser: &pauser.Pauser{}, events: idleEvents{}, handlers: context.Background(), indices: newIndices(&Registry{handlers: what.indices})},
-		began:       time.Now().Add(-1), requests: context.Background(), daemons: idleTasks{}, handed: i.client,
+		began:       time.Now().Add(-1), requests: context.Background(), daemons: idleTasks{running: i.running}, handed: i.client,
 	}
 	r.reconciler = idleReconciler{}
 	r.queue = newQueue(0, log, r)
@@ -43,12 +44,17 @@ func (i *inspector) cycle(what *resolved, body *Body, listed bool) *cycle {
 	return r.cycle(e, RawEvent{Type: Modified, Body: body}, epoch{})
 }
 
-// idleTasks stands for daemons and timers where none of them runs.
-type idleTasks struct{ taskRunner }
+// idleTasks stands for daemons and timers where none of them runs, or all daemons do that are for the object: timers between two calls end at once.
+type idleTasks struct {
+	taskRunner
+	running bool
+}
 
 // spawn implements [taskRunner].
-func (idleTasks) spawn(_ *entry, handlers []*handler, o *Object, _ *Essence) (held bool) {
-	return !o.Body.Deleting() && slices.ContainsFunc(handlers, func(h *handler) bool { return !h.task.withoutFinalizer && h.matchesObject(o) })
+func (t idleTasks) spawn(_ *entry, handlers []*handler, o *Object, _ *Essence) (held bool) {
+	return slices.ContainsFunc(handlers, func(h *handler) bool {
+		return (t.running && h.kind == kindDaemon || !o.Body.Deleting()) && !h.task.withoutFinalizer && h.matchesObject(o)
+	})
 }
 
 // idleReconciler stands for reconcile handlers where none of them runs.
@@ -75,6 +81,7 @@ func (i *inspector) explain(what *resolved, body *Body, listed bool) *inspection
 	c := i.cycle(what, body, listed)
 	if len(what.handlers()) == 0 {
 		c.compare(x)
+		x.Notes = append(x.Notes, i.notes.Messages()...)
 		return x
 	}
 	for range 3 { // each step leads to another one, or to the handlers
@@ -93,6 +100,12 @@ func (i *inspector) explain(what *resolved, body *Body, listed bool) *inspection
 		}
 		x.Steps = append(x.Steps, step)
 		c = i.cycle(what, patch.applied(c.event.Body), listed)
+	}
+	if gone := c.event.Body; gone.Deleting() && len(gone.Finalizers()) == 0 {
+		c.event.Type, c.decided = Deleted, decision.Action{Kind: decision.End, Reason: decision.Gone}
+		if len(x.Steps) > 0 { // it was there before
+			c.event.Type = Modified
+		}
 	}
 	c.explain(x)
 	x.Notes = append(x.Notes, i.notes.Messages()...)
@@ -130,6 +143,9 @@ func (c *cycle) explain(x *inspection.Explanation) {
 	if c.decided.Kind == decision.Handle {
 		c.prepareHandling()
 		c.collectHandlers()
+		if s := c.states.seen; s != nil && s.essence != nil && c.reason() != ReasonDelete && !s.essence.Equal(c.states.essence) {
+			x.Notes = append(x.Notes, "Handlers that have finished have seen another state of the object. It is noted as handled at the end, and then handlers are called for what has changed since")
+		}
 	}
 	chosen := c.chooseDue(c.topHandlers())
 	outlook := inspection.Outlook{Handlers: len(c.topHandlers()), Due: len(chosen)}
@@ -194,7 +210,7 @@ func (c *cycle) explainObserver(h *handler, of *inspection.Handler) {
 	why, o := &mismatch{}, c.object(c.event.Body)
 	fits := false
 	if h.kind == kindEvent {
-		fits = h.matchesEvent(&WatchEvent{Object: o, Type: Modified}, why)
+		fits = h.matchesEvent(&WatchEvent{Object: o, Type: c.event.Type}, why)
 	} else {
 		fits = h.matchesObjectFor(&o, why)
 	}
@@ -203,19 +219,32 @@ func (c *cycle) explainObserver(h *handler, of *inspection.Handler) {
 		of.Why = c.explainMismatch(h, why, &Change{Object: o})
 	case h.kind == kindEvent:
 		of.Why = "is called for each event of the object"
+	case c.event.Type == Deleted:
+		of.Called, of.Why = false, strings.TrimPrefix(inspection.Decision(c.decided, inspection.Outlook{}), "nothing: ")
 	case h.kind == kindIndex:
 		of.Why = "the object is indexed"
 	case o.Body.Deleting():
-		of.Called, of.Why = h.kind == kindReconcile, "the object is being deleted"
+		of.Called, of.Why = false, "the object is being deleted"
 	case h.kind == kindDaemon:
 		of.Why = "runs for the object"
-	case h.kind == kindTimer && h.task.interval > 0:
-		of.Why = "is called every " + h.task.interval.String()
 	case h.kind == kindTimer:
-		of.Why = "is called when the object was idle for " + h.task.idle.String()
+		of.Why = h.task.describe()
 	default:
 		of.Why = "is called when the object changes, or what it owns or watches, and when it asks for that"
 	}
+}
+
+// describe says when a timer is called.
+func (t *taskSpec) describe() string {
+	switch {
+	case t.interval > 0 && t.idle > 0:
+		return "is called every " + t.interval.String() + ", when the object was idle for " + t.idle.String()
+	case t.interval > 0:
+		return "is called every " + t.interval.String()
+	case t.idle > 0:
+		return "is called once after each change, when the object was idle for " + t.idle.String()
+	}
+	return "is called once"
 }
 
 // explainMismatch says which filter of a handler the object does not fit.
@@ -234,14 +263,13 @@ func (c *cycle) explainMismatch(h *handler, m *mismatch, cause *Change) string {
 	}
 	subject := map[filterPart]string{partLabel: "label " + m.key, partAnnotation: "annotation " + m.key}[m.part]
 	r := c.served.resource
-	f := inspection.Filtered{Subject: cmp.Or(subject, field), Before: m.part == partOld, Present: m.got.Has(""), Value: r.loggable(m.got.Get("")), Want: h.inspected(m.want)}
-	f.Want.Literal = r.loggable(f.Want.Literal)
+	f := inspection.Filtered{Subject: cmp.Or(subject, field), Before: m.part == partOld, Present: m.got.Has(""), Value: r.loggable(m.got.Get("")), Want: h.inspected(m.want, r)}
 	return f.String()
 }
 
 // inspected returns a criterion of the handler as it is shown.
-func (h *handler) inspected(c *criterion) inspection.Criterion {
-	state := inspection.Criterion{Literal: c.literal, Present: c.marker == Present, Absent: c.marker == Absent}
+func (h *handler) inspected(c *criterion, r Resource) inspection.Criterion {
+	state := inspection.Criterion{Literal: r.loggable(c.literal), Present: c.marker == Present, Absent: c.marker == Absent}
 	if c.predicate != nil {
 		state.Predicate = h.placeOf(c)
 	}
@@ -272,34 +300,36 @@ func (h *handler) placeOf(c *criterion) string {
 // explainReview explains whether a handler of admission is asked about the object.
 func (h *handler) explainReview(r Resource, body *Body, i *inspector) inspection.Handler {
 	of := inspection.Handler{ID: string(h.id), Kind: kindNames[h.kind], Registered: path.Base(h.registered.where)}
-	var operations []string
-	for _, op := range []Operation{OperationCreate, OperationUpdate, OperationDelete, OperationConnect} {
-		if h.coversOperation(op, h.admission.subresource) {
-			operations = append(operations, string(op))
-		}
-	}
 	why, c := &mismatch{}, i.cycle(&resolved{resource: r, persistence: i.settings.Persistence.resolve(false)}, body, false)
 	a := &Admission{Object: c.object(body)}
 	fits := h.guarded(&Change{Object: a.Object}, why, func() bool { return h.fitsReview(a, why) })
 	if of.Called = fits; fits {
-		of.Why = "is asked about " + strings.Join(operations, ", ")
-		if h.admission.subresource != "" {
-			of.Why += " of the subresource " + h.admission.subresource
-		}
+		of.Why = "is asked about " + h.operations()
 	} else {
 		of.Why = c.explainMismatch(h, why, &Change{Object: a.Object})
 	}
 	return of
 }
 
+// operations names the operations that a handler of admission is asked about.
+func (h *handler) operations() string {
+	var all []string
+	for _, op := range []Operation{OperationCreate, OperationUpdate, OperationDelete, OperationConnect} {
+		if h.coversOperation(op, h.admission.subresource) {
+			all = append(all, string(op))
+		}
+	}
+	return strings.TrimSuffix(strings.Join(all, ", ")+" of the subresource "+h.admission.subresource, " of the subresource ")
+}
+
 // describe shows when a handler is called, and what it leaves on objects.
-func (h *handler) describe() inspection.HandlerCondition {
+func (h *handler) describe(r Resource) inspection.HandlerCondition {
 	d := inspection.HandlerCondition{ID: string(h.id), Kind: kindNames[h.kind], Registered: path.Base(h.registered.where)}
 	for _, c := range h.filters.labels {
-		d.Filters = append(d.Filters, "label "+c.key+h.inspected(c.criterion).String())
+		d.Filters = append(d.Filters, "label "+c.key+h.inspected(c.criterion, r).String())
 	}
 	for _, c := range h.filters.annotations {
-		d.Filters = append(d.Filters, "annotation "+c.key+h.inspected(c.criterion).String())
+		d.Filters = append(d.Filters, "annotation "+c.key+h.inspected(c.criterion, r).String())
 	}
 	f := &h.filters
 	if field := strings.Join(h.field, "."); field != "" {
@@ -308,7 +338,7 @@ func (h *handler) describe() inspection.HandlerCondition {
 			want *criterion
 		}{{field, f.value}, {"the former value of " + field, f.old}, {"the new value of " + field, f.new}} {
 			if one.want != nil {
-				d.Filters = append(d.Filters, one.what+h.inspected(one.want).String())
+				d.Filters = append(d.Filters, one.what+h.inspected(one.want, r).String())
 			}
 		}
 		if f.value == nil && f.old == nil && f.new == nil {
@@ -327,11 +357,19 @@ func (h *handler) describe() inspection.HandlerCondition {
 	if h.retry.backoff > 0 {
 		d.Limits = append(d.Limits, "backoff "+h.retry.backoff.String())
 	}
+	if h.admission != nil {
+		d.Filters = append(d.Filters, h.operations())
+	}
 	if h.kind == kindDelete && !h.changes.optional || h.task != nil && !h.task.withoutFinalizer {
 		d.Stores = append(d.Stores, "finalizer")
 	}
-	if h.stateful() && h.task == nil {
-		d.Stores = append(d.Stores, "progress")
+	if h.changes.change != nil {
+		for _, key := range h.changes.keys[:1] {
+			d.Stores = append(d.Stores, "progress in the annotation "+key)
+		}
+	}
+	if h.changes.change != nil || h.background() {
+		d.Stores = append(d.Stores, "results in status."+string(h.id))
 	}
 	return d
 }

@@ -69,7 +69,7 @@ func (c *command) inspect(ctx context.Context, call *cli.Call, program string) i
 }
 
 // say prints something besides the answer.
-func (i *inspecting) say(message string) { fmt.Fprintln(i.stderr, message) }
+func (i *inspecting) say(message string) { fmt.Fprintln(i.stderr, inspection.Clean(message)) }
 
 // discover finds out which kinds there are, and which handlers are for them.
 func (i *inspecting) discover(ctx context.Context) (err error) {
@@ -202,6 +202,9 @@ func (i *inspecting) explainBody(ctx context.Context, r Resource, body *Body) er
 	if len(prefixes) > 1 {
 		i.inspector.notes.Add(fmt.Sprintf("Several operators have stored something on the object: %s; --prefix chooses one", strings.Join(prefixes, ", ")))
 	}
+	if indices := i.registry.indexIDs(); len(indices) > 0 {
+		i.inspector.notes.Add(fmt.Sprintf("Handlers are called when the indices are complete, and predicates find nothing in them here: %s", strings.Join(indices, ", ")))
+	}
 	what := i.handled(r, body, prefixes[0])
 	supposed, err := i.suppose(ctx, what, body)
 	if err != nil {
@@ -212,13 +215,24 @@ func (i *inspecting) explainBody(ctx context.Context, r Resource, body *Body) er
 	if i.client != nil {
 		i.explainElse(ctx, r, body, x)
 	}
-	if served := i.args.Serves; len(served) > 0 && body.namespace != "" && !namespaces.Match(strings.Join(served, ","), body.namespace) {
-		x.Prevent(fmt.Sprintf("the namespace %q is not served by %s", body.namespace, strings.Join(served, ",")))
+	serves := func(pattern string) bool { return namespaces.Match(pattern, body.namespace) }
+	if served := i.args.Serves; len(served) > 0 && body.namespace != "" && !slices.ContainsFunc(served, serves) {
+		x.Prevent(fmt.Sprintf("the namespace %q is not served by %s", body.namespace, strings.Join(served, " or ")))
 	}
 	if i.options.Output == "json" {
 		return inspection.WriteJSON(i.stdout, x)
 	}
 	return x.WriteText(i.stdout)
+}
+
+// indexIDs returns the ids of the indices.
+func (r *Registry) indexIDs() (ids []string) {
+	for _, h := range r.snapshot() {
+		if h.kind == kindIndex && !slices.Contains(ids, string(h.id)) {
+			ids = append(ids, string(h.id))
+		}
+	}
+	return ids
 }
 
 // suppose returns the object with what is to be supposed of it.
@@ -231,7 +245,8 @@ func (i *inspecting) suppose(ctx context.Context, what *resolved, body *Body) (*
 		if err != nil {
 			return nil, err
 		}
-		if old.kind != body.kind || old.name != body.name || old.namespace != body.namespace {
+		groupOf := func(b *Body) string { return b.apiVersion[:max(strings.LastIndex(b.apiVersion, "/"), 0)] }
+		if groupOf(old) != groupOf(body) || old.kind != body.kind || old.name != body.name || old.namespace != body.namespace {
 			return nil, fmt.Errorf("%s has the object %s: want another state of %s", i.args.Old, old.Reference(), body.Reference())
 		}
 		fresh, patch := withoutState(what, body), newPatch(what.persistence, body)
@@ -239,6 +254,7 @@ func (i *inspecting) suppose(ctx context.Context, what *resolved, body *Body) (*
 		body = patch.applied(fresh)
 	}
 	if i.args.Event == "deleted" && !body.Deleting() {
+		i.inspector.running = true
 		patch := &Patch{}
 		if i.inspector.cycle(what, body, false).decide().Kind == decision.AddFinalizer { // which it has had for long
 			patch.adds = []string{what.persistence.Finalizer}
@@ -370,7 +386,7 @@ func (i *inspecting) explainKind(r Resource) error {
 		}
 	}
 	for _, h := range all {
-		list.Handlers = append(list.Handlers, h.describe())
+		list.Handlers = append(list.Handlers, h.describe(r))
 	}
 	if i.options.Output == "json" {
 		return inspection.WriteJSON(i.stdout, list)

@@ -25,6 +25,9 @@ func (i *inspecting) status(ctx context.Context) (failing bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	for _, note := range i.inspector.notes.Messages() {
+		i.say(note)
+	}
 	printer := &inspection.Printer{Out: i.stdout, Format: i.options.Output, WithKind: len(resources) > 1}
 	if i.args.Watch {
 		return false, i.watchStatus(ctx, resources, printer)
@@ -35,7 +38,7 @@ func (i *inspecting) status(ctx context.Context) (failing bool, err error) {
 			for _, body := range page {
 				all = append(all, i.statuses(ctx, r, body)...)
 			}
-			failing = failing || slices.ContainsFunc(all, func(s *inspection.Status) bool { return s.State.Failing() })
+			failing = failing || slices.ContainsFunc(all, func(s *inspection.Status) bool { return s.Failing() })
 			return printer.Page(all)
 		})
 		if err != nil {
@@ -97,13 +100,20 @@ func (i *inspecting) eachPage(ctx context.Context, r Resource, take func([]*Body
 	}
 	for {
 		var items []*Body
+		inStatus := false
 		page := &rawjson.ListPage{Take: func(o *rawjson.Header, raw []byte) error {
+			managed, known := rawjson.Find(raw, "metadata", "managedFields")
+			inStatus = inStatus || accept != "" && (!known || markers.Manages(managed, "", "status", defaultName))
 			b := listedBody(o, raw, meta)
 			b.apiVersion, b.kind = meta.apiVersion, meta.kind
 			items = append(items, b)
 			return nil
 		}}
 		err := i.client.do(ctx, &request{method: http.MethodGet, path: r.URL(url.PathEscape(namespace), "", ""), query: query, accept: accept, read: page.Read})
+		if inStatus && err == nil {
+			accept = "" // the same page again, as a whole
+			continue
+		}
 		if err == nil {
 			err = take(items)
 		}
@@ -123,7 +133,7 @@ func (i *inspecting) metadataSuffices(r Resource) bool {
 // statuses returns how far the operators are that have stored something on an object.
 func (i *inspecting) statuses(ctx context.Context, r Resource, body *Body) (all []*inspection.Status) {
 	for _, prefix := range i.prefixesOn(body) {
-		if s := i.statusOf(ctx, r, body, prefix); !i.args.Failed || s.State.Failing() {
+		if s := i.statusOf(ctx, r, body, prefix); !i.args.Failed || s.Failing() {
 			all = append(all, s)
 		}
 	}
@@ -147,7 +157,6 @@ func (i *inspecting) statusOf(ctx context.Context, r Resource, body *Body, prefi
 	c := i.inspector.cycle(what, body, false)
 	c.compareWithBase()
 	c.retrack()
-	s.Problems = append(s.Problems, i.inspector.notes.Messages()...)
 	f := inspection.Facts{Stored: c.states.before != nil, Deleting: body.Deleting()}
 	f.Changed = f.Stored && !f.Deleting && !c.states.before.Equal(c.states.essence)
 	if f.Deleting {
@@ -160,17 +169,32 @@ func (i *inspecting) statusOf(ctx context.Context, r Resource, body *Body, prefi
 			s.All = len(c.topHandlers())
 		}
 	}
+	s.Problems = append(s.Problems, i.inspector.notes.Messages()...)
 	if paused, err := i.pausedBy(ctx, body.namespace); err != nil {
 		s.Problems = append(s.Problems, err.Error())
 	} else {
 		s.PausedFor = paused
 	}
 	s.Conclude(f)
-	conditions, _ := body.find("status", "conditions")
-	if s.State == inspection.Unknown && s.FromConditions(inspection.ConditionsIn(conditions), body.Metadata().Int("generation")) {
-		s.Problems = nil
-	}
+	i.conclude(r, body, s)
 	return s
+}
+
+// conclude adds what reconcile handlers say by conditions, if the kind has such handlers, or if it is not known which ones it has.
+func (i *inspecting) conclude(r Resource, body *Body, s *inspection.Status) {
+	known := i.served[r.Name()]
+	byConditions := s.State == inspection.Unknown
+	if known != nil {
+		byConditions = len(known.reconciles) > 0 && (byConditions || s.State == inspection.Handled)
+	}
+	generation := body.Metadata().Int("generation")
+	if !slices.Contains(r.Subresources, "status") { // where the status counts as well
+		generation = 0
+	}
+	if byConditions {
+		conditions, _ := body.find("status", "conditions")
+		s.FromConditions(inspection.ConditionsIn(conditions), generation)
+	}
 }
 
 // watchStatus prints the objects as they are, and again when that changes, until the context ends.

@@ -94,7 +94,7 @@ func (l *HandlerList) WriteText(w io.Writer) error {
 		b.WriteString(Clean(note) + "\n")
 	}
 	if len(l.Handlers) == 0 {
-		b.WriteString("There are no handlers for " + l.Resource + ".\n")
+		b.WriteString("There are no handlers for " + Clean(l.Resource) + ".\n")
 	} else {
 		writeTable(&b, "HANDLER\tKIND\tFOR\tLIMITS\tSTORES\tREGISTERED", len(l.Handlers), func(i int) []string {
 			h := &l.Handlers[i]
@@ -107,10 +107,32 @@ func (l *HandlerList) WriteText(w io.Writer) error {
 
 // WriteJSON writes a value as indented JSON.
 func WriteJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var b strings.Builder
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, escapeControls(b.String()))
+	return err
+}
+
+// escapeControls escapes in JSON the control characters that JSON may have as they are, and that terminals obey.
+func escapeControls(data string) string {
+	escaped := func(r rune) bool { return r >= 0x7f && r < 0xa0 }
+	if strings.IndexFunc(data, escaped) < 0 {
+		return data
+	}
+	var b strings.Builder
+	for _, r := range data {
+		if escaped(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // WriteText writes the explanation for people.

@@ -85,6 +85,8 @@ type Outlook struct {
 // Decision says what is to be done with an object, as a sentence without its end.
 func Decision(a decision.Action, o Outlook) string {
 	switch a.Kind {
+	case decision.End:
+		return "nothing: no finalizer holds the object, so that it is gone"
 	case decision.Skip:
 		return "nothing: no handler of changes is for the object"
 	case decision.DeleteMembers:
@@ -145,8 +147,15 @@ func (h *Handler) Explain(p Progress, now time.Time) {
 	case p.Renewed:
 		h.Called, h.Why = true, "is called again, because it has not seen the last change"
 	case h.Attempts > 0:
-		h.Called, h.Why = true, fmt.Sprintf("is called again, after %d attempts", h.Attempts)
+		h.Called, h.Why = true, "is called again, after "+attempts(h.Attempts)
 	default:
 		h.Called, h.Why = true, "is for the "+CauseName(p.Cause)
 	}
+}
+
+func attempts(n int) string {
+	if n == 1 {
+		return "1 attempt"
+	}
+	return fmt.Sprintf("%d attempts", n)
 }

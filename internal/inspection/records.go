@@ -13,10 +13,14 @@ import (
 // names of their annotations. The text waiting stands for no error.
 func (s *Status) AddRecords(annotations map[string]string, progress []byte, prefix string, ids []string, waiting string) {
 	seen := make(map[string]bool) // the keys of annotations, and the ids
-	for _, id := range ids {
+	for len(ids) > 0 {
+		id := ids[0]
+		ids = ids[1:]
 		for _, key := range markers.AnnotationKeys(prefix+"/", id, false) {
 			if text, ok := annotations[key]; ok && !seen[id] {
-				s.addRecord(id, text, waiting, seen)
+				if r := s.addRecord(id, text, waiting, seen); r != nil { // its sub-handlers are known then
+					ids = append(ids, slices.DeleteFunc(r.Subrefs, func(ref string) bool { return seen[ref] || ref == markers.HandlingState })...)
+				}
 			}
 			seen[key] = true
 		}
@@ -38,8 +42,8 @@ func (s *Status) AddRecords(annotations map[string]string, progress []byte, pref
 	slices.SortFunc(s.Handlers, func(a, b HandlerStatus) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// addRecord adds what one record says.
-func (s *Status) addRecord(id, text, waiting string, seen map[string]bool) {
+// addRecord adds what one record says, and returns it, nil if it is damaged.
+func (s *Status) addRecord(id, text, waiting string, seen map[string]bool) *progressrecord.Record {
 	seen[id] = true
 	value, err := rawjson.Decode([]byte(text))
 	var r *progressrecord.Record
@@ -48,7 +52,7 @@ func (s *Status) addRecord(id, text, waiting string, seen map[string]bool) {
 	}
 	if err != nil {
 		s.Problems = append(s.Problems, "the record of "+id+" is damaged: "+err.Error())
-		return
+		return nil
 	}
 	h := HandlerStatus{ID: id, State: Handling, Purpose: r.Purpose, Attempts: r.Retries}
 	if !r.Started.IsZero() {
@@ -69,6 +73,7 @@ func (s *Status) addRecord(id, text, waiting string, seen map[string]bool) {
 		h.Next = &r.Delayed
 	}
 	s.Handlers = append(s.Handlers, h)
+	return r
 }
 
 // ConditionsIn returns the conditions in a list of JSON. What is malformed is not there.

@@ -23,8 +23,8 @@ const (
 	Unknown  State = "Unknown"  // no operator has stored anything
 )
 
-// Failing reports whether handlers fail in this state.
-func (s State) Failing() bool { return s == Retrying || s == Failed }
+// failing reports whether a handler fails in this state.
+func (s State) failing() bool { return s == Retrying || s == Failed }
 
 // Status is how far an operator is with an object. The names of its fields in JSON are stable.
 type Status struct {
@@ -53,6 +53,11 @@ type HandlerStatus struct {
 	Started  *time.Time `json:"started,omitempty"`
 	Next     *time.Time `json:"nextAttempt,omitempty"`
 	Error    string     `json:"error,omitempty"`
+}
+
+// Failing reports whether handlers fail, also those of a deletion, and those of an operator that pauses.
+func (s *Status) Failing() bool {
+	return s.State.failing() || slices.ContainsFunc(s.Handlers, func(h HandlerStatus) bool { return h.State.failing() })
 }
 
 // Facts are what is known of an object besides the records of its handlers.
@@ -121,22 +126,27 @@ func (s *Status) FromConditions(conditions []Condition, generation int64) bool {
 		}
 		return &conditions[i]
 	}
-	ready, stalled := find("Ready"), find("Stalled")
+	ready, reconciling, stalled := find("Ready"), find("Reconciling"), find("Stalled")
+	isTrue := func(c *Condition) bool { return c != nil && c.Status == "True" }
 	said := ready
 	switch {
-	case stalled != nil && stalled.Status == "True":
+	case isTrue(stalled):
 		s.State, said = Failed, stalled
 	case ready == nil:
 		return false
-	case ready.ObservedGeneration > 0 && ready.ObservedGeneration < generation:
-		s.State = Changed
+	case isTrue(reconciling) && reconciling.Reason == "Retrying":
+		s.State, said = Retrying, reconciling
 	case ready.Status == "True":
-		s.State, s.Done, s.All = Handled, 1, 1
+		s.State, s.Done = Handled, 1
 	default:
 		s.State = Handling
 	}
-	if s.From, s.All = "conditions", 1; s.State != Handled {
-		s.Error = strings.TrimPrefix(said.Reason+": "+said.Message, ": ")
+	s.From, s.All = "conditions", 1
+	switch {
+	case said.ObservedGeneration > 0 && said.ObservedGeneration < generation: // they are of an older state
+		s.State, s.Done = Changed, 0
+	case s.State != Handled:
+		s.Error = strings.TrimSuffix(strings.TrimPrefix(said.Reason+": "+said.Message, ": "), ": ")
 	}
 	return true
 }
@@ -150,9 +160,11 @@ func (s *Status) row(now time.Time, withKind bool) []string {
 	failure := s.Error
 	switch {
 	case s.State == Deleting:
-		failure = "held by " + cmp.Or(strings.Join(s.Finalizers, ", "), "nothing")
+		failure = strings.TrimSuffix("held by "+cmp.Or(strings.Join(s.Finalizers, ", "), "nothing")+": "+s.Error, ": ")
 	case s.State == Paused:
 		failure = "for " + s.PausedFor
+	case s.From != "":
+		failure = strings.TrimSuffix("by its "+s.From+": "+failure, ": ")
 	case len(s.Problems) > 0 && failure == "":
 		failure = s.Problems[0]
 	}

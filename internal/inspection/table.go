@@ -87,14 +87,14 @@ func (p *Printer) encode(s *Status) {
 	case err != nil:
 		p.err = err
 	case p.Format == "lines":
-		p.write(string(data) + "\n")
+		p.write(escapeControls(string(data)) + "\n")
 	case p.Format == "yaml":
 		var value any
 		if p.err = json.Unmarshal(data, &value); p.err == nil {
 			p.write(map[bool]string{true: "---\n"}[p.begun] + installation.YAML(value))
 		}
 	default:
-		p.write(map[bool]string{false: "[\n", true: ",\n"}[p.begun] + string(data))
+		p.write(map[bool]string{false: "[\n", true: ",\n"}[p.begun] + escapeControls(string(data)))
 	}
 	p.begun = true
 }

@@ -154,7 +154,7 @@ func DropEmpty(o *rawjson.Object) (dropped bool) {
 	return dropped
 }
 
-// Manages reports whether a manager was the last to change a field, as a list of managed fields has it.
+// Manages reports whether a manager, or any with "", was the last to change a field, as a list of managed fields has it.
 func Manages(managedFields []byte, manager string, field ...string) (found bool) {
 	path := []string{"fieldsV1"}
 	for _, key := range field {
@@ -162,7 +162,7 @@ func Manages(managedFields []byte, manager string, field ...string) (found bool)
 	}
 	_ = rawjson.EachItem(managedFields, func(entry []byte) bool { // what is malformed is not there
 		_, owns := rawjson.Find(entry, path...)
-		found = owns && rawjson.StringAt(entry, "manager") == manager
+		found = owns && (manager == "" || rawjson.StringAt(entry, "manager") == manager)
 		return !found
 	})
 	return found
