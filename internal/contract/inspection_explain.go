@@ -133,17 +133,17 @@ func explainingProgress(t *testing.T, c *C) {
 		want := map[string]string{
 			"new":     "called: is for the creation",
 			"done":    "not called: has succeeded 10s ago",
-			"failed":  "not called: has failed for good 10s ago: never",
+			"failed":  "not called: has failed permanently 10s ago: never",
 			"later":   "not called: the next attempt is in " + age + ", after the error: oops",
 			"again":   "called: is called again, after 1 attempt",
 			"twice":   "called: is called again, after 2 attempts",
 			"waits":   "not called: waits for its sub-handlers; it is called again in " + age,
-			"retries": `not called: fails for good without a call: handler "retries" has failed 2 times`,
+			"retries": `not called: fails permanently without a call: handler "retries" has failed 2 times`,
 		}
 		delete(want, "retries")
 		c.reasons(x, want)
 		for _, id := range []string{"retries", "timeout"} {
-			if !strings.HasPrefix(x.why(id), "not called: fails for good without a call: ") {
+			if !strings.HasPrefix(x.why(id), "not called: fails permanently without a call: ") {
 				c.Errorf("%s: %s", id, x.why(id))
 			}
 		}
@@ -349,7 +349,7 @@ func explainingFiles(t *testing.T, c *C) {
 		{"two objects", now + "\n---\n" + then, "", "has 2 objects: want one"},
 		{"no YAML", "{", "", ""},
 		{"no object", "[1, 2]", "", ""},
-		{"no name", "{apiVersion: v1, kind: Pod, metadata: {namespace: x}}", "", "want an object with apiVersion, kind and metadata.name"},
+		{"no name", "{apiVersion: v1, kind: Pod, metadata: {namespace: x}}", "", "want a whole object"},
 		{"no kind", "{apiVersion: v1, metadata: {name: x}}", "", ""},
 		{"odd metadata", "{apiVersion: v1, kind: Pod, metadata: [1]}", "", ""},
 		{"another object", now, strings.Replace(then, "name: a", "name: b", 1), "want another state of"},
@@ -599,7 +599,7 @@ func explainingKinds(t *testing.T, c *C) {
 		for _, want := range [][]string{
 			{"create", "OnCreate", `label env = "prod"; label team present`, "timeout 1h0m0s, 3 attempts, backoff 1m0s", "progress in the annotation kopf.zalando.org/create, results in status.create", "inspection_explain.go:"},
 			{"resize/spec.size", "OnUpdate", "the former value of spec.size = 1; the new value of spec.size absent", "progress in the annotation kopf.zalando.org/resize.spec.size"},
-			{"delete", "OnDelete", "finalizer"}, {"daemon", "OnDaemon", "annotation note by a predicate", "finalizer"}, {"event", "OnEvent"}, {"validate", "OnValidate", "CREATE, DELETE"},
+			{"delete", "OnDelete", "finalizer"}, {"daemon", "OnDaemon", "annotation note by the predicate of ", "finalizer"}, {"event", "OnEvent"}, {"validate", "OnValidate", "CREATE, DELETE"},
 		} {
 			at := strings.Index(text, "\n"+want[0]+" ")
 			if at < 0 {

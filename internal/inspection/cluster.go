@@ -3,6 +3,7 @@ package inspection
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -47,14 +48,19 @@ func PausedBy(ctx context.Context, server Server, paths []string, priority int) 
 // HolderOf returns who holds the Lease at a path; "" for nobody.
 func HolderOf(ctx context.Context, server Server, path string) (string, error) {
 	var lease struct {
-		Spec struct {
+		Metadata struct{ Name string }
+		Spec     struct {
 			HolderIdentity       string
 			LeaseDurationSeconds int64
 			RenewTime            time.Time
 		}
 	}
-	if err := server.Get(ctx, path, "", &lease); err != nil {
-		return "", fmt.Errorf("the Lease cannot be read: %w", err)
+	err := server.Get(ctx, path, "", &lease)
+	if err == nil && lease.Metadata.Name == "" {
+		err = errors.New("it is not there")
+	}
+	if err != nil {
+		return "", fmt.Errorf("the Lease %q cannot be read: %w", path[strings.LastIndex(path, "/")+1:], err)
 	}
 	if s := lease.Spec; s.RenewTime.Add(time.Duration(s.LeaseDurationSeconds) * time.Second).After(time.Now()) {
 		return s.HolderIdentity, nil
