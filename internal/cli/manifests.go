@@ -84,7 +84,7 @@ func (i *InstallOptions) output() []cliflag.Option {
 				cliflag.Candidate{Value: "helm", Help: "A chart"})},
 		{Group: groupOutput, Commands: commandManifests, Long: "out", Value: "DIR", Files: true, Help: "Write files into DIR instead of printing", Target: checked(&i.Out, checkFolder)},
 		{Group: groupOutput, Commands: commandManifests, Long: "chart-version", Value: "VERSION", Help: "Give the chart VERSION", Default: "0.1.0", Target: checked(&i.ChartVersion, installation.CheckChartVersion)},
-		{Group: groupOutput, Commands: commandManifests, Long: "only", Value: "KIND,...", Repeated: true, Help: "Make only objects of these kinds, such as ClusterRole", Target: i.addKinds},
+		{Group: groupOutput, Commands: commandManifests, Long: "only", Value: "KIND,...", Repeated: true, Help: "Make only these kinds, such as ClusterRole or dashboard", Target: i.addKinds},
 		{Group: groupOutput, Commands: commandManifests, Long: "no-descriptions", Help: "Leave descriptions out of definitions", Target: &i.NoDescriptions},
 		{Group: groupOutput, Commands: commandManifests, Long: "check", Help: "Compare DIR with what would be written, and write nothing", Target: &i.Check},
 	}

@@ -17,9 +17,62 @@ import (
 
 var _ = Suite("metrics_standard", func(t *testing.T, c *C) {
 	countingProgress(t, c)
+	countingPauses(t, c)
 	countingControllers(t, c)
 	countingSeries(t, c)
+	countingForUsers(t, c)
 })
+
+// contractSent is a metric of a user. Those belong to the process, so that it is registered once for all tests.
+var contractSent = kopf.NewCounter("contract_sent_total", "What was sent.", "to")
+
+func countingForUsers(t *testing.T, c *C) {
+	c.Run(t, "OB-33 metrics of users are on the page, and OB-34 on that of OpenMetrics", func(c *C) {
+		p := newPipe()
+		c.Operator(&kopf.Registry{}, probed(p, "http://0.0.0.0/healthz"))
+		before := p.ask("GET", "/metrics").body
+		contractSent.Add(1, c.Namespace)
+		wantMetrics(c, p, map[string]float64{`contract_sent_total{to="` + c.Namespace + `"}`: 1})
+		if strings.Contains(before, `contract_sent_total{to="`+c.Namespace) {
+			c.Error("it was there before")
+		}
+		a := p.askFor("/metrics", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+		if a.kind != "application/openmetrics-text; version=1.0.0; charset=utf-8" || !strings.HasSuffix(a.body, "\n# EOF\n") || !strings.Contains(a.body, "# TYPE contract_sent counter\n") {
+			c.Errorf("got %s\n%s", a.kind, a.body)
+		}
+	})
+	c.Run(t, "OB-33 a bad name panics, and says where the other one is", func(c *C) {
+		for name, register := range map[string]func(){
+			`kopf: metric at internal/contract/metrics_standard.go:`:               func() { kopf.NewGauge("a-b", "") },
+			`invalid name "contract_sent_total": a metric that was registered at `: func() { kopf.NewCounter("contract_sent_total", "") },
+			`invalid label "le" of "contract_sizes"`:                               func() { kopf.NewHistogram("contract_sizes", "", nil, "le") },
+		} {
+			func() {
+				defer func() {
+					if got := fmt.Sprint(recover()); !strings.Contains(got, strings.TrimPrefix(name, "kopf: metric at internal/contract/")) || !strings.HasPrefix(got, "kopf: metric at ") {
+						c.Errorf("got the panic %s, want %s", got, name)
+					}
+				}()
+				register()
+			}()
+		}
+	})
+	c.Run(t, "OB-35 manifests prints a dashboard and alerts when they are asked for", func(c *C) {
+		c.OnlyInBubble("it needs no cluster")
+		objects := c.manifests(website, "--install-namespace=ops", "--only=dashboard,alerts")
+		c.same("the objects", []string{"ConfigMap ops/web-dashboard", "PrometheusRule ops/web"}, titles(objects))
+		c.same("the label for Grafana", "1", field(objects[0], "metadata.labels.grafana_dashboard"))
+		text, _ := field(objects[0], "data").(map[string]any)["web.json"].(string)
+		if !strings.Contains(text, `"title": "web"`) || strings.Contains(text, "leader_election") || strings.Contains(text, "controller_runtime") {
+			c.Errorf("got the dashboard\n%s", text)
+		}
+		for _, o := range c.manifests(website, "--service-monitor") {
+			if o["kind"] == "PrometheusRule" || o["kind"] == "ConfigMap" {
+				c.Errorf("%s is there without being asked for", o["kind"])
+			}
+		}
+	})
+}
 
 const examplesLabel = `{resource="kopfexamples.v1.kopf.dev"`
 
@@ -140,6 +193,29 @@ func countingProgress(t *testing.T, c *C) {
 		c.leases().Patch(leaseName, c.foreign("another", 1, time.Now()))
 		c.Pass(time.Minute)
 		wantMetrics(c, p, map[string]float64{failingOf("change"): 0, failedExamples: 0, "kopf_standby": 0, "kopf_objects" + examplesLabel + "}": 0})
+	})
+}
+
+func countingPauses(t *testing.T, c *C) {
+	c.Run(t, "OB-T5 an operator that pauses does not look like an outage", func(c *C) {
+		c.OnlyInBubble("it waits")
+		table := c.meet()
+		p := newPipe()
+		c.Create("a", spec(map[string]any{"change": "again", "reconcile": "permanently", "timer": "again"}))
+		op := c.Operator(troubled(), probed(p, "http://0.0.0.0/healthz"))
+		c.Pass(30 * time.Second)
+		wantMetrics(c, p, map[string]float64{failingOf("change"): 1, failingOf("timer"): 1, failedExamples: 1, "kopf_paused": 0})
+		table.sit("boss", rival(100, 3600))
+		c.paused(op, 1)
+		c.Pass(time.Minute)
+		wantMetrics(c, p, map[string]float64{failingOf("change"): 0, failingOf("timer"): 0, failedExamples: 0, "kopf_paused": 1, "kopf_queue_depth": 0, "kopf_queue_oldest_seconds": 0})
+		if page := p.ask("GET", "/metrics").body; strings.Contains(page, "kopf_watch_last_event_timestamp_seconds{") {
+			c.Errorf("there is a last event of streams that are closed\n%s", page)
+		}
+		table.sit("boss", nil)
+		c.going(op, 1)
+		c.Pass(2 * time.Minute)
+		wantMetrics(c, p, map[string]float64{failingOf("change"): 1, failingOf("timer"): 1, failedExamples: 1, "kopf_paused": 0})
 	})
 }
 

@@ -45,7 +45,14 @@ type answer struct {
 func (a answer) String() string { return fmt.Sprint(a.code, " ", a.body) }
 
 // ask sends a request to the endpoint, on a connection of its own.
-func (p *pipe) ask(method, path string) answer {
+func (p *pipe) ask(method, path string) answer { return p.send(method, path, "") }
+
+// askFor asks for a path in a format.
+func (p *pipe) askFor(path, accept string) answer {
+	return p.send(http.MethodGet, path, "Accept: "+accept+"\r\n")
+}
+
+func (p *pipe) send(method, path, headers string) answer {
 	ours, theirs := net.Pipe()
 	defer ours.Close()
 	select {
@@ -53,7 +60,7 @@ func (p *pipe) ask(method, path string) answer {
 	case <-p.closed:
 		return answer{}
 	}
-	go fmt.Fprintf(ours, "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", method, path)
+	go fmt.Fprintf(ours, "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%s\r\n", method, path, headers)
 	resp, err := http.ReadResponse(bufio.NewReader(ours), &http.Request{Method: method})
 	if err != nil {
 		return answer{}

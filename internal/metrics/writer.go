@@ -147,7 +147,7 @@ func (c *checker) line(line []byte) error {
 		return fmt.Errorf("invalid number %q: want a decimal one", fields[0])
 	}
 	if len(fields) == 2 {
-		if _, err := strconv.ParseInt(fields[1], 10, 64); err != nil {
+		if _, err := strconv.ParseUint(fields[1], 10, 63); err != nil {
 			return fmt.Errorf("invalid time %q: want milliseconds since 1970", fields[1])
 		}
 	}

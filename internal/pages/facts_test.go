@@ -81,7 +81,7 @@ func TestMessages(t *testing.T) {
 // TestMetrics holds that the pages name the metrics that there are, and docs/probes-and-metrics.md all of them.
 func TestMetrics(t *testing.T) {
 	name := regexp.MustCompile(`\bkopf_[a-z_]+[a-z]\b`)
-	served := name.FindAllString(regexp.MustCompile(`_(bucket|sum|count)\b`).ReplaceAllString(read(t, "internal/metrics/page.go"), ""), -1)
+	served := name.FindAllString(regexp.MustCompile(`_(bucket|sum|count)\b`).ReplaceAllString(read(t, "internal/metrics/tables.go"), ""), -1)
 	page := read(t, "docs/probes-and-metrics.md")
 	if len(served) < 10 {
 		t.Fatalf("only %d metrics", len(served))
