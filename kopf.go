@@ -489,9 +489,7 @@ func (r *run) newClient() *Client {
 		r.meter.LoggedIn.Store(true)
 		r.meter.Add(metrics.Logins, 1)
 		for _, info := range found {
-			if c := info.Certificate(); c != nil {
-				r.meter.SetCertificate(metrics.ForClient, c)
-			}
+			r.meter.SetCertificate(metrics.ForClient, info.Certificate())
 		}
 		return found, nil
 	}, r.Settings, r.Logger)

@@ -168,7 +168,8 @@ func (q *queue) forget(namespace string, report bool) {
 			continue
 		}
 		forgotten = append(forgotten, e)
-		q.uncountLocked(e)
+		q.known.Add(metrics.Objects, -1)
+		q.setFailedLocked(e, false)
 		if e.state != nil && e.state.work.inBarrier {
 			e.state.work.inBarrier = false
 			missing++

@@ -312,12 +312,6 @@ func (q *queue) setVersion(apiVersion, kind string, known *metrics.Resource) {
 	q.known.Add(metrics.Failed, failed)
 }
 
-// uncountLocked counts an object off that is gone, or not served any more.
-func (q *queue) uncountLocked(e *entry) {
-	q.known.Add(metrics.Objects, -1)
-	q.setFailedLocked(e, false)
-}
-
 // setFailed counts an object, as long as it is served, that a handler has failed permanently for, or counts it off.
 func (q *queue) setFailed(e *entry, failed bool) {
 	q.mu.Lock()
@@ -613,7 +607,8 @@ func (q *queue) doneLocked(e *entry, r result) bool {
 	}
 	if r.gone {
 		if e.presence == present {
-			q.uncountLocked(e)
+			q.known.Add(metrics.Objects, -1)
+			q.setFailedLocked(e, false)
 		}
 		e.presence = gone
 	} else if e.presence == present && (e.state.work.woken || r.requeue && r.requeueAfter <= 0 && !q.closed) {

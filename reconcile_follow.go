@@ -566,28 +566,14 @@ func (rc *reconciler) forgetChild(r *reactor, e *entry) {
 	}
 }
 
-// CountChildren implements [metrics.Children].
-func (rc *reconciler) CountChildren() map[string]*metrics.ChildCounts {
+// CountChildren implements [metrics.Reconciler].
+func (rc *reconciler) CountChildren() metrics.Children {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	all, counts := make(map[string]*metrics.ChildCounts), make([]*metrics.ChildCounts, len(rc.kinds))
-	for i, k := range rc.kinds {
-		name := k.reactor.resource().Name()
-		if all[name] == nil {
-			all[name] = &metrics.ChildCounts{}
-		}
-		counts[i] = all[name]
-	}
+	all := make(metrics.Children)
 	for _, f := range rc.families {
 		for _, c := range f.children {
-			state := metrics.ChildNotReady
-			switch {
-			case c.going:
-				state = metrics.ChildTerminating
-			case c.ready:
-				state = metrics.ChildReady
-			}
-			counts[c.kind][state]++
+			all.Add(rc.kinds[c.kind].reactor.served.Load().counts, c.ready, c.going)
 		}
 	}
 	return all

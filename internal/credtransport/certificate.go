@@ -36,8 +36,11 @@ func (s *CertificateSource) Get() (*tls.Certificate, error) {
 	return cert, nil
 }
 
-// End returns when the certificate ends; the zero time if it cannot be read.
+// End returns when the certificate ends; the zero time if it cannot be read, or if there is none.
 func (s *CertificateSource) End() time.Time {
+	if s == nil {
+		return time.Time{}
+	}
 	cert, err := s.Get()
 	if err != nil || cert.Leaf == nil {
 		return time.Time{}

@@ -139,4 +139,4 @@ func TestDashboard(t *testing.T) {
 // noChildren are none.
 type noChildren struct{}
 
-func (noChildren) CountChildren() map[string]*metrics.ChildCounts { return nil }
+func (noChildren) CountChildren() metrics.Children { return nil }

@@ -30,6 +30,8 @@ const shrinkAbove = 256
 func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
 
 // begin notes that something begins, and returns its place.
+//
+//go:noinline
 func (a *ages) begin(at time.Time) int32 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

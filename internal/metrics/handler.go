@@ -60,6 +60,8 @@ type Call struct {
 }
 
 // Begin counts an attempt that begins.
+//
+//go:noinline
 func (h *Handler) Begin(now time.Time) Call {
 	if h == nil {
 		return Call{}

@@ -17,12 +17,15 @@ type histogram struct {
 	exemplar atomic.Pointer[exemplars]
 }
 
+//go:noinline
 func (h *histogram) observe(d time.Duration) {
 	h.nanos.Add(int64(d))
 	h.buckets[bucketOf(d.Seconds())].Add(1)
 }
 
 // bucketOf returns the place of the bucket of a duration.
+//
+//go:noinline
 func bucketOf(seconds float64) int {
 	for i, bound := range bounds {
 		if seconds <= bound {

@@ -188,13 +188,13 @@ func count(all *[]*requests, verb string, code int) *requests {
 }
 
 // SetReconciling has the children counted for each page, and the reconcile handlers shown as controllers.
-func (m *Metrics) SetReconciling(c Children) {
+func (m *Metrics) SetReconciling(r Reconciler) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.reconciling = reconciling{c}
+	m.reconciling = reconciling{r}
 }
 
 // SetLimits notes how many objects of a resource are worked on at the same time at most, and how many handlers are called; 0 for no limit.

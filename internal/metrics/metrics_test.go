@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,7 +128,13 @@ func TestPage(t *testing.T) {
 	m.Request("host:1", "GET", 200, time.Second)
 	m.Request("host:1", "WATCH", 200, time.Hour)
 	m.Request("host:1", "PATCH", 0, time.Second)
-	m.SetReconciling(children{"r": {1, 2, 3}})
+	counted := make(Children)
+	for i, n := range []int{1, 2, 3} {
+		for range n {
+			counted.Add(r, i == 0, i == 2)
+		}
+	}
+	m.SetReconciling(children(counted))
 	for code, n := range map[int]int{200: 4, 409: 5, 422: 6, 500: 7} {
 		for range n {
 			r.Wrote(Apply, code, code == 200)
@@ -175,16 +180,10 @@ func TestPage(t *testing.T) {
 	})
 }
 
-// children are numbers of children, by their resources.
-type children map[string]ChildCounts
+// children are numbers of children.
+type children Children
 
-func (c children) CountChildren() map[string]*ChildCounts {
-	all := make(map[string]*ChildCounts)
-	for name, n := range maps.All(c) {
-		all[name] = &n
-	}
-	return all
-}
+func (c children) CountChildren() Children { return Children(c) }
 
 // certificate ends at so many seconds since 1970.
 type certificate int64
@@ -326,7 +325,7 @@ func TestSize(t *testing.T) {
 				new(Failing).Set(r, d.ID)
 				if i/5 < 3 {
 					r.Wrote(Apply, 200, true)
-					counts[kinds[i/5]] = ChildCounts{1234, 123, 12}
+					counts[r] = &[3]float64{1234, 123, 12}
 				}
 			}
 		}

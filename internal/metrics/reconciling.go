@@ -1,16 +1,16 @@
 package metrics
 
 // reconciling is the part of the page about reconcile handlers, as controllers, and about their children.
-type reconciling struct{ children Children }
+type reconciling struct{ reconciler Reconciler }
 
 func (s reconciling) write(v *view, p *page) {
 	p.table(controllerFamilies, v.controllers())
 	var rows []*row
-	counts := s.children.CountChildren()
+	counts := s.reconciler.CountChildren()
 	for _, r := range v.resources {
-		n := counts[r.name]
+		n := counts[r]
 		if n == nil {
-			if n = (&ChildCounts{}); !r.wrote.Load() {
+			if n = (&[3]float64{}); !r.wrote.Load() {
 				continue
 			}
 		}

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,7 +35,7 @@ type Resource struct {
 
 	mu      sync.Mutex // guards following
 	failing []*failing
-	streams []*Stream
+	streams map[*Stream]bool
 }
 
 // queue is what is known of the queue of a resource.
@@ -65,6 +64,7 @@ func (r *Resource) Received(eventType string) {
 	for i, t := range eventTypes {
 		if t == eventType {
 			r.counters[int(listed)+i].Add(1)
+			return
 		}
 	}
 }
@@ -77,6 +77,8 @@ type Stream struct {
 }
 
 // Open counts a stream that is to be open.
+//
+//go:noinline
 func (r *Resource) Open() *Stream {
 	if r == nil {
 		return nil
@@ -85,7 +87,10 @@ func (r *Resource) Open() *Stream {
 	r.Add(Streams, 1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.streams = append(r.streams, s)
+	if r.streams == nil {
+		r.streams = make(map[*Stream]bool)
+	}
+	r.streams[s] = true
 	return s
 }
 
@@ -97,9 +102,7 @@ func (s *Stream) Close() {
 	s.resource.Add(Streams, -1)
 	s.resource.mu.Lock()
 	defer s.resource.mu.Unlock()
-	if i := slices.Index(s.resource.streams, s); i >= 0 {
-		s.resource.streams = slices.Delete(s.resource.streams, i, i+1)
-	}
+	delete(s.resource.streams, s)
 }
 
 // Restart counts another connection of the stream.
@@ -110,6 +113,8 @@ func (s *Stream) Restart() {
 }
 
 // Works notes whether the stream works.
+//
+//go:noinline
 func (s *Stream) Works(now bool) {
 	if s == nil {
 		return
@@ -137,7 +142,7 @@ func (s *Stream) Came(bookmark bool) {
 func (r *Resource) quiet() (oldest int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range r.streams {
+	for s := range r.streams {
 		if last := s.last.Load(); last != 0 && s.marked.Load() && (oldest == 0 || last < oldest) {
 			oldest = last
 		}
@@ -153,6 +158,8 @@ type Pass struct {
 }
 
 // Queue counts an object that waits for a worker from now on.
+//
+//go:noinline
 func (r *Resource) Queue() Pass {
 	if r == nil {
 		return Pass{}
@@ -230,24 +237,28 @@ func (r *Resource) failingOf(handler string) *failing {
 	return f
 }
 
-// ChildState is what a child is like.
-type ChildState int
+// Children are numbers of children by their resources: of those that are ready, that are not, and that are being deleted.
+type Children map[*Resource]*[3]float64
 
-// The states of children.
-const (
-	ChildReady ChildState = iota
-	ChildNotReady
-	ChildTerminating // it is being deleted
-	childStates
-)
-
-// ChildCounts are numbers of children by their states.
-type ChildCounts [childStates]float64
-
-// Children counts the children that there are, by their resources.
-type Children interface {
-	CountChildren() map[string]*ChildCounts
+// Add counts a child.
+func (c Children) Add(r *Resource, ready, deleted bool) {
+	n := c[r]
+	if n == nil {
+		n = &[3]float64{}
+		c[r] = n
+	}
+	switch {
+	case deleted:
+		n[2]++
+	case ready:
+		n[0]++
+	default:
+		n[1]++
+	}
 }
+
+// Reconciler counts the children that there are.
+type Reconciler interface{ CountChildren() Children }
 
 // Verb is what is done with a child.
 type Verb int
