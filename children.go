@@ -127,11 +127,9 @@ type desiredSet struct {
 	applying    *applying
 	applied     []string // children, for the audit
 	deleted     []string
-
-	// These are made at the first child that needs them.
-	hierarchy *manifest.Hierarchy
-	reference map[string]any // to the owner
-	setID     string
+	set         string              // the ID of the owner's set
+	hierarchy   *manifest.Hierarchy // nil before the first child
+	reference   map[string]any      // to the owner; nil before the first child
 }
 
 // Desired adds an object to those that are to be there: a map, or anything else that encoding/json turns into a Kubernetes object of a kind of the option Owns. What it lacks of name, namespace
@@ -233,7 +231,7 @@ func (d *desiredSet) complete(c *Child, object map[string]any) error {
 	}
 	if d.hierarchy == nil {
 		d.hierarchy = hierarchyOf(d.owner, &HierarchyOptions{Strict: true})
-		d.reference = d.hierarchy.Reference()
+		d.reference = d.hierarchy.Reference() // which all children have in common
 	}
 	for _, apply := range steps {
 		if err := apply(d.hierarchy, object); err != nil {
@@ -267,7 +265,7 @@ func (d *desiredSet) keyOf(c *Child) string {
 		return keptKey(c.resource, c.ref.Namespace, c.ref.Name)
 	}
 	if c.member {
-		return d.set()
+		return d.set
 	}
 	return d.owner.UID()
 }
@@ -283,7 +281,7 @@ func (rc *reconciler) find(d *desiredSet, c *Child) {
 		if kept != nil {
 			kept.owner = uid
 		}
-		families = append(families, rc.families[uid], rc.families[d.set()])
+		families = append(families, rc.families[uid], rc.families[d.set])
 	case kept != nil && (kept.owner == uid || kept.owner == ""):
 		families = append(families, kept)
 	}
@@ -328,7 +326,7 @@ func (d *desiredSet) apply(ctx context.Context) error {
 	if len(d.reconciling.owns) == 0 {
 		return nil
 	}
-	keys := []string{d.owner.UID(), d.set()}
+	keys := []string{d.owner.UID(), d.set}
 	for _, c := range d.wanted {
 		if key := d.keyOf(c); !slices.Contains(keys, key) {
 			keys = append(keys, key)
@@ -373,7 +371,8 @@ func (d *desiredSet) applyChild(ctx context.Context, c *Child) error {
 	}
 	verdict, going := d.reconciler.check(c)
 	if verdict == ownership.Unknown && !going && !c.options.Once {
-		taught, err := d.reconciler.teach(ctx, c)
+		// What an apply shows holds for the others of the kind as well, so these wait for the first one: after a restart, all of them would be applied at once otherwise.
+		taught, err := d.reconciler.teaching.Begin(ctx, c.ref.APIVersion+" "+c.ref.Kind)
 		if err != nil {
 			return err
 		}
@@ -391,32 +390,6 @@ func (d *desiredSet) applyChild(ctx context.Context, c *Child) error {
 		return Temporary(fmt.Errorf("another client changes it back again and again"), wait)
 	}
 	return d.send(ctx, c, "uid", c.known.uid())
-}
-
-// teach has the caller apply a child of which only an apply can show whether it is as it is wanted. What that shows holds for the others of its kind as well, so
-// these wait for the first one: after a restart, all of them would be applied at once otherwise.
-func (rc *reconciler) teach(ctx context.Context, c *Child) (taught func(), err error) {
-	kind := c.ref.APIVersion + " " + c.ref.Kind
-	rc.mu.Lock()
-	teaching := rc.teaching[kind]
-	if teaching == nil {
-		done := make(chan struct{})
-		rc.teaching[kind] = done
-		rc.mu.Unlock()
-		return func() {
-			rc.mu.Lock()
-			defer rc.mu.Unlock()
-			delete(rc.teaching, kind)
-			close(done)
-		}, nil
-	}
-	rc.mu.Unlock()
-	select {
-	case <-teaching:
-		return func() {}, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // check returns whether a child is as it is wanted, and whether it is being deleted.
@@ -482,7 +455,7 @@ func (d *desiredSet) create(ctx context.Context, c *Child) error {
 	switch {
 	case body.Deleting():
 		return Temporary(errors.New("an object of its name is being deleted"), 5*time.Second)
-	case controller.UID == d.owner.UID() && !c.member, controller.UID == "" && c.member && set == d.set(), c.options.Keep && d.manages(body): // which its stream is going to show
+	case controller.UID == d.owner.UID() && !c.member, controller.UID == "" && c.member && set == d.set, c.options.Keep && d.manages(body): // which its stream is going to show
 	case controller.UID == "" && set == "" && c.options.Adopt:
 	default:
 		return &ForeignError{Object: body.Reference(), Controller: controller, ApplySet: set}
@@ -508,11 +481,11 @@ func (d *desiredSet) appliedFields(body *Body) []byte {
 // controllerOf returns the controller of an object, empty if it has none.
 func controllerOf(body *Body) ObjectReference {
 	references := body.of(body.owners)
-	ref, found := ownership.ControllerOf(references)
-	if !found {
+	ref := ownership.ControllerOf(references)
+	if ref == nil {
 		return ObjectReference{}
 	}
-	return ObjectReference{APIVersion: rawjson.Unquote(ref.APIVersion), Kind: rawjson.Unquote(ref.Kind), Name: rawjson.Unquote(ref.Name), Namespace: body.Namespace(), UID: rawjson.Unquote(ref.UID)}
+	return ObjectReference{APIVersion: rawjson.StringAt(ref, "apiVersion"), Kind: rawjson.StringAt(ref, "kind"), Name: rawjson.StringAt(ref, "name"), Namespace: body.Namespace(), UID: rawjson.StringAt(ref, "uid")}
 }
 
 // send applies a child, with a precondition.
@@ -679,7 +652,7 @@ func (d *desiredSet) judge(ctx context.Context, c *Child) error {
 			return err
 		}
 		custom = &customReady{version: version, owner: d.owner.version}
-		custom.ready, custom.reason = c.options.Ready(body)
+		custom.ready, custom.reason = rc.askReady(c.options.Ready, body)
 		rc.mu.Lock()
 		c.known.details().custom = custom
 		rc.mu.Unlock()
@@ -688,12 +661,18 @@ func (d *desiredSet) judge(ctx context.Context, c *Child) error {
 	return nil
 }
 
+// askReady calls a function of the user, which may take its time.
+func (rc *reconciler) askReady(ask func(*Body) (ready bool, reason string), body *Body) (ready bool, reason string) {
+	defer rc.limiter.Yield()()
+	return ask(body)
+}
+
 // prune deletes the children that are not wanted any more.
 func (d *desiredSet) prune(ctx context.Context) error {
 	rc := d.reconciler
 	var unwanted []*child
 	rc.mu.Lock()
-	for _, key := range []string{d.owner.UID(), d.set()} {
+	for _, key := range []string{d.owner.UID(), d.set} {
 		for _, k := range rc.families[key].all() {
 			if k.applied && !k.going && d.ownsLocked(k) && !slices.ContainsFunc(d.wanted, func(c *Child) bool { return c.known == k || c.ref.UID == k.uid() }) {
 				unwanted = append(unwanted, k)

@@ -53,6 +53,7 @@ type clientCore struct {
 	settings   NetworkingSettings
 	inFlight   chan struct{}      // holds a token for each request that is not a watch; nil for no limit
 	limits     *ratelimit.Limiter // nil for no limit
+	noAnswer   error              // of a request that has taken too long
 
 	kinds discovery.Kinds // for those who name objects by kind
 }
@@ -107,6 +108,7 @@ func (c *Client) as(manager string) *Client {
 func (c *Client) configure() {
 	c.settings = c.source.Networking
 	n := &c.settings
+	c.noAnswer = fmt.Errorf("no answer in %s", n.RequestTimeout)
 	c.limits = ratelimit.New(ratelimit.Config{Rate: n.RequestRate, Burst: n.RequestBurst, Backoffs: n.ErrorBackoffs, Exact: n.EnforceRetryAfter}, c.log)
 	if n := c.settings.MaxInFlight; n > 0 {
 		c.inFlight = make(chan struct{}, n)
@@ -306,7 +308,7 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 		ctx := ctx // without the limit, which is not for the login
 		if t := c.settings.RequestTimeout; t > 0 && !r.stream {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(ctx, t, fmt.Errorf("no answer in %s", t))
+			ctx, cancel = context.WithTimeoutCause(ctx, t, c.noAnswer)
 			defer cancel()
 		}
 		ctx, leave, err := c.enter(ctx, r.method, r.path)

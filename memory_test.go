@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kopf-go/kopf"
@@ -184,4 +185,41 @@ func BenchmarkIndex(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(float64(with.heap-without.heap)/pods, "B/entry")
 	b.ReportMetric(time.Duration(took.Load()).Seconds(), "s/filled")
+}
+
+// TestOwnersWaitAsTheyCame has the children of many new objects applied while the API server takes its time: no more objects are worked on than requests may be under way, and
+// the others do not wait with all that they want.
+func TestOwnersWaitAsTheyCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const objects, atOnce = 10, 2
+		server := kopf.NewAPIServer(nil)
+		if err := server.Apply([]byte(definition)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range objects {
+			object := fmt.Sprintf(`{"apiVersion":"kopf.dev/v1","kind":"KopfExample","metadata":{"name":"object-%d","namespace":"default"}}`, i)
+			if err := server.Apply([]byte(object)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		server.Fail(kopf.APIServerFault{Verb: "patch", Resource: "configmaps", Delay: 40 * time.Second})
+		var called atomic.Int64
+		r := &kopf.Registry{}
+		r.OnReconcile("kopfexamples", func(ctx context.Context, r *kopf.Reconcile) error {
+			called.Add(1)
+			r.Desired(map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}, nil)
+			return nil
+		}, &kopf.ReconcileOptions{Owns: []kopf.Selector{"configmaps"}})
+		settings := kopf.NewSettings()
+		settings.Networking.MaxInFlight = atOnce
+		kopf.NewRunner(t, &kopf.Operator{Registry: r, Connection: server.ConnectionInfo(), Settings: settings}, nil)
+		time.Sleep(30 * time.Second)
+		if n := called.Load(); n != atOnce {
+			t.Errorf("%d handlers of %d objects were called while no child was applied, want %d", n, objects, atOnce)
+		}
+		time.Sleep(time.Hour)
+		if n := called.Load(); n != objects {
+			t.Errorf("%d handlers were called in the end, want %d", n, objects)
+		}
+	})
 }

@@ -132,8 +132,7 @@ type prefilter struct {
 	stored essence.Comparer
 
 	// These are used again for each object.
-	body   Body
-	child  Body // the same, with what distinguishes it from others
+	body   Body // without an identity, until it is followed
 	change Change
 }
 
@@ -271,9 +270,8 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	p.counts.Received(string(t))
 	p.logSkip(ref, a)
 	if followed {
-		p.child = p.body
-		p.child.identity = identity{apiVersion: p.apiVersion, kind: p.kind, namespace: ref.Namespace, name: ref.Name, uid: ref.UID, version: string(version)}
-		r.reconciler.follow(r, e, RawEvent{Type: t, Body: &p.child}, at)
+		p.body.namespace, p.body.name, p.body.uid, p.body.version = ref.Namespace, ref.Name, ref.UID, string(version)
+		r.reconciler.follow(r, e, RawEvent{Type: t, Body: &p.body}, at)
 	}
 	return true, !handled && !followed
 }

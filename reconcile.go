@@ -16,6 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/ownership"
 	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/schedule"
+	"github.com/kopf-go/kopf/internal/workpool"
 )
 
 // This file calls the reconcile handlers of an object, on the goroutine of its worker, after its handlers of changes: when they are due, and in which order. What calls them from
@@ -28,7 +29,7 @@ type reconcileRunner interface {
 	begin(*Registry) (end func())
 	// serve notes the resource of a reactor, and forgets it again with the end.
 	serve(*reactor)
-	// follow takes what has come in an epoch of an object of a kind that others own.
+	// follow takes what has come in an epoch of an object of a kind that others own. It does not keep the body.
 	follow(*reactor, *entry, RawEvent, epoch)
 	// isChild reports whether an object was a child when it was seen last.
 	isChild(*entry) bool
@@ -115,13 +116,13 @@ type reconciler struct {
 	streams  map[*source]*followedStream
 	listed   map[*reactor]bool // those whose objects were listed ever
 	watched  map[watchedKey][]ObjectReference
-	parents  map[string]string        // the uids of objects that have children without an owner reference, by the IDs of their sets
-	applying map[string][]*applying   // by the keys of the families whose children are applied
-	teaching map[string]chan struct{} // by kind; closed when the child is applied that shows the others whether they are as they are wanted
+	parents  map[string]string      // the uids of objects that have children without an owner reference, by the IDs of their sets
+	applying map[string][]*applying // by the keys of the families whose children are applied
 
 	observer *observer
 
-	checker ownership.Checker
+	checker  ownership.Checker
+	teaching workpool.Firsts // the kinds of which a child is applied that shows the others whether they are as they are wanted
 }
 
 // reconciled is what is known of the objects of one resource that reconcile handlers are for.
@@ -138,7 +139,7 @@ func (engine) runner(o *observer) reconcileRunner {
 	rc := &reconciler{
 		environment: &o.environment, seed: maphash.MakeSeed(), reactors: make(map[*reactor]*reconciled), families: make(map[string]*family), unseen: make(map[string]*child),
 		streams: make(map[*source]*followedStream), listed: make(map[*reactor]bool), watched: make(map[watchedKey][]ObjectReference),
-		parents: make(map[string]string), applying: make(map[string][]*applying), teaching: make(map[string]chan struct{}), observer: o,
+		parents: make(map[string]string), applying: make(map[string][]*applying), observer: o,
 	}
 	o.meter.SetReconciling(rc)
 	return rc
@@ -458,12 +459,12 @@ func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error 
 	o := c.reactor.object(c.entry, c.served, body, log)
 	o.Param, o.Logger = h.param, handlerLogger(log, h.id)
 	arg := &Reconcile{Object: o, Triggers: s.triggers, requeueAfter: -1}
-	desired := &desiredSet{reconciler: rc, reconciling: rec, cycle: c, client: o.Client, owner: body, log: o.Logger}
+	desired := &desiredSet{reconciler: rc, reconciling: rec, cycle: c, client: o.Client, owner: body, log: o.Logger, set: setID(body.Reference(), c.served.resource)}
 	arg.desired = desired
 	early := s.schedule.IsEarly(time.Now())
 	s.begin(c.epoch, rc.digest(c, h, body))
 	began := time.Now()
-	call := call{handler: h, noun: "Handler", log: log, meter: rc.meter.Handler(string(h.id), false), settings: rc.settings, replica: rc.replica, leader: rc.leader, limiter: rc.limiter, retries: s.schedule.Failures, started: began, object: &arg.Object, children: desired}
+	call := call{handler: h, noun: "Handler", log: log, meter: rc.meter.Handler(string(h.id), false), settings: rc.settings, replica: rc.replica, leader: rc.leader, retries: s.schedule.Failures, started: began, object: &arg.Object, children: desired}
 	out, err := call.invoke(c.handlers, func(ctx context.Context, a Attempt) error {
 		arg.Attempt, arg.Logger = a, tracedLogger(ctx, arg.Logger)
 		c.reactor.queue.setRunning(c.entry, h.id)
@@ -514,9 +515,10 @@ func (rc *reconciler) invoke(traced context.Context, c *cycle, rec *reconciling,
 	if c.reactor.queue.deletes(c.entry) { // which has come before that
 		return &cancelledError{ErrSuperseded}
 	}
+	regain := rc.limiter.Yield()
 	err := safecall.Do(func() error { return h.reconcile.call(ctx, arg) })
-	if err == nil {
-		err = desired.apply(ctx)
+	if regain(); err == nil {
+		err = desired.apply(workpool.NewContext(ctx, rc.limiter))
 	}
 	if err == nil {
 		err = arg.Patch.try(arg.Body)

@@ -168,16 +168,17 @@ func (f *follow) hasPredicate() bool {
 }
 
 // controller returns the quoted uid of the owner among references, if that is the controller and of the kind that the handler is for; nil if there is none.
-func (f *follow) controller(references []byte) (uid []byte) {
-	ref, found := ownership.ControllerOf(references)
-	group, _, grouped := bytes.Cut(rawjson.PlainText(ref.APIVersion), []byte("/"))
-	if !grouped {
-		group = nil
-	}
-	if !found || string(group) != f.owner.Group || string(rawjson.PlainText(ref.Kind)) != f.owner.Kind || len(rawjson.PlainText(ref.UID)) == 0 {
+func (f *follow) controller(references []byte) []byte {
+	ref := ownership.ControllerOf(references)
+	if kind, _ := rawjson.Find(ref, "kind"); string(rawjson.PlainText(kind)) != f.owner.Kind {
 		return nil
 	}
-	return ref.UID
+	apiVersion, _ := rawjson.Find(ref, "apiVersion")
+	group, _, grouped := bytes.Cut(rawjson.PlainText(apiVersion), []byte("/"))
+	if uid, _ := rawjson.Find(ref, "uid"); string(group) == f.owner.Group && grouped || !grouped && f.owner.Group == "" {
+		return uid
+	}
+	return nil
 }
 
 // family is the children of one owner, those of them that can have no owner reference, or a child that has none, because it is to be kept.
@@ -430,8 +431,8 @@ func familyOf(r Resource, follows []*follow, ev RawEvent) (key string, by *follo
 		if !f.spec.owns {
 			continue
 		}
-		if uid := f.controller(references); uid != nil {
-			return rawjson.Unquote(uid), f
+		if owner := rawjson.Unquote(f.controller(references)); owner != "" {
+			return owner, f
 		}
 	}
 	for _, f := range follows {

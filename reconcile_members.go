@@ -44,14 +44,6 @@ func storedScope(b *Body) (applyset.Scope, error) {
 	return applyset.ParseScope(kinds, namespaces)
 }
 
-// set returns the ID of the owner's set.
-func (d *desiredSet) set() string {
-	if d.setID == "" {
-		d.setID = setID(d.owner.Reference(), d.cycle.served.resource)
-	}
-	return d.setID
-}
-
 // addMember makes a desired object a member of the owner's set.
 func (d *desiredSet) addMember(object map[string]any) error {
 	references, _ := rawjson.AsMap(object["metadata"])["ownerReferences"].([]any)
@@ -60,7 +52,7 @@ func (d *desiredSet) addMember(object map[string]any) error {
 			return errors.New("invalid metadata.ownerReferences: want none to an owner in another namespace")
 		}
 	}
-	return manifest.AddLabels(object, map[string]string{applyset.PartOfLabel: d.set()}, true)
+	return manifest.AddLabels(object, map[string]string{applyset.PartOfLabel: d.set}, true)
 }
 
 // scope returns where the members are that the handler wants.
@@ -87,8 +79,8 @@ func (d *desiredSet) storeScope(ctx context.Context) error {
 	if err := rc.labelDefinition(ctx, d.cycle); err != nil {
 		return err
 	}
-	rc.noteParent(d.set(), d.owner.UID())
-	return rc.writeScope(d.cycle, func(stored applyset.Scope) applyset.Scope { return stored.Union(*wanted).Union(rc.scopeOf(d.set())) })
+	rc.noteParent(d.set, d.owner.UID())
+	return rc.writeScope(d.cycle, func(stored applyset.Scope) applyset.Scope { return stored.Union(*wanted).Union(rc.scopeOf(d.set)) })
 }
 
 // noteParent notes whose the members of a set are.

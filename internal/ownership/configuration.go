@@ -184,7 +184,9 @@ func appendCanonical(b []byte, value any) []byte {
 	case map[string]any:
 		b = append(b, '{')
 		var room [16]string // most maps are small
-		for _, key := range rawjson.AppendSortedKeys(room[:0], v) {
+		keys := slices.AppendSeq(room[:0], maps.Keys(v))
+		slices.Sort(keys)
+		for _, key := range keys {
 			b = append(rawjson.AppendString(b, key), ':')
 			b = append(appendCanonical(b, v[key]), ',')
 		}

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -468,17 +467,18 @@ func Map(raw []byte) map[string]any {
 //
 //go:noinline
 func AppendString(b []byte, s string) []byte {
-	b = append(slices.Grow(b, len(s)+2), '"')
-	plain := 0 // the begin of what is to be copied as it is
-	for i, r := range s {
-		if r >= ' ' && r < 0x7f && r != '"' && r != '\\' {
-			continue
+	b = append(b, '"')
+	for i := 0; i < len(s); {
+		plain := i
+		for i < len(s) && s[i] >= ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\' {
+			i++
 		}
-		b = appendEscaped(append(b, s[plain:i]...), r)
-		_, size := utf8.DecodeRuneInString(s[i:])
-		plain = i + size
+		if b = append(b, s[plain:i]...); i < len(s) {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			b, i = appendEscaped(b, r), i+size
+		}
 	}
-	return append(append(b, s[plain:]...), '"')
+	return append(b, '"')
 }
 
 // appendEscaped appends one character as it stands in a JSON string in pure ASCII.

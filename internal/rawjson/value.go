@@ -107,8 +107,7 @@ func appendValue(b []byte, v any, depth int) ([]byte, bool) {
 		return append(b, ']'), v != nil
 	case map[string]any:
 		b = append(b, '{')
-		var room [16]string // most maps are small
-		for i, key := range AppendSortedKeys(room[:0], v) {
+		for i, key := range SortedKeys(v) {
 			if i > 0 {
 				b = append(b, ',')
 			}
@@ -477,16 +476,12 @@ func IsEmpty(v any) bool {
 
 // SortedKeys returns the keys of a map in their order.
 func SortedKeys[V any](m map[string]V) []string {
-	return AppendSortedKeys(make([]string, 0, len(m)), m) // which slices.Sorted would have to guess
-}
-
-// AppendSortedKeys is SortedKeys into room that has nothing in it yet.
-func AppendSortedKeys[V any](room []string, m map[string]V) []string {
+	keys := make([]string, 0, len(m)) // which slices.Sorted would have to guess
 	for key := range m {
-		room = append(room, key)
+		keys = append(keys, key)
 	}
-	slices.Sort(room)
-	return room
+	slices.Sort(keys)
+	return keys
 }
 
 // UnionKeys returns the keys of both maps, sorted.
