@@ -372,10 +372,8 @@ func (c *cycle) joinsResume(p *progress) bool {
 	})
 }
 
-// runGroup calls those of the group that are due, in the order of the lifecycle. It
-// stops early when something newer is to be handled first.
-func (c *cycle) runGroup(ctx context.Context, group []*progress) {
-	chosen := c.chooseDue(group)
+// runChosen calls handlers one after another. It stops early when something newer is to be handled first.
+func (c *cycle) runChosen(ctx context.Context, chosen []*progress) {
 	for i, p := range chosen {
 		if !c.acquire(ctx, p, i > 0) {
 			return
@@ -433,6 +431,7 @@ func (c *cycle) flushFailure() error {
 	return c.writes.failure
 }
 
+// chooseDue returns those of a group that are due, in the order of the lifecycle.
 func (c *cycle) chooseDue(group []*progress) []*progress {
 	now := time.Now()
 	byID := make(map[HandlerID]*progress)
@@ -758,7 +757,7 @@ func (s *subhandlers) run(ctx context.Context) error {
 		}
 	}
 	c.mu.Unlock()
-	c.runGroup(ctx, group)
+	c.runChosen(ctx, c.chooseDue(group))
 	if done, delay := remaining(group, time.Now()); !done {
 		return &waitsForSubhandlers{delay: delay}
 	}

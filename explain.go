@@ -14,6 +14,7 @@ import (
 	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/funcid"
 	"github.com/kopf-go/kopf/internal/inspection"
+	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/pauser"
 )
 
@@ -112,6 +113,29 @@ func (i *inspector) explain(what *resolved, body *Body, listed bool) *inspection
 	return x
 }
 
+// explainKey returns the annotation of objects whose decisions are logged, below the first prefix of what is stored.
+func (p *PersistenceSettings) explainKey() string {
+	return append(prefixesOf(p.DiffBaseStorage), markers.DefaultPrefix)[0] + "/explain"
+}
+
+// note keeps what was decided, with the handlers that are called now, and logs it with its reasons for objects with the annotation for that.
+func (c *cycle) note(chosen []*progress) {
+	looks, x := c.reactor.looks, &inspection.Explanation{}
+	if looks == nil {
+		return
+	}
+	explained := c.decided.Kind == decision.Handle || c.decided.Kind == decision.Unchanged || c.decided.Kind == decision.Skip
+	if explained {
+		c.explainChosen(x, chosen)
+	} else {
+		x.Cause, x.Decision = string(c.decided.Reason), inspection.Decision(c.decided, inspection.Outlook{})
+	}
+	looks.Add(c.entry.key, c.decided, false, x.Verdicts())
+	if c.event.Body.Has(Path("metadata", "annotations", c.served.persistence.explainKey())) {
+		c.log.Info("The decision about the object was made", "cause", x.Cause, "decision", x.Decision, "handlers", x.Summary())
+	}
+}
+
 // compare explains what has happened to an object that the program has no handlers for.
 func (c *cycle) compare(x *inspection.Explanation) {
 	c.compareWithBase()
@@ -147,11 +171,15 @@ func (c *cycle) explain(x *inspection.Explanation) {
 			x.Notes = append(x.Notes, "Handlers that have finished have seen another state of the object. It is noted as handled at the end, and then handlers are called for what has changed since")
 		}
 	}
-	chosen := c.chooseDue(c.topHandlers())
+	c.explainChanges(x)
+	c.explainChosen(x, c.chooseDue(c.topHandlers()))
+}
+
+// explainChosen explains what was decided, with the handlers that the lifecycle has chosen.
+func (c *cycle) explainChosen(x *inspection.Explanation, chosen []*progress) {
 	outlook := inspection.Outlook{Handlers: len(c.topHandlers()), Due: len(chosen)}
 	outlook.Done, outlook.Wait = c.handlersDone(time.Now())
 	x.Cause, x.Decision = string(c.decided.Reason), inspection.Decision(c.decided, outlook)
-	c.explainChanges(x)
 	for _, h := range c.served.handlers() {
 		of := inspection.Handler{ID: string(h.id), Kind: kindNames[h.kind], Registered: path.Base(h.registered.where)}
 		switch {
@@ -173,13 +201,14 @@ func (c *cycle) explainChange(h *handler, chosen []*progress, decided string, of
 	}
 	switch cause.Old, cause.New = c.states.before.View(), c.states.essence.View(); {
 	case !h.preMatchesFor(&cause, why):
-		of.Why = c.explainMismatch(h, why, &cause)
+		of.Why, of.Verdict = c.explainMismatch(h, why, &cause), why.verdict()
 	case c.decided.Kind != decision.Handle:
+		of.Verdict = decision.NotNow
 		of.Why = strings.TrimPrefix(decided, "nothing: ")
 	case !h.matchesFor(&cause, c.decided.Initial, why):
-		of.Why = c.explainMismatch(h, why, &cause)
+		of.Why, of.Verdict = c.explainMismatch(h, why, &cause), why.verdict()
 	default:
-		of.Why = "another handler with the same id and function is called"
+		of.Why, of.Verdict = "another handler with the same id and function is called", decision.After
 	}
 }
 
@@ -214,9 +243,9 @@ func (c *cycle) explainObserver(h *handler, of *inspection.Handler) {
 	} else {
 		fits = h.matchesObjectFor(&o, why)
 	}
-	switch of.Called = fits; {
+	switch of.Called, of.Verdict = fits, decision.Called; {
 	case !fits:
-		of.Why = c.explainMismatch(h, why, &Change{Object: o})
+		of.Why, of.Verdict = c.explainMismatch(h, why, &Change{Object: o}), why.verdict()
 	case h.kind == kindEvent:
 		of.Why = "is called for each event of the object"
 	case c.event.Type == Deleted:
@@ -245,6 +274,14 @@ func (t *taskSpec) describe() string {
 		return "is called once after each change, when the object was idle for " + t.idle.String()
 	}
 	return "is called once"
+}
+
+// verdict returns the kind of the reason why a handler is not for an object.
+func (m *mismatch) verdict() decision.Verdict {
+	if m.panicked != nil {
+		return decision.Panicked
+	}
+	return [...]decision.Verdict{decision.OtherCause, decision.ByLabel, decision.ByAnnotation, decision.ByField, decision.NotChanged, decision.ByOldValue, decision.ByNewValue, decision.ByPredicate}[m.part]
 }
 
 // explainMismatch says which filter of a handler the object does not fit.

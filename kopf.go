@@ -119,6 +119,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/connection"
+	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/exitguard"
 	"github.com/kopf-go/kopf/internal/hostid"
 	"github.com/kopf-go/kopf/internal/loghandler"
@@ -370,7 +371,7 @@ func (r *run) serve(ctx context.Context) error {
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	o := &observer{
-		environment: environment{client: r.client, settings: r.Settings, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo, events: r.events, meter: r.meter, handlers: handlers, indices: r.indices, pauser: r.pauser, leader: r.leader, namespaces: r.Namespaces, replica: r.Identity}, registry: registry,
+		environment: environment{client: r.client, settings: r.Settings, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo, events: r.events, meter: r.meter, handlers: handlers, indices: r.indices, pauser: r.pauser, leader: r.leader, namespaces: r.Namespaces, replica: r.Identity, looks: decision.NewLooks(r.Settings.Process.Decisions)}, registry: registry,
 		clusterwide: r.Clusterwide, requests: requests,
 		force: r.guard.ForceContext(),
 	}

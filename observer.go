@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/kindschema"
 	"github.com/kopf-go/kopf/internal/logsampler"
@@ -40,6 +41,7 @@ type environment struct {
 	lifecycle  Lifecycle
 	log        *slog.Logger
 	successes  *logsampler.Sampler // nil if each one is logged
+	looks      *decision.Looks     // nil if no decisions are kept
 	memo       *Memo               // the operator's
 	events     eventRecorder
 	meter      *metrics.Metrics

@@ -357,6 +357,9 @@ func (c *cycle) reconcile() result {
 		e.state.end.goneVersion = ""
 		c.decided = c.decide()
 	}
+	if c.decided.Kind != decision.Handle { // of which the handlers are not known yet
+		c.note(nil)
+	}
 	switch c.decided.Kind {
 	case decision.Drop:
 		return c.drop()
@@ -522,7 +525,10 @@ func (c *cycle) handle() (time.Duration, error) {
 			cause.Logger.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", reasonTitles[reason], strings.ToLower(reasonTitles[c.reason()]), t.succeeded, t.failed, t.unfinished))
 		}
 	}
-	if top := c.topHandlers(); len(top) > 0 {
+	top := c.topHandlers()
+	chosen := c.chooseDue(top)
+	c.note(chosen)
+	if len(top) > 0 {
 		cause.Logger.Debug(reasonTitles[c.reason()]+" is in progress.", "body", cause.Resource.loggable(c.event.Body))
 		if c.reason() == ReasonUpdate {
 			cause.Logger.Debug("Detected differences", "diff", cause.Resource.loggable(lazyDiff(cause.diff)))
@@ -531,7 +537,7 @@ func (c *cycle) handle() (time.Duration, error) {
 		if e.state.handling.pendingFlush != nil {
 			c.planFlush(max(c.reactor.settings.Execution.FlushAfter, time.Second))
 		}
-		c.runGroup(c.handlers, top)
+		c.runChosen(c.handlers, chosen)
 	}
 	c.stopFlush()
 	if err := c.flushFailure(); err != nil {

@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -125,6 +126,7 @@ type prefilter struct {
 	watched          bool       // whether some of them watch the objects, by functions of users
 	apiVersion, kind string
 	finalizer        string
+	explained        []byte // the annotation of objects whose decisions are logged
 	legacy           []string
 	log              *slog.Logger
 	counts           *metrics.Resource
@@ -143,7 +145,7 @@ func (r *resolved) prefilter(log *slog.Logger) *prefilter {
 		slices.ContainsFunc(r.changes, (*handler).needsCycle) || slices.ContainsFunc(others, (*handler).hasMetaPredicate) || slices.ContainsFunc(r.follows, (*follow).hasPredicate) {
 		return nil
 	}
-	filter := &prefilter{handlers: r.changes, others: others, follows: r.follows, finalizer: settings.Finalizer, legacy: settings.LegacyFinalizers, log: log, counts: r.counts, apiVersion: r.resource.APIVersion(), kind: r.resource.Kind}
+	filter := &prefilter{handlers: r.changes, others: others, follows: r.follows, finalizer: settings.Finalizer, explained: []byte(settings.explainKey()), legacy: settings.LegacyFinalizers, log: log, counts: r.counts, apiVersion: r.resource.APIVersion(), kind: r.resource.Kind}
 	filter.watched = slices.ContainsFunc(r.follows, func(f *follow) bool { return !f.spec.owns })
 	if !filter.progress(settings.ProgressStorage) || !filter.base(settings.DiffBaseStorage) {
 		return nil
@@ -248,7 +250,7 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	}
 	followed := len(p.follows) > 0 && r.follows(p, e, o, raw)
 	a := p.decide(o, raw, initial)
-	if followed && p.watched || a.Kind != decision.Skip && a.Kind != decision.Unchanged {
+	if r.looks != nil && bytes.Contains(o.Annotations.Of(raw), p.explained) || followed && p.watched || a.Kind != decision.Skip && a.Kind != decision.Unchanged {
 		return false, false
 	}
 	handled := a.Kind == decision.Unchanged
@@ -267,7 +269,9 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	}) {
 		return false, false
 	}
-	p.counts.Received(string(t))
+	if p.counts.Received(string(t)); r.looks != nil {
+		r.looks.Add(string(uid), a, true, nil)
+	}
 	p.logSkip(ref, a)
 	if followed {
 		p.body.namespace, p.body.name, p.body.uid, p.body.version = ref.Namespace, ref.Name, ref.UID, string(version)

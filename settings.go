@@ -40,6 +40,10 @@ type ProcessSettings struct {
 	// [Main] ends the process, whatever still runs, with a dump of all goroutines. The clean-up handlers have as long in
 	// [Operator.Run], too; then their contexts end, and Run returns an error. Zero means never. Defaults to 10 minutes.
 	UltimateExitingTimeout time.Duration
+	// Decisions is how many decisions the operator keeps for its live page: of each look at an object, what was to be done, and for each handler, whether it was called, or the first reason why not.
+	// 1,000 of them take 64 KB. While it is not zero, objects with the annotation "<prefix>/explain" also have their decisions logged, with all reasons, from [slog.LevelInfo] up: the
+	// prefix is that of the [DiffBaseStorage], such as "kopf.zalando.org", and any value will do. Predicates are called once more for each decision that is kept. Defaults to 0.
+	Decisions int
 	// Debug serves the paths under /debug/ of the [Operator.LivenessEndpoint], such as [net/http.DefaultServeMux] if the program
 	// imports net/http/pprof. All clients of the endpoint reach it. Defaults to nil: there are no such paths.
 	Debug http.Handler

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/cut"
+	"github.com/kopf-go/kopf/internal/decision"
 )
 
 // Object names an object.
@@ -58,6 +59,30 @@ type Handler struct {
 	Attempts   int        `json:"attempts,omitempty"`
 	Next       *time.Time `json:"next,omitempty"`  // the next attempt, if that is not now
 	Error      string     `json:"error,omitempty"` // of the last attempt
+
+	Verdict decision.Verdict `json:"-"` // the kind of the reason
+}
+
+// Summary returns what becomes of each handler, for the log.
+func (e *Explanation) Summary() string {
+	lines := make([]string, len(e.Handlers))
+	for i := range e.Handlers {
+		called := ": not called: "
+		if e.Handlers[i].Called {
+			called = ": called: "
+		}
+		lines[i] = e.Handlers[i].ID + called + e.Handlers[i].Why
+	}
+	return strings.Join(lines, "; ")
+}
+
+// Verdicts returns the kinds of the reasons, by handler.
+func (e *Explanation) Verdicts() []decision.Verdict {
+	all := make([]decision.Verdict, len(e.Handlers))
+	for i := range e.Handlers {
+		all[i] = e.Handlers[i].Verdict
+	}
+	return all
 }
 
 // Prevent notes that no handler is called at all, for a reason that has nothing to do with the object.

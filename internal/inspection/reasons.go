@@ -91,6 +91,22 @@ func Decision(a decision.Action, o Outlook) string {
 		return "nothing: no handler of changes is for the object"
 	case decision.DeleteMembers:
 		return "the children without an owner reference are deleted before the object may go"
+	case decision.Drop, decision.Ignore, decision.Confirm:
+		return "nothing: the event is outdated"
+	case decision.End:
+		return "all that is known of the object ends with it"
+	case decision.Pause:
+		return "nothing, until the pause after an error is over in " + Age(a.Wait)
+	case decision.BackOff:
+		return "nothing, until the pause after update conflicts is over in " + Age(a.Wait)
+	case decision.RemoveLegacy, decision.RemoveFinalizer:
+		return "a finalizer is removed"
+	case decision.AddFinalizer:
+		return "the finalizer is added before any handler is called"
+	case decision.Await:
+		return "nothing, until the last patch of the operator has come back"
+	case decision.Refetch:
+		return "the object is read, because the watch stream is late"
 	case decision.Unchanged:
 		switch a.Reason {
 		case decision.Free:
@@ -126,9 +142,25 @@ type Progress struct {
 	Cause            decision.Reason
 }
 
+// verdict returns the kind of the reason why a handler is called or not.
+func (p *Progress) verdict() decision.Verdict {
+	switch {
+	case p.Success:
+		return decision.Succeeded
+	case p.Failure, p.Wait <= 0 && p.Exhausted != nil:
+		return decision.Failed
+	case p.Wait > 0:
+		return decision.Delayed
+	case p.After != "":
+		return decision.After
+	}
+	return decision.Called
+}
+
 // Explain fills in whether a handler is called, and why, by its attempts and its error.
 func (h *Handler) Explain(p Progress, now time.Time) {
 	ago := Age(now.Sub(p.Stopped)) + " ago"
+	h.Verdict = p.verdict()
 	switch {
 	case p.Success:
 		h.Why = "has succeeded " + ago
