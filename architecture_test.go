@@ -36,7 +36,7 @@ var rules = struct {
 }{
 	goroutines: "admission.go cli.go daemons.go leader_election.go probes.go queue.go reactor_writes.go tasks.go testing.go watch.go webhooks.go",
 	timeless:   "body.go diff.go errors.go filters.go patch.go registry.go resource.go",
-	banned:     []string{"os/exec", "testing", "expvar", "net/http/pprof", "net/http/httptest", "unsafe", "plugin"},
+	banned:     []string{"os/exec", "testing", "expvar", "html/template", "text/template", "net/http/pprof", "net/http/httptest", "unsafe", "plugin"},
 }
 
 // starters and clocks are the functions that start goroutines without a go statement, and those that read the time or wait for it.
@@ -297,7 +297,8 @@ func TestDependencies(t *testing.T) {
 		}
 		seen[p] = true
 		switch path := p.Path(); {
-		case path == "testing", path == "net/http/httptest", path == "expvar", path == "net/http/pprof":
+		case path == "testing", path == "net/http/httptest", path == "expvar", path == "net/http/pprof",
+			path == "html/template", path == "text/template": // which call methods by name, so that the linker keeps all exported ones
 			t.Errorf("the package links %s, by way of %s", path, by)
 		case strings.Contains(strings.Split(path, "/")[0], ".") && !strings.HasPrefix(path, "github.com/kopf-go/kopf/internal/"):
 			t.Errorf("the package links %s, by way of %s", path, by)

@@ -108,6 +108,7 @@ func (c *command) serve(ctx context.Context, o *cli.Options, logger *slog.Logger
 	settings.Peering.Standalone = o.Standalone
 	settings.Peering.Priority = o.PeeringPriority()
 	settings.LeaderElection.Name, settings.LeaderElection.Namespace = o.LeaderElect, o.LeaderElectNamespace
+	settings.Process.Page = PageSettings{Enabled: o.Page, TokenFile: o.PageToken, TokenReview: o.PageAuth, Stacks: o.PageStacks}
 	op := &Operator{
 		Settings: settings, Namespaces: o.Namespaces, Clusterwide: o.Clusterwide, Logger: logger,
 		Kubeconfig: o.Kubeconfig, KubeContext: o.Context, Peering: o.Peering, LivenessEndpoint: o.Liveness,

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/cut"
+	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/schedule"
@@ -89,13 +90,15 @@ type call struct {
 	retries  int               // attempts that were made before
 	waited   bool              // whether the last one only waited for sub-handlers, so that they are not counted for the limit of attempts
 	started  time.Time         // when the first attempt became possible
+	entry    *entry            // the object; nil if that is none of a watch stream
+	calls    *livepage.Calls   // of the live page, nil without it
 }
 
 // invoke calls a function of the user, unless the handler has exhausted its limits. Errors are logged; successes are by the caller, when they are
 // stored. The worker is not active meanwhile: the function may take its time.
 func (a *call) invoke(ctx context.Context, fn func(context.Context, Attempt) error) (o outcome, err error) {
 	h, began := a.handler, time.Now()
-	counted := a.meter.Begin(began)
+	counted, live := a.meter.Begin(began), a.live()
 	attempt := Attempt{Retry: a.retries, Started: a.started, Runtime: began.Sub(a.started)}
 	retries := a.retries
 	if a.waited {
@@ -116,6 +119,7 @@ func (a *call) invoke(ctx context.Context, fn func(context.Context, Attempt) err
 	}
 	a.audit(ctx, o, err, began)
 	counted.End(o.result(err), safecall.StackOf(err) != nil)
+	live.End(!o.final && o.err != nil, a.retries+1, time.Now().Add(o.delay), err)
 	if err != nil && !(o.cancelled && h.once()) { // then it does not matter any more
 		logOutcome(ctx, a.log, a.noun, h.id, o, err)
 	}
@@ -460,7 +464,7 @@ func (c *cycle) attempt(ctx context.Context, p *progress) outcome {
 	h, r := p.handler, c.reactor
 	call := call{
 		handler: h, noun: "Handler", log: c.cause.Logger, meter: c.meterOf(p), settings: r.settings, replica: r.replica,
-		leader: r.leader, retries: p.record.Retries, waited: p.record.waits(), started: p.record.Started, cause: c.reason(),
+		leader: r.leader, retries: p.record.Retries, waited: p.record.waits(), started: p.record.Started, cause: c.reason(), entry: c.entry, calls: r.calls,
 	}
 	if p.parent == nil { // whose worker is not active otherwise
 		call.limiter = r.limiter

@@ -130,7 +130,11 @@ func (c *cycle) note(chosen []*progress) {
 	} else {
 		x.Cause, x.Decision = string(c.decided.Reason), inspection.Decision(c.decided, inspection.Outlook{})
 	}
-	looks.Add(c.entry.key, c.decided, false, x.Verdicts())
+	a := c.decided
+	if a.Kind == decision.Handle {
+		_, a.Wait = c.handlersDone(time.Now())
+	}
+	looks.Add(c.entry.key, a, false, x.Verdicts())
 	if c.event.Body.Has(Path("metadata", "annotations", c.served.persistence.explainKey())) {
 		c.log.Info("The decision about the object was made", "cause", x.Cause, "decision", x.Decision, "handlers", x.Summary())
 	}

@@ -375,6 +375,9 @@ func (r *run) serve(ctx context.Context) error {
 		clusterwide: r.Clusterwide, requests: requests,
 		force: r.guard.ForceContext(),
 	}
+	if err := o.servePage(r); err != nil {
+		return err
+	}
 	if posting := &r.Settings.Posting; !posting.Enabled || !posting.Loggers { // otherwise each line is to be posted
 		o.successes = logsampler.New(r.Logger)
 	}

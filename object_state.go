@@ -168,8 +168,7 @@ func (q *queue) forget(namespace string, report bool) {
 			continue
 		}
 		forgotten = append(forgotten, e)
-		q.known.Add(metrics.Objects, -1)
-		q.setFailedLocked(e, false)
+		q.uncountLocked(e)
 		if e.state != nil && e.state.work.inBarrier {
 			e.state.work.inBarrier = false
 			missing++

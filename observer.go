@@ -16,6 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/kindschema"
+	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/logsampler"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/namespaces"
@@ -42,6 +43,7 @@ type environment struct {
 	log        *slog.Logger
 	successes  *logsampler.Sampler // nil if each one is logged
 	looks      *decision.Looks     // nil if no decisions are kept
+	calls      *livepage.Calls     // nil without the live page
 	memo       *Memo               // the operator's
 	events     eventRecorder
 	meter      *metrics.Metrics
@@ -102,6 +104,7 @@ type servedResource struct {
 // servedStream is one stream of a resource, with the source that it is to the queue.
 type servedStream struct {
 	source
+	stream *stream
 	cancel context.CancelFunc
 }
 
@@ -386,7 +389,8 @@ func (o *observer) reconcileStreams(ctx context.Context, served *servedResource,
 		inner, cancel := context.WithCancel(ctx)
 		s := &servedStream{source: source{namespace: namespace}, cancel: cancel}
 		served.streams[namespace] = s
-		o.startStream(inner, o.stream(served.reactor, r, &s.source))
+		s.stream = o.stream(served.reactor, r, &s.source)
+		o.startStream(inner, s.stream)
 	}
 }
 
@@ -432,7 +436,7 @@ func (o *observer) newReactor(what *resolved) *reactor {
 	if h := o.registry.first(func(h *handler) bool { return h.indexing != nil }); h != nil {
 		r.indexer = h.indexing.runner(o)
 	}
-	r.queue.pauser, r.queue.leader, r.queue.barrier = o.pauser, o.leader, o.barrier
+	r.queue.pauser, r.queue.leader, r.queue.barrier, r.queue.calls = o.pauser, o.leader, o.barrier, o.calls
 	r.serve(what)
 	if r.reconciler != nil {
 		r.reconciler.serve(r)

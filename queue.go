@@ -12,6 +12,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/await"
+	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/safecall"
@@ -46,6 +47,7 @@ type queue struct {
 	log          *slog.Logger
 	meter        *metrics.Metrics
 	known        *metrics.Resource
+	calls        *livepage.Calls // of the live page, nil without it
 
 	workers sync.WaitGroup // workers, and timers that are going to start one
 
@@ -56,6 +58,7 @@ type queue struct {
 	listings   uint64                // that were begun
 	listed     bool                  // whether one of them was complete
 	closed     bool
+	delayed    int // objects that are due later
 }
 
 // epoch is a time of the work on one object: while the operator does not pause, the object is served, and this replica is the one that works. Whatever belongs
@@ -312,6 +315,13 @@ func (q *queue) setVersion(apiVersion, kind string, known *metrics.Resource) {
 	q.known.Add(metrics.Failed, failed)
 }
 
+// uncountLocked counts an object off that is gone, or not served any more.
+func (q *queue) uncountLocked(e *entry) {
+	q.known.Add(metrics.Objects, -1)
+	q.setFailedLocked(e, false)
+	q.calls.Forget(e.key)
+}
+
 // setFailed counts an object, as long as it is served, that a handler has failed permanently for, or counts it off.
 func (q *queue) setFailed(e *entry, failed bool) {
 	q.mu.Lock()
@@ -444,7 +454,10 @@ func (q *queue) wakeLocked(e *entry) {
 }
 
 func (q *queue) stopTimerLocked(e *entry) {
-	if e.state.work.timer != nil && e.state.work.timer.Stop() {
+	if e.state.work.timer == nil {
+		return
+	}
+	if q.delayed--; e.state.work.timer.Stop() {
 		q.workers.Done()
 	}
 	e.state.work.timer = nil
@@ -607,8 +620,7 @@ func (q *queue) doneLocked(e *entry, r result) bool {
 	}
 	if r.gone {
 		if e.presence == present {
-			q.known.Add(metrics.Objects, -1)
-			q.setFailedLocked(e, false)
+			q.uncountLocked(e)
 		}
 		e.presence = gone
 	} else if e.presence == present && (e.state.work.woken || r.requeue && r.requeueAfter <= 0 && !q.closed) {
@@ -640,6 +652,7 @@ func (q *queue) addAfterLocked(e *entry, r result) {
 	}
 	e.state.work.working, e.state.work.turn, e.state.work.entered, e.state.work.routine = false, nil, false, r.routine
 	q.workers.Add(1)
+	q.delayed++
 	q.known.Add(metrics.Delays, 1)
 	var t *time.Timer
 	t = time.AfterFunc(max(r.requeueAfter, 0), func() { q.fire(e, &t, r.forgetConflict) })
@@ -654,6 +667,7 @@ func (q *queue) fire(e *entry, t **time.Timer, quiet bool) {
 	if e.state == nil || e.state.work.timer != *t || q.closed || e.presence != present {
 		return // an event was quicker
 	}
+	q.delayed--
 	if e.state.work.timer = nil; quiet {
 		e.state.conflict = nil
 		e.releaseIdleLocked()

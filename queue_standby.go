@@ -189,6 +189,7 @@ func (q *queue) standByLocked(e *entry, events []RawEvent) {
 	s.work.events, s.work.woken = events, false
 	s.work.blocked = len(events) > 0 || s.body != nil
 	s.failing.Clear()
+	q.calls.Forget(e.key)
 	s.handling, s.retry, s.conflict = objectHandling{lostBase: s.handling.lostBase, baseStripped: s.handling.baseStripped}, objectRetry{}, nil
 	e.listed = true // for this replica, the object was there before it works
 	q.releaseLocked(e)

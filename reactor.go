@@ -174,6 +174,7 @@ func (c *cycle) countFailing() {
 	ids, stalled := e.state.reconcile.failing(ids)
 	if looked := len(c.progress.all) > 0 || !e.state.handling.inProgress; looked && len(ids)+len(e.state.failing) > 0 && !c.superseded() {
 		e.state.failing.Set(c.served.counts, ids...)
+		c.settle()
 	}
 	c.reactor.queue.setFailed(e, e.last.failed || stalled || len(c.served.tasks) > 0 && c.reactor.daemons.failed(e))
 }
@@ -308,7 +309,7 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 			return
 		}
 		e.Patch, e.Param, e.Logger = newPatch(c.served.persistence, ev.Body), h.param, handlerLogger(c.log, h.id)
-		call := call{handler: h, noun: "Handler", log: c.log, meter: r.meter.Handler(string(h.id), false), settings: r.settings, replica: r.replica, leader: r.leader, limiter: r.limiter, started: time.Now(), object: &e.Object}
+		call := call{handler: h, noun: "Handler", log: c.log, meter: r.meter.Handler(string(h.id), false), settings: r.settings, replica: r.replica, leader: r.leader, limiter: r.limiter, started: time.Now(), object: &e.Object, entry: c.entry, calls: r.calls}
 		_, err := call.invoke(c.handlers, func(ctx context.Context, _ Attempt) error {
 			e.Logger = tracedLogger(ctx, e.Logger)
 			r.queue.setRunning(c.entry, h.id)
@@ -439,6 +440,7 @@ func (c *cycle) act() (time.Duration, error) {
 	switch c.decided.Kind {
 	case decision.BackOff:
 		c.keepPatches()
+		c.noteDelay(c.decided.Wait, "update conflicts with another client slow the handling down")
 		return c.decided.Wait, nil
 	case decision.RemoveLegacy:
 		c.log.Debug("Removing the finalizers of an older operator")

@@ -464,7 +464,7 @@ func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error 
 	early := s.schedule.IsEarly(time.Now())
 	s.begin(c.epoch, rc.digest(c, h, body))
 	began := time.Now()
-	call := call{handler: h, noun: "Handler", log: log, meter: rc.meter.Handler(string(h.id), false), settings: rc.settings, replica: rc.replica, leader: rc.leader, retries: s.schedule.Failures, started: began, object: &arg.Object, children: desired}
+	call := call{handler: h, noun: "Handler", log: log, meter: rc.meter.Handler(string(h.id), false), settings: rc.settings, replica: rc.replica, leader: rc.leader, retries: s.schedule.Failures, started: began, object: &arg.Object, children: desired, entry: c.entry, calls: rc.calls}
 	out, err := call.invoke(c.handlers, func(ctx context.Context, a Attempt) error {
 		arg.Attempt, arg.Logger = a, tracedLogger(ctx, arg.Logger)
 		c.reactor.queue.setRunning(c.entry, h.id)

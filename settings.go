@@ -44,12 +44,33 @@ type ProcessSettings struct {
 	// 1,000 of them take 64 KB. While it is not zero, objects with the annotation "<prefix>/explain" also have their decisions logged, with all reasons, from [slog.LevelInfo] up: the
 	// prefix is that of the [DiffBaseStorage], such as "kopf.zalando.org", and any value will do. Predicates are called once more for each decision that is kept. Defaults to 0.
 	Decisions int
+	// Page is the live page of the operator: what it is doing now, at the path / of the [Operator.LivenessEndpoint].
+	Page PageSettings
 	// Debug serves the paths under /debug/ of the [Operator.LivenessEndpoint], such as [net/http.DefaultServeMux] if the program
 	// imports net/http/pprof. All clients of the endpoint reach it. Defaults to nil: there are no such paths.
 	Debug http.Handler
 	// Audit gets a record of each call of a handler that has ended, before what it leaves is stored, such as the Handle method of a [log/slog.JSONHandler]. The handler waits for it. What it returns is logged. See docs/audit.md for
 	// the attributes. Defaults to nil.
 	Audit func(context.Context, slog.Record) error
+}
+
+// PageSettings are about the live page, which shows browsers and programs what the operator is doing now: streams, queues, handlers, running calls, objects that are to be handled again after an error. It
+// shows errors, and nothing else of what objects contain. It changes nothing. If the endpoint can be reached from other hosts, it needs a token: [Operator.Run] returns an error if there is neither a
+// TokenFile nor TokenReview. See docs/live-page.md.
+type PageSettings struct {
+	// Enabled serves the page. The path of the [Operator.LivenessEndpoint] cannot be / then. Defaults to false.
+	Enabled bool
+	// TokenFile is a file with a token of at least 16 bytes. Whoever sends it may look: as a bearer token, as a password of basic authentication, or in the header X-Kopf-Token. The file is read
+	// again when it changes, within 10 seconds. Defaults to none.
+	TokenFile string
+	// TokenReview has the API server decide about other tokens: who has the right to get the non-resource URL /kopf-page may look. The operator needs the permission to create
+	// tokenreviews and subjectaccessreviews. Defaults to false.
+	TokenReview bool
+	// Stacks adds the stacks of running handlers to the page of an object, and has each call look up its goroutine, which takes about a microsecond. Defaults to false.
+	Stacks bool
+	// Hosts are the names by which the endpoint can be reached, in addition to the host of the endpoint, addresses, and localhost. Requests for other names are refused, because a web site can
+	// give its own name the address of the operator. Defaults to none.
+	Hosts []string
 }
 
 // PostingSettings are about the Kubernetes events that operators post about objects.

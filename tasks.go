@@ -390,7 +390,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 	o.Logger = handlerLogger(log, h.id)
 	call := call{
 		handler: h, noun: t.noun(), log: log, meter: d.meter.Handler(string(h.id), false), settings: d.settings, replica: d.replica,
-		leader: d.leader, retries: t.calls.retries, started: t.calls.started, object: &o,
+		leader: d.leader, retries: t.calls.retries, started: t.calls.started, object: &o, entry: t.object.entry, calls: d.calls,
 	}
 	out, err := call.invoke(t.functions, func(ctx context.Context, a Attempt) error {
 		o.Logger = tracedLogger(ctx, o.Logger)

@@ -49,6 +49,7 @@ type stream struct {
 	mu          sync.Mutex // guards all below, and calls of the handler
 	stage       stage      // how far it has come
 	failure     string     // the kind of failure that was logged last
+	failed      error      // the last failure, nil if it is over
 	failedStage stage      // how far it had come then
 	openedAt    time.Time  // when the watch was opened that is open, or was last; zero again when that was looked at
 	healthy     bool       // whether the objects are watched, or were without failure since
@@ -299,7 +300,7 @@ func (s *stream) reportLocked(err error) {
 		return
 	}
 	kind := ""
-	if err != nil {
+	if s.failed = err; err != nil {
 		s.setHealthyLocked(false)
 		kind = strconv.Itoa(StatusCode(err))
 		s.failedStage = s.stage

@@ -204,6 +204,10 @@ func (c *Call) check(given map[string]bool) error {
 		return fmt.Errorf("%s needs the name of the peering object: --peering NAME", c.Command)
 	case c.Command == "freeze" && c.Lifetime < time.Second:
 		return errors.New("freeze needs to know for how long: --lifetime DURATION, at least 1s")
+	case c.Page && c.Liveness == "":
+		return errors.New("--page is served by the liveness endpoint: it needs --liveness URL")
+	case !c.Page && (c.PageToken != "" || c.PageAuth || c.PageStacks):
+		return errors.New("--page-token, --page-auth and --page-stacks are about the live page: they need --page")
 	case !embedded.Included && (c.Embedded || c.Listen != "" || len(c.Apply) > 0):
 		return errNoEmbed
 	case given["embedded"] && c.Embedded && (given["kubeconfig"] || given["context"]):

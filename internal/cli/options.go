@@ -41,7 +41,10 @@ type Options struct {
 	LeaderElect          string
 	LeaderElectNamespace string
 
-	Liveness string
+	Liveness             string
+	Page                 bool
+	PageToken            string
+	PageAuth, PageStacks bool
 
 	Embedded  bool
 	Listen    string
@@ -146,6 +149,13 @@ func (o *Options) endpoints() []cliflag.Option {
 			Help: "Use the Lease in NAMESPACE", Default: "that of the pod, or of the context", Target: o.setLeaderElectNamespace},
 		{Group: groupHealth, Commands: "run", Short: "L", Long: "liveness", Variables: "LIVENESS_ENDPOINT LIVENESS", Value: "URL",
 			Help: "Serve probes and metrics at URL, such as http://0.0.0.0:8080/healthz", Target: o.setLiveness},
+		{Group: groupHealth, Commands: "run", Long: "page", Variables: "PAGE", Help: "Serve the live page at / of the same address", Target: &o.Page},
+		{Group: groupHealth, Commands: "run", Long: "page-token", Variables: "PAGE_TOKEN", Value: "FILE", Files: true,
+			Help: "Show the live page to all who send the token in FILE", Target: &o.PageToken},
+		{Group: groupHealth, Commands: "run", Long: "page-auth", Variables: "PAGE_AUTH",
+			Help: "Show it to all who may get /kopf-page in the cluster", Target: &o.PageAuth},
+		{Group: groupHealth, Commands: "run", Long: "page-stacks", Variables: "PAGE_STACKS",
+			Help: "Show the stacks of running handlers, too", Target: &o.PageStacks},
 		{Group: groupEmbedded, Commands: "run", Long: "embedded", Variables: "EMBEDDED", Hidden: !embedded.Included,
 			Help: "Run on an API server in memory, without a cluster", Target: &o.Embedded},
 		{Group: groupEmbedded, Commands: "run", Long: "listen", Variables: "LISTEN", Hidden: !embedded.Included, Value: "ADDRESS",

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/httplimit"
+	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -48,6 +49,7 @@ type Server struct {
 	Log    *slog.Logger
 
 	path     string // of the liveness
+	host     string // as it was given
 	server   http.Server
 	listener net.Listener
 	requests sync.WaitGroup
@@ -58,6 +60,7 @@ type Server struct {
 	mu       sync.Mutex   // guards following, and the beginning of requests
 	begun    bool         // whether the probes may be called
 	debug    http.Handler // of the paths for debugging, nil if there are none
+	page     http.Handler // the live page, nil without it
 	last     *probeRun    // nil before the first request
 	stopping bool
 }
@@ -85,6 +88,7 @@ func (s *Server) Listen(endpoint string, listener net.Listener) error {
 		}
 	}
 	s.path, s.listener = path, listener
+	s.host, _, _ = net.SplitHostPort(address) // it was joined
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.server.Handler = s
 	s.server.ReadTimeout, s.server.IdleTimeout, s.server.MaxHeaderBytes = readTimeout, idleTimeout, httplimit.MaxHeaderBytes
@@ -100,6 +104,21 @@ func (s *Server) Begin(debug http.Handler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begun, s.debug = true, debug
+}
+
+// ServePage serves the live page from now on, in addition to what else is served.
+func (s *Server) ServePage(p *livepage.Server) error {
+	if livepage.Serves(s.path) {
+		return fmt.Errorf("the path %q of the liveness endpoint is one of the live page: want another one, such as /healthz", s.path)
+	}
+	if err := livepage.CheckAddress(s.listener.Addr(), p.Auth); err != nil {
+		return err
+	}
+	p.Hosts = append(p.Hosts, s.host)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.page = p
+	return nil
 }
 
 // Stop stops serving, and reports whether that was the first time; it does nothing without Listen. Requests that ignore the end of their
@@ -130,7 +149,7 @@ func (s *Server) Stop() (first bool) {
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	late, debug := s.stopping, s.debug
+	late, debug, page := s.stopping, s.debug, s.page
 	if !late {
 		s.requests.Add(1)
 	}
@@ -146,6 +165,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if debug != nil && strings.HasPrefix(path, debugPath) && path != s.path {
 		_ = control.SetWriteDeadline(time.Now().Add(debugTimeout))
 		debug.ServeHTTP(w, r)
+		return
+	}
+	if page != nil && livepage.Serves(path) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(s.ctx, cancel)()
+		page.ServeHTTP(w, r.WithContext(ctx))
 		return
 	}
 	code, kind, body := http.StatusNotFound, "text/plain; charset=utf-8", []byte("404: Not Found")

@@ -93,8 +93,6 @@ func Decision(a decision.Action, o Outlook) string {
 		return "the children without an owner reference are deleted before the object may go"
 	case decision.Drop, decision.Ignore, decision.Confirm:
 		return "nothing: the event is outdated"
-	case decision.End:
-		return "all that is known of the object ends with it"
 	case decision.Pause:
 		return "nothing, until the pause after an error is over in " + Age(a.Wait)
 	case decision.BackOff:

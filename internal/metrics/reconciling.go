@@ -1,5 +1,10 @@
 package metrics
 
+import (
+	"slices"
+	"strings"
+)
+
 // reconciling is the part of the page about reconcile handlers, as controllers, and about their children.
 type reconciling struct{ reconciler Reconciler }
 
@@ -35,5 +40,14 @@ func (v *view) controllers() (all []*row) {
 		one.histograms = []*histogram{&h.durations}
 		all = append(all, one)
 	}
+	return all
+}
+
+// live implements [section].
+func (s reconciling) live() (all []LiveChildren) {
+	for r, n := range s.reconciler.CountChildren() {
+		all = append(all, LiveChildren{r.name, int64(n[0]), int64(n[1]), int64(n[2])})
+	}
+	slices.SortFunc(all, func(a, b LiveChildren) int { return strings.Compare(a.Resource, b.Resource) })
 	return all
 }

@@ -73,6 +73,7 @@ func (r *Resource) Received(eventType string) {
 type Stream struct {
 	resource *Resource
 	last     atomic.Int64 // when something has come last while it works, in nanoseconds since 1970; 0 if it does not work
+	restarts atomic.Int64 // of the stream
 	marked   atomic.Bool  // whether bookmarks come, so that it is never quiet for long
 }
 
@@ -108,6 +109,7 @@ func (s *Stream) Close() {
 // Restart counts another connection of the stream.
 func (s *Stream) Restart() {
 	if s != nil {
+		s.restarts.Add(1)
 		s.resource.Add(Restarts, 1)
 	}
 }

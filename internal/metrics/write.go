@@ -57,7 +57,10 @@ type view struct {
 }
 
 // section is a part of the page that only some programs have.
-type section interface{ write(v *view, p *page) }
+type section interface {
+	write(v *view, p *page)
+	live() []LiveChildren
+}
 
 // stamp returns a number of nanoseconds since 1970 as one of whole seconds; none for 0.
 func stamp(nanos int64) float64 {

@@ -141,7 +141,7 @@ func TestSettings(t *testing.T) {
 		if len(cells) < 5 {
 			continue
 		}
-		if name := strings.Trim(cells[1], " `"); strings.Count(name, ".") == 1 {
+		if name := strings.Trim(cells[1], " `"); strings.Contains(name, ".") {
 			told[name] = strings.Trim(cells[2], " ")
 		}
 	}
@@ -149,17 +149,27 @@ func TestSettings(t *testing.T) {
 	for i := range settings.NumField() {
 		group := settings.Type().Field(i).Name
 		for j := range settings.Field(i).NumField() {
-			name := group + "." + settings.Field(i).Type().Field(j).Name
-			want := told[name]
-			if got := defaultText(settings.Field(i).Field(j)); got != want {
-				t.Errorf("docs/configuration.md: the default of %s is %q, not %q", name, got, want)
-			}
-			delete(told, name)
+			checkDefault(t, told, group+"."+settings.Field(i).Type().Field(j).Name, settings.Field(i).Field(j))
 		}
 	}
 	for name := range told {
 		t.Errorf("docs/configuration.md: there is no setting %s", name)
 	}
+}
+
+// checkDefault checks the default of a setting, or of those in it, and takes them off the list.
+func checkDefault(t *testing.T, told map[string]string, name string, v reflect.Value) {
+	t.Helper()
+	if v.Kind() == reflect.Struct {
+		for i := range v.NumField() {
+			checkDefault(t, told, name+"."+v.Type().Field(i).Name, v.Field(i))
+		}
+		return
+	}
+	if got, want := defaultText(v), told[name]; got != want {
+		t.Errorf("docs/configuration.md: the default of %s is %q, not %q", name, got, want)
+	}
+	delete(told, name)
 }
 
 // defaultText is how the documentation writes the default of a setting.

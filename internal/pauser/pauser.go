@@ -65,6 +65,13 @@ func (p *Pauser) state() (epoch uint32, end context.Context, blockers string) {
 	return p.Epoch(), p.end, strings.Join(p.blockers, ", ")
 }
 
+// Blockers returns the reasons to pause, "" if the operator works.
+func (p *Pauser) Blockers() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.blockers, ", ")
+}
+
 // WaitActive waits until the operator works, and returns the number of that epoch, with a context that ends with the epoch or
 // when it is released. A function is called for a pause before its end is awaited.
 func (p *Pauser) WaitActive(ctx context.Context, pause func(blockers string)) (inner context.Context, epoch uint32, release func()) {

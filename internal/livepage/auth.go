@@ -1,0 +1,201 @@
+package livepage
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// TokenHeader carries the token where the header Authorization does not come through, as with the API server's proxy.
+const TokenHeader = "X-Kopf-Token"
+
+// reviewedPath is the path that callers must have the right to get, where the API server decides. No rule that comes with Kubernetes has it.
+const reviewedPath = "/kopf-page"
+
+const (
+	minToken     = 16               // bytes of a token in a file
+	maxToken     = 64 << 10         // bytes of one that comes with a request
+	rereadAfter  = 10 * time.Second // the file, which may be a mounted Secret
+	allowedFor   = time.Minute      // the verdict of the API server counts
+	refusedFor   = 10 * time.Second
+	reviewWithin = 10 * time.Second
+	maxReviewed  = 1000 // tokens whose verdicts are remembered
+)
+
+// Reviewer asks the API server.
+type Reviewer interface {
+	// Post creates something, and reads the answer.
+	Post(ctx context.Context, path string, body []byte, into any) error
+}
+
+// Auth decides who may look at the page: who has the token of a file, or a token that the API server knows, with the right to look.
+type Auth struct {
+	file   string
+	log    *slog.Logger
+	review Reviewer // nil without reviews
+
+	mu       sync.Mutex // guards following, and reviews one after another
+	token    []byte
+	read     time.Time
+	reviewed map[[sha256.Size]byte]verdict
+}
+
+// verdict is what the API server has said of a token.
+type verdict struct {
+	allowed bool
+	until   time.Time
+}
+
+// NewAuth returns what decides by the token in a file, unless the name is empty, and by reviews, unless there is no reviewer; nil without both.
+func NewAuth(file string, reviewer Reviewer, log *slog.Logger) (*Auth, error) {
+	if file == "" && reviewer == nil {
+		return nil, nil
+	}
+	a := &Auth{file: file, log: log, review: reviewer, reviewed: make(map[[sha256.Size]byte]verdict)}
+	if file == "" {
+		return a, nil
+	}
+	return a, a.readToken(time.Now())
+}
+
+// readToken reads the file.
+func (a *Auth) readToken(now time.Time) error {
+	a.read = now
+	token, err := os.ReadFile(a.file)
+	if err != nil {
+		return fmt.Errorf("the token of the live page: %w", err)
+	}
+	if token = bytes.TrimSpace(token); len(token) < minToken {
+		return fmt.Errorf("the token of the live page in %q has %d bytes: want %d at least, such as of \"openssl rand -hex 32\"", a.file, len(token), minToken)
+	}
+	a.token = token
+	return nil
+}
+
+// allow reports whether a request may be answered, and answers it otherwise. Browsers ask people for a name and a password, which is the token, if that is wanted.
+func (a *Auth) allow(w http.ResponseWriter, r *http.Request, ask bool) bool {
+	if a == nil {
+		return true
+	}
+	token := tokenOf(r)
+	ok, err := false, error(nil)
+	if token != "" && len(token) <= maxToken {
+		ok, err = a.knows(r.Context(), token)
+	}
+	switch {
+	case ok:
+		return true
+	case err != nil:
+		a.log.Warn("Asking the API server about a token for the live page failed", "error", err, "hint", "grant the permission to create tokenreviews and subjectaccessreviews")
+		refuse(w, http.StatusServiceUnavailable, "the API server could not be asked about the token; see the log of the operator")
+	case ask:
+		w.Header().Set("WWW-Authenticate", `Basic realm="the token of the live page as the password"`)
+		refuse(w, http.StatusUnauthorized, "the token is missing or wrong")
+	default:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		refuse(w, http.StatusUnauthorized, "the token is missing or wrong")
+	}
+	return false
+}
+
+// tokenOf returns the token of a request, "" if there is none.
+func tokenOf(r *http.Request) string {
+	if token := r.Header.Get(TokenHeader); token != "" {
+		return token
+	}
+	if _, password, ok := r.BasicAuth(); ok {
+		return password
+	}
+	if kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(kind, "Bearer") {
+		return strings.TrimSpace(token)
+	}
+	return ""
+}
+
+// knows reports whether a token is good.
+func (a *Auth) knows(ctx context.Context, token string) (bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now, sum := time.Now(), sha256.Sum256([]byte(token))
+	if a.file != "" {
+		if now.Sub(a.read) >= rereadAfter {
+			_ = a.readToken(now) // the old one counts until there is a new one
+		}
+		if want := sha256.Sum256(a.token); subtle.ConstantTimeCompare(sum[:], want[:]) == 1 {
+			return true, nil
+		}
+	}
+	if a.review == nil {
+		return false, nil
+	}
+	if v := a.reviewed[sum]; now.Before(v.until) {
+		return v.allowed, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, reviewWithin)
+	defer cancel()
+	allowed, err := a.ask(ctx, token)
+	if err != nil {
+		return false, err
+	}
+	if len(a.reviewed) >= maxReviewed {
+		clear(a.reviewed)
+	}
+	v := verdict{allowed, now.Add(refusedFor)}
+	if allowed {
+		v.until = now.Add(allowedFor)
+	}
+	a.reviewed[sum] = v
+	return allowed, nil
+}
+
+// ask has the API server say whose token it is, and whether they may look.
+func (a *Auth) ask(ctx context.Context, token string) (bool, error) {
+	var who struct {
+		Status struct {
+			Authenticated bool
+			User          struct {
+				Username, UID string
+				Groups        []string
+				Extra         map[string][]string
+			}
+		}
+	}
+	err := a.post(ctx, "authentication", "TokenReview", map[string]any{"token": token}, &who)
+	user := who.Status.User
+	if err != nil || !who.Status.Authenticated || user.Username == "" {
+		return false, err
+	}
+	var may struct{ Status struct{ Allowed bool } }
+	err = a.post(ctx, "authorization", "SubjectAccessReview", map[string]any{
+		"user": user.Username, "uid": user.UID, "groups": user.Groups, "extra": user.Extra, "nonResourceAttributes": map[string]any{"path": reviewedPath, "verb": "get"},
+	}, &may)
+	return may.Status.Allowed, err
+}
+
+func (a *Auth) post(ctx context.Context, group, kind string, spec map[string]any, into any) error {
+	body, err := json.Marshal(map[string]any{"apiVersion": group + ".k8s.io/v1", "kind": kind, "spec": spec})
+	if err != nil {
+		return err
+	}
+	return a.review.Post(ctx, "/apis/"+group+".k8s.io/v1/"+strings.ToLower(kind)+"s", body, into)
+}
+
+// CheckAddress returns an error if others than this host can reach an address, and anybody may look.
+func CheckAddress(address net.Addr, a *Auth) error {
+	tcp, ok := address.(*net.TCPAddr)
+	if a != nil || !ok || tcp.IP.IsLoopback() {
+		return nil
+	}
+	return errors.New("the live page can be reached from other hosts at " + address.String() + ": want a token for it, by --page-token or --page-auth, or an endpoint at 127.0.0.1")
+}

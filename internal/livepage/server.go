@@ -1,0 +1,246 @@
+package livepage
+
+import (
+	"crypto/sha256"
+	_ "embed" // the page is a file
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/inspection"
+)
+
+// page is the whole page, with its script and its style.
+//
+//go:embed page.html
+var page string
+
+// The paths of the page. Those of the JSON are below the first one.
+const (
+	apiPath     = "/api/v1/"
+	statePath   = apiPath + "state"
+	eventsPath  = apiPath + "events"
+	objectsPath = apiPath + "objects/"
+)
+
+const (
+	interval    = time.Second      // between two snapshots, at least
+	share       = 200              // of the time, at most one part is spent on snapshots
+	heartbeat   = 15 * time.Second // between two events, at most
+	sendTimeout = 5 * time.Second  // for one event: a viewer who is slower is cut off
+	lifetime    = time.Hour        // of a stream of events, after which the viewer comes again
+	maxViewers  = 100
+)
+
+// Source knows what an operator is doing.
+type Source interface {
+	// Fill fills in what is known of the operator.
+	Fill(*State)
+	// Object fills in what is known of an object, and reports whether it is known at all.
+	Object(*ObjectState) bool
+}
+
+// Server serves the page. The exported fields are not changed after the start.
+type Server struct {
+	Source Source
+	Calls  *Calls
+	Auth   *Auth    // who may look; nil for all that reach the endpoint
+	Hosts  []string // the names by which the endpoint may be reached, in addition to addresses and localhost
+
+	mu      sync.Mutex // guards following, and the making of snapshots
+	state   []byte     // the last snapshot, as JSON
+	made    time.Time
+	pause   time.Duration // until the next snapshot
+	viewers int           // of the events
+}
+
+// Serves reports whether a path is one of the page.
+func Serves(path string) bool { return path == "/" || strings.HasPrefix(path, apiPath) }
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	for _, line := range headers() {
+		h.Set(line[0], line[1])
+	}
+	plain := r.URL.Path == "/" && r.URL.Query().Has("plain")
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		h.Set("Allow", "GET,HEAD")
+		refuse(w, http.StatusMethodNotAllowed, "only GET and HEAD are answered")
+	case !s.knowsHost(r.Host):
+		refuse(w, http.StatusMisdirectedRequest, "the page is not served under this name: use the address of the operator, or Settings.Process.Page.Hosts")
+	case strings.HasPrefix(r.URL.Path, apiPath) && r.Header.Get("Sec-Fetch-Site") == "cross-site":
+		refuse(w, http.StatusForbidden, "other sites may not read this")
+	case r.URL.Path == "/" && !plain: // which shows nothing by itself
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		answer(w, []byte(page))
+	case !s.Auth.allow(w, r, plain):
+	case plain:
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		answer(w, plainPage(s.snapshot()))
+	case r.URL.Path == statePath:
+		h.Set("Content-Type", "application/json")
+		answer(w, s.snapshot())
+	case r.URL.Path == eventsPath:
+		s.serveEvents(w, r)
+	case strings.HasPrefix(r.URL.Path, objectsPath):
+		s.serveObject(w, r)
+	default:
+		refuse(w, http.StatusNotFound, "there is no such path")
+	}
+}
+
+// headers returns the headers of all answers: browsers run nothing but the script of the page, load nothing, and show the page in no frame.
+var headers = sync.OnceValue(func() [][2]string {
+	policy := "default-src 'none'; script-src " + hashOf("script") + "; style-src " + hashOf("style") + "; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	return [][2]string{
+		{"Content-Security-Policy", policy}, {"X-Frame-Options", "DENY"}, {"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"},
+		{"Cross-Origin-Resource-Policy", "same-origin"}, {"Cache-Control", "no-store"},
+	}
+})
+
+// hashOf returns the hash of the one element of a name in the page, as policies have it.
+func hashOf(element string) string {
+	_, rest, _ := strings.Cut(page, "<"+element+">")
+	text, _, _ := strings.Cut(rest, "</"+element+">")
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// knowsHost reports whether the page is served under a name. Names that a stranger can have resolved to the address of the operator are not.
+func (s *Server) knowsHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	return host == "localhost" || net.ParseIP(host) != nil || host != "" && slices.ContainsFunc(s.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+}
+
+// snapshot returns the state as JSON: a new one if the last one is too old.
+func (s *Server) snapshot() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != nil && time.Since(s.made) < s.pause {
+		return s.state
+	}
+	began := time.Now()
+	state := &State{Time: began.UTC()}
+	s.Source.Fill(state)
+	s.Calls.fill(state)
+	state.Resources = bounded(state, "resources", state.Resources, maxRows)
+	state.Streams = bounded(state, "streams", state.Streams, maxRows)
+	state.Handlers = bounded(state, "handlers", state.Handlers, maxRows)
+	state.Requests = bounded(state, "requests", state.Requests, maxRows)
+	state.Children = bounded(state, "children", state.Children, maxRows)
+	s.state, _ = json.Marshal(state) // which holds for what it is made of
+	s.made = time.Now()
+	s.pause = max(interval, share*s.made.Sub(began))
+	return s.state
+}
+
+// serveEvents sends the state now, and again when there is a new one, until the viewer goes or is too slow.
+func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
+	if !s.enter(1) {
+		refuse(w, http.StatusServiceUnavailable, "there are too many viewers")
+		return
+	}
+	defer s.enter(-1)
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // nothing more is to come
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	if r.Method == http.MethodHead {
+		return
+	}
+	send := func(text string) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(sendTimeout))
+		_, err := w.Write([]byte(text))
+		return err == nil && control.Flush() == nil
+	}
+	end, next := time.NewTimer(lifetime), time.NewTicker(interval)
+	defer end.Stop()
+	defer next.Stop()
+	for last, sent := "", time.Now(); ; {
+		if state := string(s.snapshot()); state != last {
+			if !send("event: state\ndata: " + state + "\n\n") {
+				return
+			}
+			last, sent = state, time.Now()
+		} else if time.Since(sent) >= heartbeat {
+			if !send(": still here\n\n") {
+				return
+			}
+			sent = time.Now()
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-end.C:
+			return
+		case <-next.C:
+		}
+	}
+}
+
+// enter counts a viewer, or counts it off with -1, and reports whether there is room.
+func (s *Server) enter(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > 0 && s.viewers >= maxViewers {
+		return false
+	}
+	s.viewers += n
+	return true
+}
+
+// serveObject answers what is known of one object.
+func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(strings.TrimPrefix(r.URL.Path, objectsPath), "/")
+	o := &ObjectState{Running: []*Call{}, Records: []*Retry{}, Decisions: []Decision{}}
+	switch len(parts) {
+	case 2:
+		o.Resource, o.Object.Name = parts[0], parts[1]
+	case 3:
+		o.Resource, o.Object.Namespace, o.Object.Name = parts[0], parts[1], parts[2]
+	default:
+		refuse(w, http.StatusNotFound, "want "+objectsPath+"RESOURCE/NAMESPACE/NAME, without the namespace for objects of the cluster")
+		return
+	}
+	if !s.Source.Object(o) {
+		refuse(w, http.StatusNotFound, "the operator does not know this object")
+		return
+	}
+	s.Calls.Of(o.Key, r.URL.Query().Has("stack"), o)
+	if len(o.Decisions) > maxRows {
+		o.Decisions = o.Decisions[:maxRows]
+	}
+	body, _ := json.Marshal(o) // which holds for what it is made of
+	w.Header().Set("Content-Type", "application/json")
+	answer(w, body)
+}
+
+// answer sends a whole answer.
+func answer(w http.ResponseWriter, body []byte) {
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body) // who does not wait for the answer does not need it
+}
+
+// refuse answers with an error.
+func refuse(w http.ResponseWriter, code int, why string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = fmt.Fprintf(w, "%d: %s\n", code, why)
+}
+
+// ObjectPath returns the path of one object.
+func ObjectPath(resource string, o inspection.Object) string {
+	return objectsPath + resource + "/" + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
+}

@@ -1,0 +1,209 @@
+package kopf
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/decision"
+	"github.com/kopf-go/kopf/internal/inspection"
+	"github.com/kopf-go/kopf/internal/livepage"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// This file has what the live page shows of an operator that runs. It runs on the goroutines of the page's viewers; nothing of it runs without the page.
+
+// livePage is what an operator shows on its live page. It implements [livepage.Source].
+type livePage struct {
+	*observer
+	started time.Time
+}
+
+// servePage has the live page served, if that is wanted. It must be called before the first reactor is made.
+func (o *observer) servePage(r *run) error {
+	settings := o.settings.Process.Page
+	if !settings.Enabled {
+		return nil
+	}
+	if r.probes == nil {
+		return errors.New("the live page is served by the liveness endpoint: want one, such as http://127.0.0.1:8080/healthz")
+	}
+	var reviewer livepage.Reviewer
+	if settings.TokenReview {
+		reviewer = inspectionServer{discovering{o.client.withoutFence()}} // standby replicas have a page, too
+	}
+	log := o.log.With(slog.String("activity", "page"))
+	auth, err := livepage.NewAuth(settings.TokenFile, reviewer, log)
+	if err != nil {
+		return err
+	}
+	o.calls = livepage.NewCalls(settings.Stacks)
+	return r.probes.server.ServePage(&livepage.Server{Source: &livePage{o, time.Now().UTC()}, Calls: o.calls, Auth: auth, Hosts: slices.Clone(settings.Hosts)})
+}
+
+// Fill implements [livepage.Source].
+func (p *livePage) Fill(s *livepage.State) {
+	m := p.meter
+	s.Version, s.Started, s.Ready, s.LoggedIn, s.PausedFor, s.Live = Version, p.started, m.Ready.Load(), m.LoggedIn.Load(), p.pauser.Blockers(), m.Live()
+	if e := m.Election.Load(); e != nil {
+		s.Election = &livepage.Election{Lease: e.Lease, Leading: e.Leading(), Holder: e.Holder()}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range rawjson.SortedKeys(p.resources) {
+		served := p.resources[name]
+		q := served.reactor.queue
+		resource := q.known.Live(s.Time)
+		resource.Delayed = q.delays()
+		s.Resources = append(s.Resources, resource)
+		for _, namespace := range rawjson.SortedKeys(served.streams) {
+			s.Streams = append(s.Streams, served.streams[namespace].stream.live())
+		}
+	}
+}
+
+// delays returns how many objects are due later.
+func (q *queue) delays() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.delayed
+}
+
+// live returns what is known of the stream.
+func (s *stream) live() livepage.Stream {
+	last, restarts := s.meter.Live()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := livepage.Stream{Resource: s.resource.Name(), Namespace: s.namespace, Open: s.stage == toWatch, Listed: s.healthy, LastEvent: last, Restarts: restarts}
+	if s.failed != nil {
+		l.Error = s.failed.Error()
+	}
+	return l
+}
+
+// Object implements [livepage.Source]. The resource may be given by its kind.
+func (p *livePage) Object(o *livepage.ObjectState) bool {
+	p.mu.Lock()
+	var found []*reactor
+	for _, name := range rawjson.SortedKeys(p.resources) {
+		r := p.resources[name].reactor
+		if name == o.Resource || strings.EqualFold(r.resource().Kind, o.Resource) {
+			found = append(found, r)
+		}
+	}
+	p.mu.Unlock()
+	for _, r := range found {
+		if e := r.queue.named(o.Object.Namespace, o.Object.Name); e != nil {
+			o.Resource, o.Object, o.Key = r.resource().Name(), e.ref().inspected(), e.key
+			o.State = r.queue.stateOf(e)
+			o.Decisions = r.decisions(e)
+			if p.looks == nil {
+				o.Notes = append(o.Notes, "No decisions are kept: Settings.Process.Decisions is how many")
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// named returns the object of a name, nil if there is none. It does not keep the workers waiting, however many objects there are.
+func (q *queue) named(namespace, name string) *entry {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for _, e := range q.entries {
+		if e.name == name && e.namespace.name == namespace && e.presence == present {
+			return e
+		}
+		if n++; n%1000 == 0 {
+			q.mu.Unlock()
+			q.mu.Lock()
+		}
+	}
+	return nil
+}
+
+// stateOf returns how far the work on an object is.
+func (q *queue) stateOf(e *entry) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case e.state == nil:
+	case e.state.work.working && e.state.work.turn == nil:
+		return "working"
+	case e.state.work.working, e.state.work.blocked:
+		return "waiting"
+	case e.state.work.timer != nil:
+		return "delayed"
+	}
+	return "idle"
+}
+
+// decisions returns what the last looks at an object have come to, the newest first.
+func (r *reactor) decisions(e *entry) (all []livepage.Decision) {
+	served := r.served.Load()
+	handlers := served.handlers()
+	for _, look := range r.looks.Of(e.key) {
+		a, outlook := look.Action(), inspection.Outlook{Wait: look.Action().Wait}
+		d := livepage.Decision{Time: look.At().UTC(), Cause: string(a.Reason)}
+		for i, v := range look.Verdicts() {
+			if i < len(handlers) {
+				d.Handlers = append(d.Handlers, livepage.Verdict{Handler: string(handlers[i].id), Verdict: v.String()})
+			}
+			if i < len(served.changes) && (v == decision.Called || v == decision.After || v == decision.Delayed) {
+				outlook.Handlers++
+				outlook.Due += map[bool]int{true: 1}[v == decision.Called]
+			}
+			outlook.Done = outlook.Done || i < len(served.changes) && (v == decision.Succeeded || v == decision.Failed)
+		}
+		if outlook.Done = outlook.Done && outlook.Handlers == 0; outlook.Done {
+			outlook.Handlers = 1
+		}
+		d.Decision = inspection.Decision(a, outlook)
+		all = append(all, d)
+	}
+	return all
+}
+
+// inspected returns the reference as commands and the live page show it.
+func (r ObjectReference) inspected() inspection.Object {
+	return inspection.Object{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: r.UID}
+}
+
+// live notes for the live page that the call begins.
+func (a *call) live() *livepage.Running {
+	if a.calls == nil || a.entry == nil {
+		return nil
+	}
+	kind := livepage.Apart
+	switch h := a.handler; {
+	case h.kind == kindDaemon:
+		kind = livepage.Endless
+	case h.kind < kindDaemon && h.kind != kindEvent, h.kind == kindSub:
+		kind = livepage.Ordinary
+	}
+	return a.calls.Begin(a.entry.key, a.entry.ref().inspected(), string(a.handler.id), kind)
+}
+
+// settle notes for the live page which handlers of changes are to be called again for the object after an error.
+func (c *cycle) settle() {
+	if c.reactor.calls == nil {
+		return
+	}
+	var all []*livepage.Retry
+	for _, p := range c.progress.all {
+		if r := p.record; p.selected && !r.finished() && r.Message != nil && !r.waits() {
+			all = append(all, &livepage.Retry{Object: c.entry.ref().inspected(), Handler: string(p.handler.id), Attempts: r.Retries, Next: r.Delayed.UTC(), Error: *r.Message})
+		}
+	}
+	c.reactor.calls.Settle(c.entry.key, all)
+}
+
+// noteDelay notes for the live page why the object is looked at again later, if that is the fault of no handler.
+func (c *cycle) noteDelay(delay time.Duration, why string) {
+	if c.reactor.calls != nil {
+		c.reactor.calls.Pause(c.entry.key, c.entry.ref().inspected(), time.Now().Add(delay), why)
+	}
+}
