@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -154,4 +156,10 @@ func (c *C) file(object any) string {
 		c.Fatal(err)
 	}
 	return path
+}
+
+// withBody gives a response a body.
+func withBody(resp *http.Response, body string) *http.Response {
+	resp.Body, resp.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+	return resp
 }

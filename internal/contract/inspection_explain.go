@@ -533,10 +533,7 @@ func (c *C) lackingRight(lacking string) (account string) {
 			review := decoded(string(data)).(map[string]any)
 			allowed := !strings.Contains(string(data), fmt.Sprintf("%q:%q", "verb", lacking)) && strings.Contains(string(data), `"user":"system:serviceaccount:`+c.Namespace+`:operator"`)
 			review["status"] = map[string]any{"allowed": allowed}
-			resp := Answer(http.StatusCreated, "", "")
-			resp.Body = io.NopCloser(strings.NewReader(encoded(review)))
-			resp.ContentLength = int64(len(encoded(review)))
-			return resp, nil
+			return withBody(Answer(http.StatusCreated, "", ""), encoded(review)), nil
 		})}
 		return c.Namespace + "/operator"
 	}
