@@ -20,7 +20,7 @@ import (
 )
 
 // This file calls the reconcile handlers of an object, on the goroutine of its worker, after its handlers of changes: when they are due, and in which order. What calls them from
-// elsewhere is in queue_triggers.go and reconcile_follow.go, and what they leave in children.go. It also keeps the conditions of objects that handlers with the
+// elsewhere is in queue_sources.go and reconcile_follow.go, and what they leave in children.go. It also keeps the conditions of objects that handlers with the
 // option Conditions are for, by the rules of kstatus.
 
 // reconcileRunner calls reconcile handlers. It comes with them, so that programs without any are linked without it.

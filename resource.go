@@ -1,12 +1,24 @@
 package kopf
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/discovery"
+	"github.com/kopf-go/kopf/internal/kindschema"
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file knows resources: what discovery tells of them, and the selectors that name them.
+// This file knows resources: how they are discovered, the selectors that name them, and whether their schemas keep the state of handlers.
 
 // Resource is a kind of objects in one version of its API group, as the API server
 // describes it.
@@ -104,4 +116,179 @@ func (s Selector) spec(where func(Resource) bool) (discovery.Selector, error) {
 		return discovery.ParseSelector(string(s), nil)
 	}
 	return discovery.ParseSelector(string(s), func(r discovery.Resource) bool { return where(Resource(r)) })
+}
+
+// discover returns the resources of the given groups, or of all groups if none are given at all (nil). Groups that cannot be read
+// now, because an extension of the API server is down, are left out and reported.
+func (c *Client) discover(ctx context.Context, groups []string) (found []discovery.Resource, broken map[string]error, err error) {
+	return discovery.Read(ctx, discovering{c}, groups)
+}
+
+// discovering reads the documents of the discovery.
+type discovering struct{ client *Client }
+
+// Get implements [discovery.Server].
+func (d discovering) Get(ctx context.Context, path, accept string, into any) error {
+	return d.fetch(ctx, &request{method: http.MethodGet, path: path, accept: accept}, into)
+}
+
+// groupTimeout limits the reading of one version of a group, which an extension of the API server may answer.
+const groupTimeout = 30 * time.Second
+
+// GetVersion implements [discovery.Server]. Callers that need the groups that are broken ask again later.
+func (d discovering) GetVersion(ctx context.Context, path string, into any) (unavailable, err error) {
+	limited, cancel := context.WithTimeoutCause(ctx, groupTimeout, fmt.Errorf("no answer in %s", groupTimeout))
+	defer cancel()
+	err = d.fetch(limited, &request{method: http.MethodGet, path: path, once: true}, into)
+	var login *LoginError
+	if err == nil || ctx.Err() != nil || errors.As(err, &login) {
+		return nil, err
+	}
+	return err, nil
+}
+
+func (d discovering) fetch(ctx context.Context, r *request, into any) error {
+	r.read = func(answer io.Reader) error {
+		return apirequest.Unreadable(json.NewDecoder(&apirequest.Bounded{Answer: answer, Left: rawjson.MaxObject}).Decode(into))
+	}
+	err := d.client.do(ctx, r)
+	if StatusCode(err) == http.StatusNotFound {
+		return nil
+	}
+	return err
+}
+
+// serverVersion returns the version of the API server, such as "v1.34.1". It is empty where that cannot be read.
+func (c *Client) serverVersion(ctx context.Context) string {
+	var version struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	if (discovering{c}).fetch(ctx, &request{method: http.MethodGet, path: "/version", once: true}, &version) != nil {
+		return ""
+	}
+	return version.GitVersion
+}
+
+// Resources returns all resources that the API server has now, but for those of groups that cannot be read. It fails if the groups themselves
+// cannot be.
+func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	found, _, err := c.kinds.Read(ctx, discovering{c})
+	var all []Resource
+	for _, r := range found {
+		all = append(all, Resource(r))
+	}
+	return all, err
+}
+
+// locateState decides where the state of the resources' objects is kept, and warns of those whose status would not keep it. It reports whether a
+// schema is not published yet, which follows a definition with some delay.
+func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved) (warnings []string, unpublished bool) {
+	settings, documents := &o.settings.Persistence, make(map[string][]byte)
+	fields := settings.resolve(true).statusFields()
+	for _, name := range rawjson.SortedKeys(wanted) {
+		what, lost := wanted[name], kindschema.Obstacle{}
+		if len(fields) > 0 && len(what.changes) > 0 {
+			var known bool
+			last, before := o.lost[name]
+			if lost, known = o.lostField(ctx, what.resource, fields, documents); known {
+				if o.lost[name] = lost; before && last == (kindschema.Obstacle{}) && lost != last {
+					o.log.Warn("The schema of the status does not keep the state any more: objects whose state is there may count as new", "resource", name,
+						"hint", "undo the change of the schema, and move the state to annotations first")
+				}
+			} else if before {
+				lost, unpublished = last, true // until the schema can be read again
+			} else if documents[schemaPath(what.resource)] == nil {
+				o.log.Debug("The schema cannot be read; leaving the state where it is until it can be", "resource", name)
+				what.unread, unpublished = true, true
+			} else {
+				o.log.Debug("The schema is not published yet; keeping the state in annotations until then", "resource", name)
+				lost, unpublished = noStatus, true
+			}
+			if known && lost != (kindschema.Obstacle{}) && savesRequests(what.resource) {
+				warnings = append(warnings, lost.Warning(name))
+			}
+		}
+		if len(what.reconciles) > 0 {
+			warnings = append(warnings, what.reconciles[0].handler.reconcile.engine.locate(ctx, o, what, documents)...)
+		}
+		kept := lost == kindschema.Obstacle{}
+		if what.persistence = settings.resolve(kept); kept && len(fields) > 0 {
+			what.annotated = settings.resolve(false)
+		}
+	}
+	return warnings, unpublished
+}
+
+// isBuiltin reports whether a resource is of Kubernetes itself, or of a group that only its developers define kinds for.
+func isBuiltin(r Resource) bool {
+	return !strings.Contains(r.Group, ".") || strings.HasSuffix(r.Group, ".k8s.io")
+}
+
+// savesRequests reports whether the state of a resource is worth keeping in the status: if that takes a request of its own, and can be made to keep it.
+func savesRequests(r Resource) bool {
+	return slices.Contains(r.Subresources, "status") && !isBuiltin(r)
+}
+
+// noStatus is the obstacle of kinds whose status is not looked at.
+var noStatus = kindschema.Obstacle{Field: "status"}
+
+// schemaPath returns the path of the document with the schema of a resource.
+func schemaPath(r Resource) string { return kindschema.Path(url.PathEscape(r.Group), r.Version) }
+
+// lostField returns why the status of a kind cannot have the fields, and whether that is known: not if the schema is not published. The documents are those
+// that were read, by their paths, and nil for those that could not be.
+func (o *observer) lostField(ctx context.Context, r Resource, fields [][]string, documents map[string][]byte) (lost kindschema.Obstacle, known bool) {
+	if !strings.Contains(r.Group, ".") {
+		return noStatus, true
+	}
+	path := schemaPath(r)
+	if _, ok := documents[path]; !ok {
+		ctx, cancel := context.WithTimeoutCause(ctx, groupTimeout, fmt.Errorf("no answer in %s", groupTimeout))
+		defer cancel()
+		err := o.client.do(ctx, &request{method: http.MethodGet, path: path, once: true, read: func(answer io.Reader) (err error) {
+			documents[path], err = io.ReadAll(&apirequest.Bounded{Answer: answer, Left: rawjson.MaxObject})
+			return err
+		}})
+		if StatusCode(err) == http.StatusForbidden && isBuiltin(r) {
+			return noStatus, true
+		} else if StatusCode(err) == http.StatusForbidden {
+			o.log.Debug("Reading the schemas failed; assuming that the status keeps the state", "resource", r.Name(), "error", err)
+			return lost, true
+		} else if err != nil {
+			documents[path] = nil // it is asked for again soon
+		}
+		if StatusCode(err) == http.StatusNotFound {
+			documents[path] = []byte{}
+		}
+	}
+	return kindschema.FirstObstacle(documents[path], r.Group, r.Version, r.Kind, fields)
+}
+
+// recommendStorage tells of the storage that takes fewer requests, if there are kinds that it may be for: those that are defined, with a status that takes a request of its own.
+func (o *observer) recommendStorage() {
+	_, records := o.settings.Persistence.smartProgress()
+	_, states := o.settings.Persistence.smartDiffBase()
+	if o.settings.Persistence.Storage != InAnnotations || !records || !states {
+		return
+	}
+	var names []string
+	for name, what := range o.wanted {
+		if len(what.changes) > 0 && savesRequests(what.resource) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		slices.Sort(names)
+		o.log.Info("The state of objects is kept in annotations, as Kopf for Python does it. Where no such operator shares or takes over the objects, "+
+			"Settings.Persistence.Storage = kopf.InStatus saves one of two requests, for kinds whose status keeps the field \"kopf\".", "resources", strings.Join(names, ","))
+	}
+}
+
+// discoverer is what finds the resources.
+type discoverer interface {
+	// rediscover notes that a resource is not what it was.
+	rediscover()
 }
