@@ -273,7 +273,7 @@ func TestDiff(t *testing.T) {
 			}
 			checkDiff(t, name, r.Diff, diffJSON(before, after))
 			checkDiff(t, name+", of bytes", r.Diff, diffRaw(r.Old, r.New))
-			a, b := &Essence{raw: r.Old}, &Essence{raw: r.New}
+			a, b := essenceIn(r.Old), essenceIn(r.New)
 			if a.Equal(b) != (len(r.Diff) == 0) {
 				t.Errorf("%s: Equal is %t", name, a.Equal(b))
 			}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 
@@ -29,27 +28,19 @@ const (
 // Essence is the tracked part of an object: what its users decide about, without what Kubernetes
 // and operators keep in it. It is a JSON object that keeps the order of its keys. A nil
 // Essence has no fields to read. An Essence is not safe for concurrent use.
-type Essence struct {
-	raw     []byte          // the whole text, nil if it must be made anew of root
-	foreign bool            // raw is written as another client has written it
-	root    *rawjson.Object // the same in parts, nil until they are needed
-}
+type Essence essence.Essence
 
 // parseEssence reads a stored essence, nil if null is stored. It keeps the bytes.
 func parseEssence(data []byte) (*Essence, error) {
-	data = bytes.TrimSpace(data)
-	if string(data) == "null" {
-		return nil, nil
-	}
-	if !json.Valid(data) {
-		_, err := rawjson.Decode(data) // which returns what is wrong
-		return nil, err
-	}
-	if data[0] != '{' {
-		return nil, errors.New("an object is expected")
-	}
-	return &Essence{raw: data, foreign: true}, nil
+	e, err := essence.Parse(data)
+	return (*Essence)(e), err
 }
+
+// essenceIn returns the essence in JSON that we have written. It keeps the bytes.
+func essenceIn(raw []byte) *Essence { return (*Essence)(essence.Of(raw)) }
+
+// in returns the essence itself.
+func (e *Essence) in() *essence.Essence { return (*essence.Essence)(e) }
 
 // UnmarshalJSON reads an essence from a JSON object.
 func (e *Essence) UnmarshalJSON(data []byte) error {
@@ -68,45 +59,13 @@ func (e *Essence) UnmarshalJSON(data []byte) error {
 func (e *Essence) MarshalJSON() ([]byte, error) { return slices.Clone(e.text()), nil }
 
 // text returns the essence as it is stored. It is not to be changed.
-func (e *Essence) text() []byte {
-	if e == nil {
-		return []byte("null")
-	}
-	if e.foreign && e.raw != nil {
-		e.raw, e.foreign = rawjson.AppendCompact(make([]byte, 0, len(e.raw)), e.raw), false
-	}
-	return e.bytes()
-}
+func (e *Essence) text() []byte { return e.in().Text() }
 
 // bytes returns the essence as JSON in whatever form is at hand.
-func (e *Essence) bytes() []byte {
-	if e == nil {
-		return nil
-	}
-	if e.raw == nil {
-		root := e.object() // of a zero Essence, it is empty
-		e.raw, e.foreign = root.AppendTo(make([]byte, 0, root.Size())), false
-	}
-	return e.raw
-}
+func (e *Essence) bytes() []byte { return e.in().Bytes() }
 
 // digest returns a short sum of the essence, to report whether it is another one.
-func (e *Essence) digest() uint64 {
-	if e == nil {
-		return 0
-	}
-	sum := fnv.New64a()
-	sum.Write(e.bytes()) // it never fails
-	return sum.Sum64()
-}
-
-// object returns the essence as an object. Who changes it sets raw to nil.
-func (e *Essence) object() *rawjson.Object {
-	if e.root == nil {
-		e.root = rawjson.ParseObject(e.raw)
-	}
-	return e.root
-}
+func (e *Essence) digest() uint64 { return e.in().Digest() }
 
 // View returns a view of the essence as it is now.
 func (e *Essence) View() View { return View{raw: e.bytes()} }
@@ -125,93 +84,29 @@ func (e *Essence) Set(path FieldPath, value any) error {
 	if err != nil {
 		return fmt.Errorf("field %q of an essence: %w", path, err)
 	}
-	if keys := path.Keys(); len(keys) == 0 || !e.object().Set(raw, keys...) {
+	if !e.in().Set(raw, path.Keys()...) {
 		return fmt.Errorf("field %q of an essence: an object is expected above it", path)
 	}
-	e.raw = nil
 	return nil
 }
 
 // Remove takes the field at a path away, together with the parents that it leaves empty.
-func (e *Essence) Remove(path FieldPath) { e.remove(path.Keys()...) }
-
-func (e *Essence) remove(keys ...string) {
-	if e.object().Remove(keys...) {
-		e.raw = nil
-	}
-}
+func (e *Essence) Remove(path FieldPath) { e.in().Remove(path.Keys()...) }
 
 // Equal reports whether there are no differences between two essences: as in a
 // [Diff], null and absent are the same, and 1 equals 1.0.
-func (e *Essence) Equal(other *Essence) bool {
-	a, b := e.bytes(), other.bytes()
-	return bytes.Equal(a, b) || len(diffRaw(a, b)) == 0
-}
-
-// dropAnnotations takes the annotations away whose keys fit.
-func (e *Essence) dropAnnotations(fits func(key []byte) bool) {
-	if markers.DropAnnotations(e.object(), fits) {
-		e.raw = nil
-	}
-}
-
-// dropEmpty takes empty stanzas away.
-func (e *Essence) dropEmpty() {
-	if markers.DropEmpty(e.object()) {
-		e.raw = nil
-	}
-}
+func (e *Essence) Equal(other *Essence) bool { return e.in().Equal(other.in()) }
 
 // buildEssence makes the essence of an object, which still has in it what storages keep there. The fields are those
 // of the handlers; what is absent or cannot be reached adds nothing (CH-T18).
 func buildEssence(body *Body, fields []FieldPath) *Essence {
-	meta := rawjson.NewObject()
-	root := rawjson.ParseObjectExcept(body.raw, func(key string) bool {
-		return key == "apiVersion" || key == "kind" || key == "metadata" || key == "status"
-	})
-	labels, annotations := applyset.WithoutOwn(body.of(body.labels), body.of(body.annotations))
-	if labels != nil {
-		meta.Put("labels", labels)
-	}
-	if annotations != nil {
-		rest, _ := markers.FilterMembers(annotations, markers.FindManaged(annotations).Own)
-		meta.Put("annotations", rest)
-	}
-	if len(meta.Members) > 0 {
-		root.Members = append(root.Members, rawjson.Member{Key: "metadata", Nested: meta})
-	}
-	e := &Essence{root: root}
+	source := essence.Source{Raw: body.raw, Metadata: body.of(body.meta), Status: body.of(body.status)}
+	source.Labels, source.Annotations = applyset.WithoutOwn(body.of(body.labels), body.of(body.annotations))
+	var keys [][]string
 	for _, field := range fields {
-		e.restore(body, field.Keys())
+		keys = append(keys, field.Keys())
 	}
-	e.dropEmpty()
-	return e
-}
-
-// restore copies a field of the body that the essence may have lost.
-func (e *Essence) restore(body *Body, keys []string) {
-	if len(keys) == 0 {
-		return
-	}
-	switch {
-	case keys[0] == "metadata" && len(keys) == 1:
-		rest, _ := markers.FilterMembers(body.of(body.meta), markers.VolatileMeta)
-		e.root.Put("metadata", rest)
-		return
-	case keys[0] == "metadata" && (keys[1] == "resourceVersion" || keys[1] == "managedFields"):
-		return // every patch of ours changes them, and would cause the next one (CH-T30)
-	case keys[0] == "metadata", keys[0] == "status", keys[0] == "apiVersion", keys[0] == "kind":
-		if raw, ok := body.find(keys...); ok {
-			e.root.Set(raw, keys...)
-		}
-	}
-	// All other stanzas are in the essence as a whole.
-}
-
-// sortedDigest returns a short sum of the essence that does not depend on the order of its keys.
-func (e *Essence) sortedDigest() string {
-	data, _ := json.Marshal(e.Map()) // it comes from JSON
-	return stateDigest(data)
+	return (*Essence)(essence.Build(&source, keys))
 }
 
 // DiffBaseStorage keeps the essence of an object as it was last handled. What is to be written goes into the patch
@@ -269,7 +164,7 @@ func (s *AnnotationsDiffBaseStorage) strip(e *Essence, body *Body) {
 		e.Remove(field)
 	}
 	prefix, keys := cmp.Or(s.Prefix, markers.DefaultPrefix), []string(nil)
-	e.dropAnnotations(func(key []byte) bool {
+	e.in().DropAnnotations(func(key []byte) bool {
 		if !markers.HasPrefix(key, prefix) {
 			return false
 		}
@@ -278,7 +173,7 @@ func (s *AnnotationsDiffBaseStorage) strip(e *Essence, body *Body) {
 		}
 		return slices.ContainsFunc(keys, func(own string) bool { return own == string(key) })
 	})
-	e.dropEmpty()
+	e.in().DropEmpty()
 }
 
 // Fetch implements [DiffBaseStorage].
@@ -353,7 +248,7 @@ func (s *StatusDiffBaseStorage) strip(e *Essence, _ *Body) {
 	for _, field := range s.IgnoredFields {
 		e.Remove(field)
 	}
-	e.remove(s.field()...)
+	e.in().Remove(s.field()...)
 }
 
 // Fetch implements [DiffBaseStorage].
@@ -504,7 +399,7 @@ func (s *SmartDiffBaseStorage) Build(body *Body, fields []FieldPath) *Essence {
 
 func (s *SmartDiffBaseStorage) strip(e *Essence, body *Body) {
 	s.annotations().strip(e, body)
-	if s.Field != "" || e.object().Index("status") >= 0 {
+	if s.Field != "" || e.in().Has("status") {
 		s.status().strip(e, body)
 	}
 }
@@ -602,8 +497,8 @@ func (p *PersistenceSettings) stripRecords(e *Essence, body *Body) {
 // marked, so that operators in Python take each other's annotations for changes (CH-T27). They are known by their last handled states.
 func dropOthers(e *Essence, body *Body) *Essence {
 	if others := markers.FindUnmarked(body.of(body.annotations)); e != nil && len(others) > 0 {
-		e.dropAnnotations(others.Under)
-		e.dropEmpty()
+		e.in().DropAnnotations(others.Under)
+		e.in().DropEmpty()
 	}
 	return e
 }
@@ -671,7 +566,7 @@ func (p *PersistenceSettings) tracked(body *Body, stored []byte, before *Essence
 	note, err := siblingStorage(p.DiffBaseStorage, trackedKey).Fetch(body)
 	noted := err == nil && note != nil && note.View().Decode(&then) == nil
 	switch {
-	case noted && then.State == stateDigest(stored):
+	case noted && then.State == essence.StoredDigest(stored):
 		return then
 	case storedByUs(p.DiffBaseStorage, body) && (!noted || then.State == ""): // with nothing to note; or by version 0.1.0, whose notes do not name their state
 		return then
@@ -708,30 +603,8 @@ func (p *PersistenceSettings) track(now essence.Tracking, e *Essence, body *Body
 		purgeEssence(storage, body, patch)
 		return
 	}
-	now.State = stateDigest(e.bytes())
+	now.State = essence.StoredDigest(e.bytes())
 	if data, err := json.Marshal(now); err == nil { // which holds for texts
-		storage.Store(&Essence{raw: data}, body, patch)
+		storage.Store(essenceIn(data), body, patch)
 	}
 }
-
-// isExplained reports whether two essences differ only because something else is tracked now than it was then.
-func isExplained(then, now essence.Tracking, before, after *Essence) bool {
-	differing := then.Differing(now)
-	if len(differing) == 0 {
-		return false
-	}
-	a, b := before.clone(), after.clone()
-	for _, field := range differing {
-		a.Remove(FieldPath(field))
-		b.Remove(FieldPath(field))
-	}
-	for _, field := range then.Common(now) { // a wider field must not hide a narrower one
-		if len(diffJSON(before.Get(FieldPath(field)), after.Get(FieldPath(field)))) > 0 {
-			return false
-		}
-	}
-	return a.Equal(b)
-}
-
-// clone returns an essence of its own.
-func (e *Essence) clone() *Essence { return &Essence{raw: bytes.Clone(e.bytes())} }

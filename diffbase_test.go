@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/essence"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -158,7 +159,7 @@ func TestEssence(t *testing.T) {
 		if json.Unmarshal([]byte(`[]`), e) == nil || json.Unmarshal([]byte(`null`), e) != nil {
 			t.Error("only objects are essences; null changes nothing")
 		}
-		if e := (*Essence)(nil); e.Get("a") != nil || len(e.Map()) > 0 || !e.Equal(nil) || e.Equal(&Essence{raw: []byte("{}")}) {
+		if e := (*Essence)(nil); e.Get("a") != nil || len(e.Map()) > 0 || !e.Equal(nil) || e.Equal(essenceIn([]byte("{}"))) {
 			t.Error("a nil essence has fields")
 		}
 	})
@@ -279,7 +280,7 @@ func TestStorageBeside(t *testing.T) {
 		t.Run("CH-T28 "+tt.name, func(t *testing.T) {
 			s := siblingStorage(tt.storage, trackedKey)
 			b, p := mustBody(t, `{"metadata":{"name":"n"},"spec":{"a":1}}`), &Patch{}
-			essence := &Essence{raw: []byte(e)}
+			essence := essenceIn([]byte(e))
 			s.Store(essence, b, p)
 			if diff := cmp.Diff(mustObject(t, tt.stored), merged(p)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
@@ -516,7 +517,11 @@ func TestHandlingState(t *testing.T) {
 	const last, seen = `{"spec":{"x":1,"text":"né"},"metadata":{"labels":{"a":"b"}}}`, `{"spec":{"x":27,"text":"ne"},"metadata":{"labels":{"a":"b"}}}`
 	began := time.Date(2020, 1, 1, 0, 0, 0, 123456000, time.UTC)
 	store := func(stored []byte, text string) *ProgressRecord {
-		return (&handlingState{essence: &Essence{raw: []byte(text), foreign: true}, base: stateDigest(stored), since: began}).record(stored)
+		e, err := parseEssence([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return (&handlingState{essence: e, base: essence.StoredDigest(stored), since: began}).record(stored)
 	}
 	t.Run("DF-25 it is kept as the difference", func(t *testing.T) {
 		if message := *store([]byte(last), seen).Message; !strings.HasSuffix(message, ` 13 35 27,"text":"ne`) {
@@ -529,7 +534,7 @@ func TestHandlingState(t *testing.T) {
 	} {
 		t.Run("DF-24 it is read as it was kept: "+name, func(t *testing.T) {
 			got := handlingStateOf(store(stored, seen), stored)
-			if got == nil || string(got.essence.text()) != seen || !got.since.Equal(began) || got.base != stateDigest(stored) {
+			if got == nil || string(got.essence.text()) != seen || !got.since.Equal(began) || got.base != essence.StoredDigest(stored) {
 				t.Errorf("got %+v", got)
 			}
 			if other := handlingStateOf(store(stored, seen), []byte(`{"spec":{"x":5}}`)); other != nil {
@@ -538,7 +543,7 @@ func TestHandlingState(t *testing.T) {
 		})
 	}
 	t.Run("DF-24 damage counts as none", func(t *testing.T) {
-		sum := stateDigest([]byte(last))
+		sum := essence.StoredDigest([]byte(last))
 		for _, message := range []string{"", sum, sum + " 1 1", sum + " x 1 y", sum + " 1 x y", sum + " -1 1 y", sum + " 1 -1 y", sum + " 999 0 y", sum + " 5 999 y", sum + " 0 0 y", sum + " 0 0 null", sum + " 0 0 [1]", "none 0 0 {}"} {
 			if got := handlingStateOf(&ProgressRecord{Message: &message}, []byte(last)); got != nil {
 				t.Errorf("%q is read as %s", message, got.essence.text())
@@ -559,15 +564,15 @@ func TestHandlingState(t *testing.T) {
 		}
 	})
 	t.Run("DF-25 without room its digest is kept", func(t *testing.T) {
-		state := &handlingState{essence: &Essence{raw: []byte(seen)}, base: stateDigest([]byte(last)), since: began}
+		state := &handlingState{essence: essenceIn([]byte(seen)), base: essence.StoredDigest([]byte(last)), since: began}
 		got := handlingStateOf(state.shortRecord(), []byte(last))
 		if got == nil || got.essence != nil || !got.since.Equal(began) || got.base != state.base {
 			t.Fatalf("got %+v", got)
 		}
-		if !got.is(state.essence) || !got.is(&Essence{raw: []byte(`{"metadata":{"labels":{"a":"b"}}, "spec":{"text":"ne","x":27}}`)}) {
+		if !got.is(state.essence) || !got.is(essenceIn([]byte(`{"metadata":{"labels":{"a":"b"}}, "spec":{"text":"ne","x":27}}`))) {
 			t.Error("it is not recognized")
 		}
-		if got.is(&Essence{raw: []byte(last)}) || got.is(nil) {
+		if got.is(essenceIn([]byte(last))) || got.is(nil) {
 			t.Error("another state is taken for it")
 		}
 		if other := handlingStateOf(state.shortRecord(), []byte(seen)); other != nil {

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/essence"
 	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/metrics"
@@ -302,20 +302,20 @@ type handlingState struct {
 // record returns the record that keeps the state, as what differs from the last handled one: the digest of that, how many bytes are those at its
 // beginning and at its end, and those between.
 func (s *handlingState) record(stored []byte) *ProgressRecord {
-	message := cmp.Or(s.base, noBase) + " " + progressrecord.Difference(storedText(stored), s.essence.text())
+	message := cmp.Or(s.base, noBase) + " " + progressrecord.Difference(essence.StoredText(stored), s.essence.text())
 	return &ProgressRecord{Started: s.since, Message: &message}
 }
 
 // shortRecord returns a record that keeps no more of the state than its digest, for objects whose annotations have no space for more.
 func (s *handlingState) shortRecord() *ProgressRecord {
-	message := cmp.Or(s.base, noBase) + " " + s.essence.sortedDigest()
+	message := cmp.Or(s.base, noBase) + " " + s.essence.in().SortedDigest()
 	return &ProgressRecord{Started: s.since, Message: &message}
 }
 
 // is reports whether the state is that of the essence.
 func (s *handlingState) is(e *Essence) bool {
 	if s.essence == nil {
-		return e.sortedDigest() == s.digest
+		return e.in().SortedDigest() == s.digest
 	}
 	return s.essence.Equal(e)
 }
@@ -329,14 +329,14 @@ func handlingStateOf(record *ProgressRecord, stored []byte) *handlingState {
 		return nil
 	}
 	base, rest, _ := strings.Cut(*record.Message, " ")
-	digest := stateDigest(stored)
+	digest := essence.StoredDigest(stored)
 	if base != cmp.Or(digest, noBase) || rest == "" {
 		return nil
 	}
 	if !strings.Contains(rest, " ") {
 		return &handlingState{digest: rest, base: digest, since: record.Started}
 	}
-	text, ok := progressrecord.Restore(storedText(stored), rest)
+	text, ok := progressrecord.Restore(essence.StoredText(stored), rest)
 	if e, err := parseEssence(text); ok && e != nil && err == nil {
 		return &handlingState{essence: e, base: digest, since: record.Started}
 	}
@@ -348,26 +348,10 @@ func (s *handlingState) of(record *ProgressRecord) bool {
 	return s != nil && !record.Started.Truncate(time.Microsecond).After(s.since) // as it is stored
 }
 
-// stateDigest returns a short sum of a stored essence, "" if there is none. How its characters and spaces are written does not matter.
-func stateDigest(stored []byte) string {
-	if stored == nil {
-		return ""
-	}
-	return strconv.FormatUint((&Essence{raw: storedText(stored)}).digest(), 16)
-}
-
-// storedText returns a stored essence in the form in which we write it, or nothing for none.
-func storedText(stored []byte) []byte {
-	if stored == nil {
-		return nil
-	}
-	return (&Essence{raw: stored, foreign: true}).text()
-}
-
 // savedState returns what the finished handlers of this handling have seen, as far as memory or the object keeps it, nil if there are none.
 func (c *cycle) savedState() *handlingState {
 	record, _ := c.served.persistence.ProgressStorage.Fetch(handlingID, c.event.Body) // what is damaged counts as none
-	base := stateDigest(c.states.stored)
+	base := essence.StoredDigest(c.states.stored)
 	for _, seen := range []*handlingState{c.entry.state.handling.seen, handlingStateOf(record, c.states.stored)} {
 		switch {
 		case seen == nil || seen.base != base || !c.finishedFor(seen): // of another handling, which another client has finished
@@ -387,7 +371,7 @@ func (c *cycle) recordsOutdated() bool {
 		return false
 	}
 	base, _, named := strings.Cut(*record.Message, " ")
-	return named && base != cmp.Or(stateDigest(c.states.stored), noBase)
+	return named && base != cmp.Or(essence.StoredDigest(c.states.stored), noBase)
 }
 
 // finishedFor reports whether a handler or sub-handler has finished for the kept state.
@@ -429,7 +413,7 @@ func (c *cycle) noteSeen() {
 			continue
 		}
 		if c.states.seen == nil {
-			c.states.seen = &handlingState{essence: c.states.essence, base: stateDigest(c.states.stored)}
+			c.states.seen = &handlingState{essence: c.states.essence, base: essence.StoredDigest(c.states.stored)}
 		}
 		if since := p.record.Started.Truncate(time.Microsecond); since.After(c.states.seen.since) {
 			c.states.seen.since = since
@@ -442,7 +426,7 @@ func (c *cycle) storedDigest() uint64 {
 	if c.states.stored == nil {
 		return 0
 	}
-	return (&Essence{raw: c.states.stored}).digest()
+	return essenceIn(c.states.stored).digest()
 }
 
 // renewSubs has the sub-handlers called again that have finished for a state that only its digest is known of, whenever their parents run.
@@ -615,7 +599,7 @@ func (c *cycle) retrack() {
 	if c.states.before != nil && !c.states.before.Equal(c.states.essence) {
 		now := p.trackingOf(c.served.fields)
 		then := p.tracked(c.event.Body, c.states.stored, c.states.before, now)
-		c.states.storedOutdated = isExplained(then, now, c.states.before, c.states.essence)
+		c.states.storedOutdated = c.states.before.in().DiffersOnlyBy(then, now, c.states.essence.in())
 	} else {
 		c.states.storedOutdated = misplaced
 	}

@@ -198,8 +198,8 @@ func (s *AnnotationsProgressStorage) Touch(value string, body *Body, patch *Patc
 // Clear implements [ProgressStorage].
 func (s *AnnotationsProgressStorage) Clear(essence *Essence) {
 	prefix := cmp.Or(s.Prefix, markers.DefaultPrefix)
-	essence.dropAnnotations(func(key []byte) bool { return markers.HasPrefix(key, prefix) })
-	essence.dropEmpty()
+	essence.in().DropAnnotations(func(key []byte) bool { return markers.HasPrefix(key, prefix) })
+	essence.in().DropEmpty()
 }
 
 // Flush implements [ProgressStorage].
@@ -269,15 +269,15 @@ func (s *StatusProgressStorage) Touch(value string, body *Body, patch *Patch) {
 
 // Clear implements [ProgressStorage].
 func (s *StatusProgressStorage) Clear(essence *Essence) {
-	essence.remove(s.touchField()...)
+	essence.in().Remove(s.touchField()...)
 	s.clearRecords(essence)
 }
 
 func (s *StatusProgressStorage) clearRecords(essence *Essence) {
-	if s.Field != "" || essence.object().Index("status") >= 0 {
-		essence.remove(statusField(s.Field, s.Name, "progress")...)
+	if s.Field != "" || essence.in().Has("status") {
+		essence.in().Remove(statusField(s.Field, s.Name, "progress")...)
 	}
-	essence.dropEmpty()
+	essence.in().DropEmpty()
 }
 
 // Flush implements [ProgressStorage].

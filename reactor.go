@@ -718,7 +718,7 @@ func (c *cycle) outdates(ev RawEvent, handled []byte) bool {
 		return false
 	}
 	now := c.track(body)
-	return !now.Equal(&Essence{raw: handled}) && !now.Equal(c.track(c.bodyNow()))
+	return !now.Equal(essenceIn(handled)) && !now.Equal(c.track(c.bodyNow()))
 }
 
 // collectHandlers finds the handlers of the cause, and those whose records are only to be cleaned up. It returns the

@@ -1,169 +1,231 @@
-// Package essence compares objects with their last handled states, in their bytes: nothing is decoded, and nothing is allocated.
+// Package essence knows the tracked part of objects. It also compares objects with their last handled states in their bytes: nothing is decoded, and nothing is allocated.
 package essence
 
 import (
 	"bytes"
-	"slices"
+	"encoding/json"
+	"errors"
+	"hash/fnv"
+	"strconv"
 
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Comparer compares objects with the states that are stored on them. It has buffers, and so is for one goroutine.
-type Comparer struct {
-	Annotation string     // that the state may be stored in; "" if it is in the status
-	Prefixes   []string   // of annotations that are ours
-	Keys       []string   // those of them that an idle object may have
-	Field      []string   // of the status that the state may be stored in; nil if it is in an annotation
-	Transient  [][]string // fields of the status that an idle object does not have
-
-	now, before []byte
-	comparer    rawjson.UnorderedComparer
+// Essence is the tracked part of an object, as a JSON object that keeps the order of its keys. A nil Essence is null. It is not safe for concurrent use.
+type Essence struct {
+	raw     []byte          // the whole text, nil if it must be made anew of root
+	foreign bool            // raw is written as another client has written it
+	root    *rawjson.Object // the same in parts, nil until they are needed
 }
 
-// SameAsStored reports whether the essence of an object is the one that is stored on it.
-func (c *Comparer) SameAsStored(o *rawjson.Header, raw []byte) bool {
-	stored, ok := c.write(o, raw, o.Labels.Of(raw), o.Annotations.Of(raw))
-	if !ok {
+// Of returns the essence in JSON that we have written. It keeps the bytes.
+func Of(raw []byte) *Essence { return &Essence{raw: raw} }
+
+// Parse reads a stored essence, nil if null is stored. It keeps the bytes.
+func Parse(data []byte) (*Essence, error) {
+	data = bytes.TrimSpace(data)
+	if string(data) == "null" {
+		return nil, nil
+	}
+	if !json.Valid(data) {
+		_, err := rawjson.Decode(data) // which returns what is wrong
+		return nil, err
+	}
+	if data[0] != '{' {
+		return nil, errors.New("an object is expected")
+	}
+	return &Essence{raw: data, foreign: true}, nil
+}
+
+// Source is the object that an essence is made of, in its parts.
+type Source struct {
+	Raw                 []byte // the whole object
+	Metadata, Status    []byte // nil for none
+	Labels, Annotations []byte // those that count; nil for none
+}
+
+// Build makes the essence of an object, which still has in it what storages keep there. The fields are those
+// of the handlers; what is absent or cannot be reached adds nothing (CH-T18).
+func Build(s *Source, fields [][]string) *Essence {
+	meta := rawjson.NewObject()
+	root := rawjson.ParseObjectExcept(s.Raw, func(key string) bool {
+		return key == "apiVersion" || key == "kind" || key == "metadata" || key == "status"
+	})
+	if s.Labels != nil {
+		meta.Put("labels", s.Labels)
+	}
+	if s.Annotations != nil {
+		rest, _ := markers.FilterMembers(s.Annotations, markers.FindManaged(s.Annotations).Own)
+		meta.Put("annotations", rest)
+	}
+	if len(meta.Members) > 0 {
+		root.Members = append(root.Members, rawjson.Member{Key: "metadata", Nested: meta})
+	}
+	e := &Essence{root: root}
+	for _, field := range fields {
+		e.restore(s, field)
+	}
+	e.DropEmpty()
+	return e
+}
+
+// restore copies a field of the object that the essence may have lost. All stanzas but those below are in the essence as a whole.
+func (e *Essence) restore(s *Source, keys []string) {
+	if len(keys) == 0 {
+		return
+	}
+	switch {
+	case keys[0] == "metadata" && len(keys) == 1:
+		rest, _ := markers.FilterMembers(s.Metadata, markers.VolatileMeta)
+		e.root.Put("metadata", rest)
+	case keys[0] == "metadata" && (keys[1] == "resourceVersion" || keys[1] == "managedFields"): // every patch of ours changes them, and would cause the next one (CH-T30)
+	case keys[0] == "metadata", keys[0] == "status", keys[0] == "apiVersion", keys[0] == "kind":
+		if raw, ok := s.find(keys); ok {
+			e.root.Set(raw, keys...)
+		}
+	}
+}
+
+func (s *Source) find(keys []string) ([]byte, bool) {
+	switch keys[0] {
+	case "metadata":
+		raw, ok := rawjson.Find(s.Metadata, keys[1:]...)
+		return raw, ok && s.Metadata != nil
+	case "status":
+		raw, ok := rawjson.Find(s.Status, keys[1:]...)
+		return raw, ok && s.Status != nil
+	}
+	return rawjson.Find(s.Raw, keys...)
+}
+
+// Text returns the essence as it is stored: compact, in pure ASCII, with the keys in their order. It is not to be changed.
+func (e *Essence) Text() []byte {
+	if e == nil {
+		return []byte("null")
+	}
+	if e.foreign && e.raw != nil {
+		e.raw, e.foreign = rawjson.AppendCompact(make([]byte, 0, len(e.raw)), e.raw), false
+	}
+	return e.Bytes()
+}
+
+// Bytes returns the essence as JSON in whatever form is at hand, nil for a nil essence.
+func (e *Essence) Bytes() []byte {
+	if e == nil {
+		return nil
+	}
+	if e.raw == nil {
+		root := e.object() // of a zero Essence, it is empty
+		e.raw, e.foreign = root.AppendTo(make([]byte, 0, root.Size())), false
+	}
+	return e.raw
+}
+
+// Digest returns a short sum of the essence, to report whether it is another one.
+func (e *Essence) Digest() uint64 {
+	if e == nil {
+		return 0
+	}
+	return sum(e.Bytes())
+}
+
+func sum(data []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(data) // it never fails
+	return h.Sum64()
+}
+
+// StoredText returns a stored essence in the form in which we write it, or nothing for none.
+func StoredText(stored []byte) []byte {
+	if stored == nil {
+		return nil
+	}
+	return (&Essence{raw: stored, foreign: true}).Text()
+}
+
+// StoredDigest returns a short sum of a stored essence, "" if there is none. How its characters and spaces are written does not matter.
+func StoredDigest(stored []byte) string {
+	if stored == nil {
+		return ""
+	}
+	return strconv.FormatUint(sum(StoredText(stored)), 16)
+}
+
+// SortedDigest returns a short sum of the essence that does not depend on the order of its keys.
+func (e *Essence) SortedDigest() string {
+	data, _ := json.Marshal(rawjson.Map(e.Bytes())) // it comes from JSON
+	return StoredDigest(data)
+}
+
+// object returns the essence as an object. Who changes it sets raw to nil.
+func (e *Essence) object() *rawjson.Object {
+	if e.root == nil {
+		e.root = rawjson.ParseObject(e.raw)
+	}
+	return e.root
+}
+
+// Has reports whether the essence has a stanza.
+func (e *Essence) Has(stanza string) bool { return e.object().Index(stanza) >= 0 }
+
+// Set sets the field at the keys to a value in JSON, and makes the objects on the way. It reports whether that was possible: not without keys, or if something else than an object is in the way.
+func (e *Essence) Set(value []byte, keys ...string) bool {
+	if len(keys) == 0 || !e.object().Set(value, keys...) {
 		return false
 	}
-	c.before = bytes.TrimSpace(rawjson.AppendUnquoted(c.before[:0], stored))
-	if bytes.Equal(c.now, c.before) {
-		return true
-	}
-	return c.comparer.Equal(c.now, c.before) // others store it with spaces, or in another order
+	e.raw = nil
+	return true
 }
 
-// Now returns the essence of the object that was compared last, in bytes that are used again for the next one.
-func (c *Comparer) Now() []byte { return c.now }
-
-// write writes the essence of an object, as it would be stored, to the buffer, and returns what is stored, in quotes. It fails
-// if there is anything on the object that it does not know.
-func (c *Comparer) write(o *rawjson.Header, raw, labels, annotations []byte) (stored []byte, ok bool) {
-	if o.OtherCount > rawjson.MaxOther {
-		return nil, false
+// Remove takes the field at the keys away, together with the parents that it leaves empty.
+func (e *Essence) Remove(keys ...string) {
+	if e.object().Remove(keys...) {
+		e.raw = nil
 	}
-	b := append(c.now[:0], '{')
-	for i, part := range o.Other[:o.OtherCount] {
-		key := part.Key.Of(raw)
-		if !rawjson.IsPlain(key) || slices.ContainsFunc(o.Other[:i], func(other rawjson.HeaderMember) bool { return bytes.Equal(other.Key.Of(raw), key) }) {
-			return nil, false
-		}
-		b = rawjson.AppendCompact(append(appendNext(b, key), ':'), part.Value.Of(raw))
-	}
-	beforeMeta := len(b)
-	b = append(appendNext(b, []byte(`"metadata"`)), ':', '{')
-	meta := len(b)
-	if !rawjson.IsNull(labels) && labels[rawjson.SkipSpace(labels, 1)] != '}' {
-		b = rawjson.AppendCompact(append(appendNext(b, []byte(`"labels"`)), ':'), labels)
-	}
-	b, stored, ok = c.annotate(b, annotations)
-	if len(b) == meta {
-		b = b[:beforeMeta]
-	} else {
-		b = append(b, '}')
-	}
-	c.now = append(b, '}')
-	if !ok {
-		return nil, false
-	}
-	return c.storedIn(o.Status.Of(raw), stored)
 }
 
-// appendNext appends the key of the next member of an object.
-func appendNext(b, quoted []byte) []byte {
-	if b[len(b)-1] != '{' {
-		b = append(b, ',')
+// DropAnnotations takes the annotations away whose keys fit.
+func (e *Essence) DropAnnotations(fits func(key []byte) bool) {
+	if markers.DropAnnotations(e.object(), fits) {
+		e.raw = nil
 	}
-	return append(b, quoted...)
 }
 
-// annotate appends the annotations that are the user's, and returns what is stored in those that are ours.
-func (c *Comparer) annotate(b, annotations []byte) (all, stored []byte, ok bool) {
-	if rawjson.IsNull(annotations) {
-		return b, nil, true
+// DropEmpty takes empty stanzas away.
+func (e *Essence) DropEmpty() {
+	if markers.DropEmpty(e.object()) {
+		e.raw = nil
 	}
-	before := len(b)
-	b = append(appendNext(b, []byte(`"annotations"`)), ':', '{')
-	begin := len(b)
-	w := rawjson.MemberReader{Data: annotations}
-	for w.Next() {
-		end, err := rawjson.SkipValue(annotations, w.At)
-		key := rawjson.PlainText(w.Key.Of(annotations))
-		if err != nil || key == nil {
-			return b, nil, false
-		}
-		value := annotations[w.At:end]
-		w.At = end
-		switch c.ownerOf(key) {
-		case ownerUser:
-			b = rawjson.AppendCompact(append(appendNext(b, w.Key.Of(annotations)), ':'), value)
-		case ownerDiffBase:
-			stored = value
-		case ownerProgress, ownerOther:
-			return b, nil, false
-		}
-	}
-	if len(b) == begin {
-		return b[:before], stored, w.Err == nil
-	}
-	return append(b, '}'), stored, w.Err == nil
 }
 
-// owner is the kind of owner of an annotation.
-type owner int
-
-const (
-	ownerUser     owner = iota // part of the essence
-	ownerKopf                  // or kubectl's: no part of the essence
-	ownerDiffBase              // that in which the essence is stored
-	ownerProgress              // of a handling that is not over: a cycle is needed
-	ownerOther                 // that which marks those of another operator, some of which may have been read already: a cycle is needed
-)
-
-func (c *Comparer) ownerOf(key []byte) owner {
-	prefix, name, ok := bytes.Cut(key, []byte("/"))
-	is := func(text string) bool { return text == string(prefix) }
-	switch {
-	case string(key) == markers.LastApplied:
-		return ownerKopf
-	case !ok:
-		return ownerUser
-	case slices.ContainsFunc(c.Prefixes, is):
-		switch {
-		case string(key) == c.Annotation:
-			return ownerDiffBase
-		case string(name) == markers.Managed, slices.ContainsFunc(c.Keys, func(k string) bool { return k == string(key) }):
-			return ownerKopf
-		}
-		return ownerProgress
-	case string(prefix) == markers.DefaultPrefix, bytes.HasSuffix(prefix, []byte("."+markers.DefaultPrefix)):
-		return ownerKopf
-	case string(name) == markers.Managed:
-		return ownerOther
+// Equal reports whether there are no differences between two essences: null and absent are the same, and 1 equals 1.0.
+func (e *Essence) Equal(other *Essence) bool {
+	a, b, equal := e.Bytes(), other.Bytes(), true
+	if !bytes.Equal(a, b) {
+		rawjson.DifferencesIn(a, b, func([]string, any, any) { equal = false })
 	}
-	return ownerUser
+	return equal
 }
 
-// storedIn returns what is stored, in quotes, and whether there is nothing else in the status that is ours.
-func (c *Comparer) storedIn(status, stored []byte) ([]byte, bool) {
-	if c.Field != nil {
-		switch inStatus, ok := rawjson.Find(status, c.Field[1:]...); {
-		case ok && stored != nil:
-			return nil, false // one of them is to be removed
-		case ok:
-			stored = inStatus
+// DiffersOnlyBy reports whether two essences differ only because something else is tracked now than it was then.
+func (e *Essence) DiffersOnlyBy(then, now Tracking, after *Essence) bool {
+	differing := then.Differing(now)
+	if len(differing) == 0 {
+		return false
+	}
+	a, b := Of(bytes.Clone(e.Bytes())), Of(bytes.Clone(after.Bytes()))
+	for _, field := range differing {
+		keys := rawjson.SplitPath(field)
+		a.Remove(keys...)
+		b.Remove(keys...)
+	}
+	for _, field := range then.Common(now) { // a wider field must not hide a narrower one
+		keys, equal := rawjson.SplitPath(field), true
+		rawjson.Differences(rawjson.ValueAt(e.Bytes(), keys...), rawjson.ValueAt(after.Bytes(), keys...), func([]string, any, any) { equal = false })
+		if !equal {
+			return false
 		}
 	}
-	if !rawjson.IsQuoted(stored) {
-		return nil, false
-	}
-	if status != nil {
-		for _, field := range c.Transient {
-			if left, ok := rawjson.Find(status, field[1:]...); ok && string(left) != "{}" { // which the last record leaves
-				return nil, false
-			}
-		}
-	}
-	return stored, true
+	return a.Equal(b)
 }
