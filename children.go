@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/manifest"
@@ -606,7 +607,7 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 		c.known, k.family.owner = k, d.owner.UID()
 	}
 	k.mine = uint8(maphash.String(rc.seed, c.config.Digest()))
-	own, came := versionNumber(body.version), d.applying
+	own, came := apirequest.VersionNumber(body.version), d.applying
 	early := slices.ContainsFunc(came.shown, func(s shownChild) bool { return s.child == k && s.version == own }) // its stream was quicker
 	unchanged := k.version == own && !early
 	if verdict != ownership.Owned && unchanged {

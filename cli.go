@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -20,7 +21,7 @@ import (
 	"github.com/kopf-go/kopf/internal/heaptrim"
 	"github.com/kopf-go/kopf/internal/hostid"
 	"github.com/kopf-go/kopf/internal/namespaces"
-	"github.com/kopf-go/kopf/internal/peerrecord"
+	"github.com/kopf-go/kopf/internal/peers"
 )
 
 // Main runs the command line of an operator with the handlers of the default registry, as [Command]
@@ -148,7 +149,7 @@ func listNamespaces(o *cli.Options) []string {
 		quiet := cli.Options{Kubeconfig: o.Kubeconfig, Context: o.Context, Namespaces: []string{"*"}}
 		var names []string
 		_ = connected(&quiet, slog.New(slog.DiscardHandler), func(r *run) (err error) { // an error has no place in a shell's completion
-			names, err = (&peeringCommand{run: r}).namespaces(ctx)
+			names, err = r.givenNamespaces(ctx)
 			return err
 		})
 		found <- names
@@ -177,110 +178,67 @@ func connected(o *cli.Options, logger *slog.Logger, do func(*run) error) error {
 	return do(r)
 }
 
-// changePeering runs freeze or resume.
+// changePeering runs freeze or resume: in all peering objects of the name that there are.
 func (c *command) changePeering(ctx context.Context, call *cli.Call, logger *slog.Logger) error {
-	return connected(&call.Options, logger, func(r *run) error {
-		return (&peeringCommand{run: r, command: c, options: &call.Options, verb: call.Command}).writeAll(ctx)
+	o := &call.Options
+	change := &peers.Command{Name: o.Peering, ID: o.ID, Freeze: call.Command == "freeze", Priority: o.PeeringPriority(), Lifetime: o.Lifetime, Message: o.Message, Out: c.stdout, Err: c.stderr}
+	return connected(o, logger, func(r *run) error {
+		if change.ID == "" {
+			if change.ID = os.Getenv("POD_ID"); change.ID == "" {
+				change.ID = hostid.UserAtHost()
+			} else {
+				fmt.Fprintf(c.stderr, "The record is that of the pod, %q, and so of its operator, if there is one: --id gives it another name.\n", change.ID)
+			}
+		}
+		places, err := r.peeringPlaces(ctx, change.Name)
+		if err != nil {
+			return err
+		}
+		return change.Run(ctx, places)
 	})
 }
 
-// peeringCommand is one call of freeze or resume.
-type peeringCommand struct {
-	*run
-	command *command
-	options *cli.Options
-	verb    string
-	id      string
-	done    int
-}
-
-// writeAll writes into all peering objects of the name that there are, or removes from them.
-func (p *peeringCommand) writeAll(ctx context.Context) error {
-	if p.id = p.options.ID; p.id == "" {
-		if p.id = os.Getenv("POD_ID"); p.id == "" {
-			p.id = hostid.UserAtHost()
-		} else {
-			fmt.Fprintf(p.command.stderr, "The record is that of the pod, %q, and so of its operator, if there is one: --id gives it another name.\n", p.id)
-		}
-	}
-	found, broken, err := p.client.discover(ctx, peeringGroups)
+// peeringPlaces returns where the peering objects of a name may be.
+func (r *run) peeringPlaces(ctx context.Context, name string) (places []peers.Place, err error) {
+	found, broken, err := r.client.discover(ctx, peeringGroups)
 	for _, group := range broken {
 		err = errors.Join(err, group)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	namespaces, err := p.namespaces(ctx)
+	namespaces, err := r.givenNamespaces(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	exists := false
-	var failures []error
-	for _, r := range found {
-		if !isPeering(r, p.Clusterwide) {
+	exists, settings := false, &Settings{Peering: PeeringSettings{Name: name}}
+	for _, kind := range found {
+		if !isPeering(kind, r.Clusterwide) {
 			continue
 		}
 		exists = true
 		for _, namespace := range namespaces {
-			if err := p.writeOne(ctx, Resource(r), namespace); err != nil {
-				failures = append(failures, err)
-			}
+			object := &peeringServer{&peering{client: r.client, settings: settings}, Resource(kind), namespace}
+			places = append(places, peers.Place{Resource: kind.Name(), Namespace: namespace, Object: object})
 		}
 	}
 	if !exists {
-		return errors.New("there is no resource of peering objects in the cluster")
+		return nil, errors.New("there is no resource of peering objects in the cluster")
 	}
-	if p.done == 0 && len(failures) == 0 {
-		failures = append(failures, fmt.Errorf("no peering object %q was found", p.options.Peering))
-	}
-	return errors.Join(failures...)
+	return places, nil
 }
 
-// writeOne does it in one object. A missing one is no failure: it may be elsewhere.
-func (p *peeringCommand) writeOne(ctx context.Context, r Resource, namespace string) error {
-	name := p.options.Peering
-	where := strings.TrimSuffix(fmt.Sprintf("%s %q in %s", r.Name(), name, namespace), " in ")
-	body, err := p.client.object(ctx, r, namespace, name)
-	if StatusCode(err) == 404 {
-		fmt.Fprintf(p.command.stderr, "There is no %s.\n", where)
-		return nil
-	} else if err != nil {
-		return err
-	}
-	var record any
-	what := "is removed from"
-	if p.verb == "freeze" {
-		record = peerrecord.Record(p.options.PeeringPriority(), p.options.Lifetime)
-		what = fmt.Sprintf("with priority %d is in force for %s in", p.options.PeeringPriority(), peerrecord.WholeSeconds(p.options.Lifetime))
-	} else if !body.Has(Path("status", p.id)) {
-		return fmt.Errorf("there is no record of %q in %s, only of %q", p.id, where, body.Status().Keys())
-	}
-	if _, err := writePeering(ctx, p.client, r, namespace, name, "", map[string]any{p.id: record}); err != nil {
-		return err
-	}
-	p.done++
-	if p.options.Message != "" {
-		where += ": " + p.options.Message
-	}
-	fmt.Fprintf(p.command.stdout, "The record of %q %s %s.\n", p.id, what, strings.TrimSuffix(where, "."))
-	return nil
-}
-
-// namespaces returns those in which the peering objects are; it lists them only if there are patterns.
-func (p *peeringCommand) namespaces(ctx context.Context) ([]string, error) {
-	if p.Clusterwide {
+// givenNamespaces returns those that the operator was given; it lists them only if there are patterns.
+func (r *run) givenNamespaces(ctx context.Context) (names []string, err error) {
+	if r.Clusterwide {
 		return []string{""}, nil
 	}
-	if !namespaces.IsPattern(strings.Join(p.Namespaces, "")) {
-		return p.Namespaces, nil
+	if !namespaces.IsPattern(strings.Join(r.Namespaces, "")) {
+		return r.Namespaces, nil
 	}
-	var names []string
-	err := p.client.list(ctx, namespacesResource, "", map[string][]string{}, p.Settings.Watching.PageSize, false, func(b *Body) bool {
-		for _, pattern := range p.Namespaces {
-			if namespaces.Match(pattern, b.name) {
-				names = append(names, b.name)
-				break
-			}
+	err = r.client.list(ctx, namespacesResource, "", map[string][]string{}, r.Settings.Watching.PageSize, false, func(b *Body) bool {
+		if slices.ContainsFunc(r.Namespaces, func(pattern string) bool { return namespaces.Match(pattern, b.name) }) {
+			names = append(names, b.name)
 		}
 		return true
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/audit"
+	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/safecall"
 )
@@ -65,19 +66,7 @@ func (s *TracingSettings) link(child map[string]any, owner *Body) {
 		return
 	}
 	if value, ok := owner.Annotation(s.Annotation); ok {
-		metadata, _ := child["metadata"].(map[string]any)
-		annotations, _ := metadata["annotations"].(map[string]any)
-		if annotations[s.Annotation] != nil {
-			return
-		}
-		if metadata == nil {
-			metadata = make(map[string]any)
-		}
-		if annotations == nil {
-			annotations = make(map[string]any)
-		}
-		annotations[s.Annotation] = value
-		metadata["annotations"], child["metadata"] = annotations, metadata
+		manifest.AddAnnotation(child, s.Annotation, value)
 	}
 }
 

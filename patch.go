@@ -489,23 +489,7 @@ func (p *Patch) put(value any, keys ...string) {
 	if p.merge == nil {
 		p.merge = make(map[string]any)
 	}
-	m := p.merge
-	for _, key := range keys[:len(keys)-1] {
-		next, ok := m[key].(map[string]any)
-		if !ok {
-			next = make(map[string]any)
-			m[key] = next
-		}
-		m = next
-	}
-	last := keys[len(keys)-1]
-	if old, ok := m[last].(map[string]any); ok {
-		if v, ok := value.(map[string]any); ok {
-			m[last] = jsonpatch.CombineMerges(old, v)
-			return
-		}
-	}
-	m[last] = value
+	jsonpatch.Put(p.merge, value, keys...)
 }
 
 // dropValue takes the value at a path out of the merge patch, and the parents that it leaves empty.

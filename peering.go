@@ -193,6 +193,15 @@ type peeringServer struct {
 	namespace string
 }
 
+// Read implements [peers.Object].
+func (s *peeringServer) Read(ctx context.Context) (peers.State, error) {
+	body, err := s.client.object(ctx, s.resource, s.namespace, s.settings.Peering.Name)
+	if err != nil {
+		return peers.State{}, err
+	}
+	return peeringState(body), nil
+}
+
 // Write implements [peers.Server].
 func (s *peeringServer) Write(ctx context.Context, version string, records map[string]any) (peers.State, error) {
 	body, err := writePeering(ctx, s.client, s.resource, s.namespace, s.settings.Peering.Name, version, records)

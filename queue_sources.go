@@ -116,8 +116,7 @@ func (q *queue) lookupIdle(t EventType, key, version []byte, from *source) (e *e
 	if q.staleLocked(from) {
 		return nil, false, false, true
 	}
-	number, _ := strconv.ParseUint(string(version), 10, 64)
-	q.receivedLocked(from, t, number)
+	q.receivedLocked(from, t, apirequest.VersionNumber(string(version)))
 	if e = q.entries[string(key)]; e == nil {
 		_, deleted := from.deleted[string(key)]
 		return nil, true, from.lists(t) || !q.leader.leads(), deleted

@@ -1,14 +1,13 @@
 package kopf
 
 import (
-	"bytes"
 	"fmt"
 	"hash/maphash"
 	"slices"
-	"strconv"
 	"strings"
 	"unique"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/flapping"
@@ -141,15 +140,8 @@ func (f *follow) keeps(b *Body) bool {
 // setOf returns the ID of the set that the manager of the handler has made an object a member of; "" if it is in none.
 func (f *follow) setOf(b *Body) string {
 	id, _ := b.Label(applyset.PartOfLabel)
-	if !applyset.IsID(id) {
-		return ""
-	}
 	managed := b.of(b.managers)
-	fields, _ := ownership.FieldsOf(managed, f.manager)
-	if _, ours := rawjson.Find(fields, "f:metadata", "f:labels", "f:"+applyset.PartOfLabel); !ours {
-		return ""
-	}
-	return id
+	return ownership.SetOf(id, managed, f.manager)
 }
 
 // keptKey is the key of the family of a child that has no owner.
@@ -159,26 +151,12 @@ func keptKey(r Resource, namespace, name string) string {
 
 // hasPredicate reports whether a label has to satisfy a function of the user.
 func (f *follow) hasPredicate() bool {
-	for _, c := range f.spec.labels {
-		if c.hasPredicate() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.spec.labels, keyCriterion.hasPredicate)
 }
 
 // controller returns the quoted uid of the owner among references, if that is the controller and of the kind that the handler is for; nil if there is none.
-func (f *follow) controller(references []byte) []byte {
-	ref := ownership.ControllerOf(references)
-	if kind, _ := rawjson.Find(ref, "kind"); string(rawjson.PlainText(kind)) != f.owner.Kind {
-		return nil
-	}
-	apiVersion, _ := rawjson.Find(ref, "apiVersion")
-	group, _, grouped := bytes.Cut(rawjson.PlainText(apiVersion), []byte("/"))
-	if uid, _ := rawjson.Find(ref, "uid"); string(group) == f.owner.Group && grouped || !grouped && f.owner.Group == "" {
-		return uid
-	}
-	return nil
+func (f *follow) controller(references []byte) (uid []byte) {
+	return ownership.ControllerOfKind(references, f.owner.Group, f.owner.Kind)
 }
 
 // family is the children of one owner, those of them that can have no owner reference, or a child that has none, because it is to be kept.
@@ -304,7 +282,7 @@ func (rc *reconciler) show(c *child, b *Body, fields []byte, apiVersion string, 
 	digest, wanted := b.Annotation(wantedAnnotation) // which the applies of clients, who may have the same manager, do not have
 	r, reason, kept := rc.kinds[c.kind].reactor.resource(), "", ""
 	c.ready, reason = b.ready(r.Group, r.Kind)
-	c.applied, c.owned, c.version, c.digest, c.going = fields != nil && wanted, owned, versionNumber(b.version), maphash.String(rc.seed, digest), b.deleting
+	c.applied, c.owned, c.version, c.digest, c.going = fields != nil && wanted, owned, apirequest.VersionNumber(b.version), maphash.String(rc.seed, digest), b.deleting
 	if fields != nil && !owned {
 		kept = unique.Make(apiVersion + "\n" + string(fields)).Value() // many children have the same
 	}
@@ -328,12 +306,6 @@ func (c *child) setOwned() {
 		c.more.fields = ""
 		c.trim()
 	}
-}
-
-// versionNumber returns a resource version as a number; 0 if it is none, for which nothing is known to be older or newer.
-func versionNumber(version string) uint64 {
-	n, _ := strconv.ParseUint(version, 10, 64)
-	return n
 }
 
 // follow implements [reconcileRunner].
@@ -384,7 +356,7 @@ func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawE
 	return slices.DeleteFunc(changed, func(c *child) bool {
 		all := rc.applying[c.family.key]
 		for _, a := range all {
-			a.shown = append(a.shown, shownChild{c, e.ref(), versionNumber(ev.Body.version)})
+			a.shown = append(a.shown, shownChild{c, e.ref(), apirequest.VersionNumber(ev.Body.version)})
 		}
 		return len(all) > 0
 	}), left
@@ -449,7 +421,7 @@ func familyOf(r Resource, follows []*follow, ev RawEvent) (key string, by *follo
 
 // showLocked takes a state of a child that its stream shows, and reports whether that is another one than our own write has left.
 func (rc *reconciler) showLocked(r *reactor, e *entry, by *follow, key string, b *Body) bool {
-	c, version := e.child, versionNumber(b.version)
+	c, version := e.child, apirequest.VersionNumber(b.version)
 	if c == nil {
 		c = rc.unseen[b.uid]
 		delete(rc.unseen, b.uid)

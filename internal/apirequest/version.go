@@ -16,3 +16,9 @@ func NewerVersion(a, b string) bool {
 	y, err := strconv.ParseUint(b, 10, 64)
 	return err == nil && x > y
 }
+
+// VersionNumber returns a resource version as a number; 0 if it is none, for which nothing is known to be older or newer.
+func VersionNumber(version string) uint64 {
+	n, _ := strconv.ParseUint(version, 10, 64)
+	return n
+}

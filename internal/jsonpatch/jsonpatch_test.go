@@ -192,3 +192,26 @@ func TestTouches(t *testing.T) {
 		}
 	}
 }
+
+func TestPut(t *testing.T) {
+	for _, tt := range []struct {
+		merge, value, want string
+		keys               []string
+	}{
+		{`{}`, `1`, `{"a":{"b":1}}`, []string{"a", "b"}},
+		{`{"a":null}`, `1`, `{"a":{"b":1}}`, []string{"a", "b"}},
+		{`{"a":"x"}`, `1`, `{"a":{"b":1}}`, []string{"a", "b"}},
+		{`{"a":{"c":2}}`, `{"b":1}`, `{"a":{"b":1,"c":2}}`, []string{"a"}},
+		{`{"a":{"c":2}}`, `null`, `{"a":null}`, []string{"a"}},
+		{`{"a":[1]}`, `{"b":1}`, `{"a":{"b":1}}`, []string{"a"}},
+	} {
+		merge, err := rawjson.DecodeObject([]byte(tt.merge))
+		if err != nil {
+			t.Fatal(err)
+		}
+		Put(merge, rawjson.DecodeOrNil([]byte(tt.value)), tt.keys...)
+		if got, err := json.Marshal(merge); err != nil || string(got) != tt.want {
+			t.Errorf("%s with %s at %q: got %s, %v, want %s", tt.merge, tt.value, tt.keys, got, err, tt.want)
+		}
+	}
+}

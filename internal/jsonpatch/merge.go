@@ -210,3 +210,22 @@ func Hollows(object []byte, patch map[string]any, path []string) bool {
 	raw, ok := rawjson.Find(object, path...)
 	return ok && rawjson.AsMap(changes) != nil && rawjson.IsHollow(rawjson.Merge(rawjson.DecodeOrNil(raw), changes))
 }
+
+// Put sets a decoded value in a merge patch, replacing whatever is in the way, so that a null or a scalar that was set at a parent does not lose it (CH-T49). Objects are combined. There
+// is at least one key.
+func Put(merge map[string]any, value any, keys ...string) {
+	for _, key := range keys[:len(keys)-1] {
+		next, ok := merge[key].(map[string]any)
+		if !ok {
+			next = make(map[string]any)
+			merge[key] = next
+		}
+		merge = next
+	}
+	last := keys[len(keys)-1]
+	old, both := merge[last].(map[string]any)
+	if v, ok := value.(map[string]any); ok && both {
+		value = CombineMerges(old, v)
+	}
+	merge[last] = value
+}

@@ -107,3 +107,20 @@ func AddLabels(object map[string]any, labels map[string]string, forced bool) err
 	}
 	return nil
 }
+
+// AddAnnotation gives an object an annotation, unless it has one of that key.
+func AddAnnotation(object map[string]any, key, value string) {
+	metadata, _ := object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if annotations[key] != nil {
+		return
+	}
+	if metadata == nil {
+		metadata = make(map[string]any)
+	}
+	if annotations == nil {
+		annotations = make(map[string]any)
+	}
+	annotations[key] = value
+	metadata["annotations"], object["metadata"] = annotations, metadata
+}

@@ -1,6 +1,11 @@
 package ownership
 
-import "github.com/kopf-go/kopf/internal/rawjson"
+import (
+	"bytes"
+
+	"github.com/kopf-go/kopf/internal/applyset"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
 
 // ControllerOf returns the reference to the controller among owner references, nil if there is none.
 func ControllerOf(references []byte) (controller []byte) {
@@ -11,4 +16,33 @@ func ControllerOf(references []byte) (controller []byte) {
 		return controller == nil
 	})
 	return controller
+}
+
+// ControllerOfKind returns the quoted uid of the controller among owner references, if that is of a kind in whatever version; nil if there is none.
+func ControllerOfKind(references []byte, group, kind string) (uid []byte) {
+	ref := ControllerOf(references)
+	if found, _ := rawjson.Find(ref, "kind"); string(rawjson.PlainText(found)) != kind {
+		return nil
+	}
+	apiVersion, _ := rawjson.Find(ref, "apiVersion")
+	of, _, grouped := bytes.Cut(rawjson.PlainText(apiVersion), []byte("/"))
+	if !grouped {
+		of = nil
+	}
+	if uid, _ = rawjson.Find(ref, "uid"); string(of) != group || len(rawjson.PlainText(uid)) == 0 {
+		return nil
+	}
+	return uid
+}
+
+// SetOf returns the ID of the set that a manager has made an object a member of, by the label of the object and its managed fields; "" if it is in none.
+func SetOf(label string, managedFields []byte, manager string) string {
+	if !applyset.IsID(label) {
+		return ""
+	}
+	fields, _ := FieldsOf(managedFields, manager)
+	if _, ours := rawjson.Find(fields, "f:metadata", "f:labels", "f:"+applyset.PartOfLabel); !ours {
+		return ""
+	}
+	return label
 }
