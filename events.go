@@ -140,14 +140,12 @@ func (o *Object) PostEvent(kind, reason, message string, about ...any) {
 		o.events.post(level, o.Body.Reference(), kind, reason, message)
 		return
 	}
-	for _, other := range about {
-		o.postAbout(reflect.ValueOf(other), func(ref ObjectReference, err error) {
-			if err != nil {
-				o.events.reject(reason, err)
-				return
-			}
+	for _, subject := range eventsink.Subjects(about) {
+		if ref, err := subjectOf(subject); err != nil {
+			o.events.reject(reason, err)
+		} else {
 			o.events.post(level, ref, kind, reason, message)
-		})
+		}
 	}
 }
 
@@ -182,42 +180,23 @@ func typeName(err error) string {
 	return t.Name()
 }
 
-// postAbout finds the objects in a value, and has each of them posted about.
-func (o *Object) postAbout(v reflect.Value, post func(ObjectReference, error)) {
-	if !v.IsValid() {
-		return
-	}
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Map, reflect.Interface:
-		if v.IsNil() {
-			return
-		}
-	}
-	switch x := v.Interface().(type) {
+// subjectOf returns the reference to an object that an event is about.
+func subjectOf(v any) (ref ObjectReference, err error) {
+	switch x := v.(type) {
 	case *Body:
-		post(x.Reference(), nil)
-		return
+		return x.Reference(), nil
 	case ObjectReference:
-		post(x, nil)
-		return
+		return x, nil
 	}
-	switch v.Kind() {
-	case reflect.Interface:
-		o.postAbout(v.Elem(), post)
-	case reflect.Slice, reflect.Array:
-		for i := range v.Len() {
-			o.postAbout(v.Index(i), post)
-		}
+	switch reflect.TypeOf(v).Kind() {
 	case reflect.Pointer, reflect.Map, reflect.Struct:
-		body, err := NewBody(v.Interface())
+		body, err := NewBody(v)
 		if err != nil {
-			post(ObjectReference{}, err)
-			return
+			return ref, err
 		}
-		post(body.Reference(), nil)
-	default:
-		post(ObjectReference{}, fmt.Errorf("invalid object %v of an event: want a body, a reference, a map or a struct", v.Interface()))
+		return body.Reference(), nil
 	}
+	return ref, fmt.Errorf("invalid object %v of an event: want a body, a reference, a map or a struct", v)
 }
 
 // errNameless is why there is no event about an object.

@@ -14,7 +14,6 @@ import (
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
-	"github.com/kopf-go/kopf/internal/progressrecord"
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
@@ -299,16 +298,15 @@ type handlingState struct {
 	since   time.Time // when the newest of the handlers was selected that were finished then
 }
 
-// record returns the record that keeps the state, as what differs from the last handled one: the digest of that, how many bytes are those at its
-// beginning and at its end, and those between.
+// record returns the record that keeps the state, as what differs from the last handled one.
 func (s *handlingState) record(stored []byte) *ProgressRecord {
-	message := cmp.Or(s.base, noBase) + " " + progressrecord.Difference(essence.StoredText(stored), s.essence.text())
+	message := essence.SeenMessage(s.base, stored, s.essence.in())
 	return &ProgressRecord{Started: s.since, Message: &message}
 }
 
 // shortRecord returns a record that keeps no more of the state than its digest, for objects whose annotations have no space for more.
 func (s *handlingState) shortRecord() *ProgressRecord {
-	message := cmp.Or(s.base, noBase) + " " + s.essence.in().SortedDigest()
+	message := essence.ShortSeenMessage(s.base, s.essence.in())
 	return &ProgressRecord{Started: s.since, Message: &message}
 }
 
@@ -320,27 +318,16 @@ func (s *handlingState) is(e *Essence) bool {
 	return s.essence.Equal(e)
 }
 
-// noBase stands for the digest where there is no last handled state.
-const noBase = "none"
-
 // handlingStateOf returns what a record keeps, nil if it belongs to another last handled state.
 func handlingStateOf(record *ProgressRecord, stored []byte) *handlingState {
 	if record == nil || record.Message == nil {
 		return nil
 	}
-	base, rest, _ := strings.Cut(*record.Message, " ")
-	digest := essence.StoredDigest(stored)
-	if base != cmp.Or(digest, noBase) || rest == "" {
+	seen, digest, ok := essence.ReadSeen(*record.Message, stored)
+	if !ok {
 		return nil
 	}
-	if !strings.Contains(rest, " ") {
-		return &handlingState{digest: rest, base: digest, since: record.Started}
-	}
-	text, ok := progressrecord.Restore(essence.StoredText(stored), rest)
-	if e, err := parseEssence(text); ok && e != nil && err == nil {
-		return &handlingState{essence: e, base: digest, since: record.Started}
-	}
-	return nil
+	return &handlingState{essence: (*Essence)(seen), digest: digest, base: essence.StoredDigest(stored), since: record.Started}
 }
 
 // of reports whether the state was kept for the handler of a finished record.
@@ -371,7 +358,7 @@ func (c *cycle) recordsOutdated() bool {
 		return false
 	}
 	base, _, named := strings.Cut(*record.Message, " ")
-	return named && base != cmp.Or(essence.StoredDigest(c.states.stored), noBase)
+	return named && base != cmp.Or(essence.StoredDigest(c.states.stored), essence.NoBase)
 }
 
 // finishedFor reports whether a handler or sub-handler has finished for the kept state.

@@ -128,13 +128,9 @@ func (r *Registry) onReconcile(s Selector, fn ReconcileFunc, opts *ReconcileOpti
 
 // check completes what is followed, and returns what is wrong with the options.
 func (s *reconcileSpec) check(o *ReconcileOptions) error {
-	for _, option := range []struct {
-		name  string
-		value time.Duration
-	}{{"Resync", o.Resync}, {"Debounce", o.Debounce}, {"Timeout", o.Timeout}, {"Backoff", o.Backoff}, {"MaxBackoff", o.MaxBackoff}} {
-		if option.value < 0 {
-			return fmt.Errorf("invalid option %s %s: want no negative duration", option.name, option.value)
-		}
+	err := validation.NotNegative([]string{"Resync", "Debounce", "Timeout", "Backoff", "MaxBackoff"}, o.Resync, o.Debounce, o.Timeout, o.Backoff, o.MaxBackoff)
+	if err != nil {
+		return err
 	}
 	if err := validation.Interval(s.resync); err != nil {
 		return fmt.Errorf("invalid option Resync %w", err)

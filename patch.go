@@ -204,15 +204,18 @@ const (
 // makes no request. The patch is sent for one version of the object, and computed anew after a conflict. A condition that metav1.Condition does not
 // allow fails the handler permanently.
 func (p *Patch) SetCondition(condition Condition) {
-	p.transforms = append(p.transforms, p.conditionChanges(condition)...)
+	p.transforms = append(p.transforms, p.conditionChanges(condition.plain())...)
+}
+
+// plain returns the condition as plain data.
+func (c *Condition) plain() manifest.Condition {
+	return manifest.Condition{
+		Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, ObservedGeneration: c.ObservedGeneration, LastTransitionTime: c.LastTransitionTime,
+	}
 }
 
 // conditionChanges returns the transformation that sets a condition, or none if it is not allowed.
-func (p *Patch) conditionChanges(condition Condition) []transformation {
-	c := manifest.Condition{
-		Type: condition.Type, Status: string(condition.Status), Reason: condition.Reason, Message: condition.Message,
-		ObservedGeneration: condition.ObservedGeneration, LastTransitionTime: condition.LastTransitionTime,
-	}
+func (p *Patch) conditionChanges(c manifest.Condition) []transformation {
 	if c.ObservedGeneration == 0 && p.of != nil {
 		c.ObservedGeneration = p.of.Metadata().Int("generation")
 	}

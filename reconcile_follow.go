@@ -49,19 +49,15 @@ func (engine) resolve(served map[string]*resolved, found []discovery.Resource, f
 		owner := served[name]
 		for _, rec := range owner.reconciles {
 			for _, spec := range rec.handler.reconcile.follows {
-				fit := spec.selector.Select(found)
+				r, warning := spec.selector.Followable(found, string(rec.handler.id))
 				switch {
-				case len(fit) == 0 && spec.selector.HasGroup && failed[spec.selector.Group] != nil:
-				case len(fit) == 0:
-					warnings = append(warnings, fmt.Sprintf("Unresolved resources cannot be followed by %q (try creating their CRDs): %s.%s", rec.handler.id, spec.selector.Text, spec.selector.Suggestion(found)))
-				case len(fit) > 1:
-					warnings = append(warnings, fmt.Sprintf("Ambiguous resources will not be followed by %q (try specifying API groups): %s is any of %s.", rec.handler.id, spec.selector.Text, discovery.Names(fit)))
-				case !slices.Contains(fit[0].Verbs, "list") || !slices.Contains(fit[0].Verbs, "watch"):
-					warnings = append(warnings, fmt.Sprintf("Non-watchable resources will not be followed by %q: %s.", rec.handler.id, fit[0].Name()))
-				case spec.owns && isOwned(served, owner, rec.handler, Resource(fit[0])):
-					warnings = append(warnings, fmt.Sprintf("The handler %q does not own %s, because another one of the same objects does: they would delete each other's children.", rec.handler.id, fit[0].Name()))
+				case spec.selector.HasGroup && failed[spec.selector.Group] != nil && !slices.ContainsFunc(found, spec.selector.Matches):
+				case warning != "":
+					warnings = append(warnings, warning)
+				case spec.owns && isOwned(served, owner, rec.handler, Resource(r)):
+					warnings = append(warnings, fmt.Sprintf("The handler %q does not own %s, because another one of the same objects does: they would delete each other's children.", rec.handler.id, r.Name()))
 				default:
-					followResource(served, owner, rec, spec, Resource(fit[0]))
+					followResource(served, owner, rec, spec, Resource(r))
 				}
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -514,30 +513,7 @@ func (h *handler) resources(found []discovery.Resource) (able []discovery.Resour
 	if problem != "" {
 		return nil, []string{problem}
 	}
-	if len(fit) == 0 {
-		return nil, []string{fmt.Sprintf("Unresolved resources cannot be served (try creating their CRDs): %s.%s", h.selector.Text, h.selector.Suggestion(found))}
-	}
-	if h.selector.Specific() && len(fit) > 1 {
-		return nil, []string{fmt.Sprintf("Ambiguous resources will not be served (try specifying API groups): %s is any of %s.", h.selector.Text, discovery.Names(fit))}
-	}
-	var bad, mute []string
-	for _, r := range fit {
-		switch {
-		case !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch"):
-			bad = append(bad, r.Name())
-		case h.kind != kindEvent && h.kind != kindIndex && h.kind != kindReconcile && !slices.Contains(r.Verbs, "patch"):
-			mute = append(mute, r.Name())
-		default:
-			able = append(able, r)
-		}
-	}
-	if len(bad) > 0 {
-		warnings = append(warnings, fmt.Sprintf("Non-watchable resources will not be served: %s.", strings.Join(bad, ", ")))
-	}
-	if len(mute) > 0 {
-		warnings = append(warnings, fmt.Sprintf("Non-patchable resources will not be served by %q: %s.", h.id, strings.Join(mute, ", ")))
-	}
-	return able, warnings
+	return h.selector.Servable(fit, found, h.kind != kindEvent && h.kind != kindIndex && h.kind != kindReconcile, string(h.id))
 }
 
 // selected returns the resources that the selector fits. A predicate that panics fits none: it must not end the operator.
@@ -606,16 +582,10 @@ type taskSpec struct {
 
 // check returns what is wrong with the times of the options.
 func (s *taskSpec) check() error {
-	for _, option := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"InitialDelay", s.delay}, {"Jitter", s.jitter}, {"Interval", s.interval}, {"Idle", s.idle},
-		{"CancellationBackoff", s.backoff}, {"CancellationTimeout", s.timeout}, {"CancellationPolling", s.pollInterval},
-	} {
-		if option.value < 0 {
-			return fmt.Errorf("invalid option %s %s: want no negative duration", option.name, option.value)
-		}
+	err := validation.NotNegative([]string{"InitialDelay", "Jitter", "Interval", "Idle", "CancellationBackoff", "CancellationTimeout", "CancellationPolling"},
+		s.delay, s.jitter, s.interval, s.idle, s.backoff, s.timeout, s.pollInterval)
+	if err != nil {
+		return err
 	}
 	if err := validation.Interval(s.interval); err != nil {
 		return fmt.Errorf("invalid option Interval %w", err)

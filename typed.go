@@ -1,13 +1,11 @@
 package kopf
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -18,6 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/boundedset"
 	"github.com/kopf-go/kopf/internal/funcid"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
+	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/structschema"
 )
@@ -134,11 +133,11 @@ func unwrapTyped(handler any) any {
 type typedCall struct {
 	*typed
 	object     *Object
-	body       *Body          // as what is still to be sent leaves it
-	pending    Patch          // what is still to be sent of earlier calls, which is not in the Patch while the function runs
-	value      any            // the pointer to the struct
-	before     map[string]any // what it was, as decoded JSON
-	conditions []Condition    // what they were
+	body       *Body                // as what is still to be sent leaves it
+	pending    Patch                // what is still to be sent of earlier calls, which is not in the Patch while the function runs
+	value      any                  // the pointer to the struct
+	before     map[string]any       // what it was, as decoded JSON
+	conditions []manifest.Condition // what they were
 }
 
 // begin stores the object in a struct.
@@ -156,7 +155,7 @@ func (t *typed) begin(o *Object, value any) (*typedCall, error) {
 	if err != nil {
 		return nil, Permanent(fmt.Errorf("%s %s does not fit the type %s: %w", o.Body.kind, o.Body.Reference(), reflect.TypeOf(value).Elem(), err))
 	}
-	call.conditions = slices.Clone(call.currentConditions())
+	call.conditions = call.currentConditions()
 	if o.Patch != nil {
 		call.pending = *o.Patch
 		o.Patch.Clear()
@@ -179,7 +178,7 @@ func (c *typedCall) rejoin() {
 }
 
 // currentConditions returns the conditions in the status of the struct, nil if it has none of our type.
-func (c *typedCall) currentConditions() []Condition {
+func (c *typedCall) currentConditions() (all []manifest.Condition) {
 	v := reflect.ValueOf(c.value).Elem()
 	for _, name := range []string{"Status", "Conditions"} {
 		if v = reflect.Indirect(v); v.Kind() != reflect.Struct {
@@ -195,7 +194,10 @@ func (c *typedCall) currentConditions() []Condition {
 		}
 	}
 	conditions, _ := v.Interface().([]Condition)
-	return conditions
+	for i := range conditions {
+		all = append(all, conditions[i].plain())
+	}
+	return all
 }
 
 // end adds what has changed in the struct to the patch of the handler, and returns the error of the handler.
@@ -224,42 +226,24 @@ func typedStatus(object map[string]any) map[string]any {
 }
 
 // changedConditions returns the conditions that are new or differ, and leaves in the change those that are gone.
-func (c *typedCall) changedConditions(change *statusChange) (changed []transformation) {
+func (c *typedCall) changedConditions(change *statusChange) (all []transformation) {
 	now := c.currentConditions()
 	if len(now)+len(c.conditions) == 0 {
 		return nil
 	}
-	find := func(all []Condition, name string) (Condition, bool) {
-		i := slices.IndexFunc(all, func(o Condition) bool { return o.Type == name })
-		if i < 0 {
-			return Condition{}, false
-		}
-		return all[i], true
-	}
+	changed, left := manifest.ChangedConditions(c.conditions, now)
 	var gone []any
-	for i, old := range c.conditions {
-		if _, stays := find(now, old.Type); !stays {
-			gone = append(gone, change.Before["conditions"].([]any)[i])
-		}
+	for _, i := range left {
+		gone = append(gone, change.Before["conditions"].([]any)[i])
 	}
 	change.Without("conditions")
 	if len(gone) > 0 {
 		change.Before["conditions"], change.After["conditions"] = gone, []any{}
 	}
-	for _, condition := range now {
-		old, had := find(c.conditions, condition.Type)
-		if had && old == condition {
-			continue
-		}
-		if had && condition.ObservedGeneration == old.ObservedGeneration {
-			condition.ObservedGeneration = 0 // for the present one
-		}
-		if had && condition.Status != old.Status && condition.LastTransitionTime.Equal(old.LastTransitionTime) {
-			condition.LastTransitionTime = time.Time{} // for now
-		}
-		changed = append(changed, c.object.Patch.conditionChanges(condition)...)
+	for _, condition := range changed {
+		all = append(all, c.object.Patch.conditionChanges(condition)...)
 	}
-	return changed
+	return all
 }
 
 // statusChange changes what a function has changed in the status of its struct.
@@ -413,15 +397,11 @@ func (Quantity) Schema() Schema {
 
 // UnmarshalJSON reads a text or a number. It fails for anything else.
 func (q *Quantity) UnmarshalJSON(data []byte) error {
-	if len(data) > 0 && data[0] == '"' {
-		return json.Unmarshal(data, (*string)(q))
+	text, err := structschema.ReadQuantity(data)
+	if err == nil {
+		*q = Quantity(text)
 	}
-	var n json.Number
-	if err := json.Unmarshal(data, &n); err != nil {
-		return fmt.Errorf("invalid quantity %s: want a text such as \"500m\", or a number", data)
-	}
-	*q = Quantity(n)
-	return nil
+	return err
 }
 
 // IntOrString is a whole number or a text, such as a port or its name, or a number or a percentage.
@@ -453,19 +433,9 @@ func (v IntOrString) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads a text or a number. It fails for anything else, and for a number beyond 32 bits.
 func (v *IntOrString) UnmarshalJSON(data []byte) error {
-	if bytes.Equal(data, []byte("null")) {
-		return nil
-	}
-	*v = IntOrString{}
-	if len(data) > 0 && data[0] == '"' {
-		return json.Unmarshal(data, &v.Text)
-	}
-	n, err := strconv.ParseInt(string(data), 10, 64)
-	if err != nil || n < math.MinInt32 || n > math.MaxInt32 {
-		return fmt.Errorf("invalid value %s: want a text, or a whole number of at most 32 bits", data)
-	}
-	v.Int = int32(n)
-	return nil
+	n, text, err := structschema.ReadIntOrString(data, v.Int, v.Text)
+	v.Int, v.Text = n, text
+	return err
 }
 
 // LabelSelector selects objects by their labels, as in the specs of built-in kinds: all of it must fit.

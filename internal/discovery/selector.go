@@ -158,6 +158,53 @@ func (s Selector) byName(r Resource) bool {
 	return s.Name == r.Kind || s.Name == r.Plural || s.Name == r.Singular || slices.Contains(r.ShortNames, s.Name)
 }
 
+// Servable returns those of the resources that the selector fits that the handler with the ID can be called for, and warnings why it is for none or not for some. Handlers that store something
+// have to patch the objects.
+func (s Selector) Servable(fit, found []Resource, patches bool, id string) (able []Resource, warnings []string) {
+	if len(fit) == 0 {
+		return nil, []string{fmt.Sprintf("Unresolved resources cannot be served (try creating their CRDs): %s.%s", s.Text, s.Suggestion(found))}
+	}
+	if s.Specific() && len(fit) > 1 {
+		return nil, []string{fmt.Sprintf("Ambiguous resources will not be served (try specifying API groups): %s is any of %s.", s.Text, Names(fit))}
+	}
+	var bad, mute []Resource
+	for _, r := range fit {
+		switch {
+		case !r.watchable():
+			bad = append(bad, r)
+		case patches && !slices.Contains(r.Verbs, "patch"):
+			mute = append(mute, r)
+		default:
+			able = append(able, r)
+		}
+	}
+	if len(bad) > 0 {
+		warnings = append(warnings, fmt.Sprintf("Non-watchable resources will not be served: %s.", Names(bad)))
+	}
+	if len(mute) > 0 {
+		warnings = append(warnings, fmt.Sprintf("Non-patchable resources will not be served by %q: %s.", id, Names(mute)))
+	}
+	return able, warnings
+}
+
+// Followable returns the resource that the selector fits, and otherwise a warning why the handler with the ID cannot follow it.
+func (s Selector) Followable(found []Resource, id string) (r Resource, warning string) {
+	switch fit := s.Select(found); {
+	case len(fit) == 0:
+		return r, fmt.Sprintf("Unresolved resources cannot be followed by %q (try creating their CRDs): %s.%s", id, s.Text, s.Suggestion(found))
+	case len(fit) > 1:
+		return r, fmt.Sprintf("Ambiguous resources will not be followed by %q (try specifying API groups): %s is any of %s.", id, s.Text, Names(fit))
+	case !fit[0].watchable():
+		return r, fmt.Sprintf("Non-watchable resources will not be followed by %q: %s.", id, fit[0].Name())
+	default:
+		return fit[0], ""
+	}
+}
+
+func (r *Resource) watchable() bool {
+	return slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
+}
+
 // Suggestion returns the end of a message about a selector that fits none of the resources: which one may have been meant. It is "" for a selector of many.
 func (s Selector) Suggestion(found []Resource) string {
 	if !s.Specific() {

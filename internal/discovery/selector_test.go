@@ -1,6 +1,9 @@
 package discovery
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 var some = []Resource{
 	{Version: "v1", Plural: "pods", Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Preferred: true},
@@ -90,6 +93,45 @@ func TestUnknownKind(t *testing.T) {
 	} {
 		if got := UnknownKind("v1", kind, some).Error(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestServable(t *testing.T) {
+	made := func(group string, verbs ...string) Resource {
+		return Resource{Group: group, Version: "v1", Plural: "things", Kind: "Thing", Verbs: verbs, Preferred: true}
+	}
+	all, deaf, mute := made("a.com", "list", "watch", "patch"), made("b.com", "list", "patch"), made("c.com", "list", "watch")
+	for _, tt := range []struct {
+		selector string
+		found    []Resource
+		patches  bool
+		able     int
+		warnings string
+		follow   string // the warning of who wants to follow it
+	}{
+		{"things", []Resource{all}, true, 1, ``, ``},
+		{"things", []Resource{deaf}, true, 0, `Non-watchable resources will not be served: things.v1.b.com.`, `Non-watchable resources will not be followed by "me": things.v1.b.com.`},
+		{"things", []Resource{mute}, true, 0, `Non-patchable resources will not be served by "me": things.v1.c.com.`, ``},
+		{"things", []Resource{mute}, false, 1, ``, ``},
+		{"things", []Resource{all, mute}, false, 0, `Ambiguous resources will not be served (try specifying API groups): things is any of things.v1.a.com, things.v1.c.com.`,
+			`Ambiguous resources will not be followed by "me" (try specifying API groups): things is any of things.v1.a.com, things.v1.c.com.`},
+		{"thinks", []Resource{all}, true, 0, `Unresolved resources cannot be served (try creating their CRDs): thinks. Did you mean things.a.com?`,
+			`Unresolved resources cannot be followed by "me" (try creating their CRDs): thinks. Did you mean things.a.com?`},
+		{"*", []Resource{all, deaf}, true, 1, `Non-watchable resources will not be served: things.v1.b.com.`,
+			`Ambiguous resources will not be followed by "me" (try specifying API groups): * is any of things.v1.a.com, things.v1.b.com.`},
+	} {
+		s, err := ParseSelector(tt.selector, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		able, warnings := s.Servable(s.Select(tt.found), tt.found, tt.patches, "me")
+		if len(able) != tt.able || strings.Join(warnings, "\n") != tt.warnings {
+			t.Errorf("%s of %s: got %s and %q, want %d and %q", tt.selector, Names(tt.found), Names(able), warnings, tt.able, tt.warnings)
+		}
+		r, warning := s.Followable(tt.found, "me")
+		if warning != tt.follow || (r.Plural == "") != (warning != "") {
+			t.Errorf("%s of %s: follows %s, with the warning %q, want %q", tt.selector, Names(tt.found), r.Name(), warning, tt.follow)
 		}
 	}
 }

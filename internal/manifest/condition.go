@@ -102,6 +102,35 @@ func SetCondition(object map[string]any, stored []any, c Condition) error {
 	return nil
 }
 
+// ChangedConditions returns those of the conditions that are new or differ from what they were before, as they are to be set, and the indices of those before that are gone. What has been left
+// as it was although it follows from the rest is to be found out anew: the generation, and the time of the transition if the status is another one.
+func ChangedConditions(before, now []Condition) (changed []Condition, gone []int) {
+	find := func(all []Condition, name string) int {
+		return slices.IndexFunc(all, func(o Condition) bool { return o.Type == name })
+	}
+	for i, old := range before {
+		if find(now, old.Type) < 0 {
+			gone = append(gone, i)
+		}
+	}
+	for _, c := range now {
+		if i := find(before, c.Type); i >= 0 {
+			old := before[i]
+			if old == c {
+				continue
+			}
+			if c.ObservedGeneration == old.ObservedGeneration {
+				c.ObservedGeneration = 0
+			}
+			if c.Status != old.Status && c.LastTransitionTime.Equal(old.LastTransitionTime) {
+				c.LastTransitionTime = time.Time{}
+			}
+		}
+		changed = append(changed, c)
+	}
+	return changed, gone
+}
+
 // IsIn reports whether [SetCondition] changes nothing in a list of conditions in JSON, for the generation of the object as it is written there.
 func (c *Condition) IsIn(conditions []byte, generation string) (is bool) {
 	if c.ObservedGeneration != 0 {

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -20,5 +21,32 @@ func TestAddAnnotation(t *testing.T) {
 		if diff := cmp.Diff(tt.want, tt.object); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
+	}
+}
+
+func TestChangedConditions(t *testing.T) {
+	then, later := time.Unix(1, 0), time.Unix(2, 0)
+	before := []Condition{
+		{Type: "Same", Status: "True", Reason: "R", LastTransitionTime: then},
+		{Type: "Gone", Status: "True", Reason: "R"},
+		{Type: "Turned", Status: "True", Reason: "R", ObservedGeneration: 3, LastTransitionTime: then},
+		{Type: "Told", Status: "True", Reason: "R", ObservedGeneration: 3, LastTransitionTime: then},
+	}
+	changed, gone := ChangedConditions(before, []Condition{
+		before[0],
+		{Type: "New", Status: "False", Reason: "N", LastTransitionTime: later},
+		{Type: "Turned", Status: "False", Reason: "R", ObservedGeneration: 3, LastTransitionTime: then},
+		{Type: "Told", Status: "False", Reason: "R", ObservedGeneration: 4, LastTransitionTime: later},
+	})
+	want := []Condition{
+		{Type: "New", Status: "False", Reason: "N", LastTransitionTime: later},
+		{Type: "Turned", Status: "False", Reason: "R"},
+		{Type: "Told", Status: "False", Reason: "R", ObservedGeneration: 4, LastTransitionTime: later},
+	}
+	if diff := cmp.Diff(want, changed); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff([]int{1}, gone); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

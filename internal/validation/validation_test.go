@@ -16,3 +16,13 @@ func TestIsQualifiedName(t *testing.T) {
 		}
 	}
 }
+
+func TestNotNegative(t *testing.T) {
+	if err := NotNegative([]string{"A", "B"}, 0, 1); err != nil {
+		t.Error(err)
+	}
+	err := NotNegative([]string{"A", "B", "C"}, 0, -2, -3)
+	if want := "invalid option B -2ns: want no negative duration"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
