@@ -48,8 +48,10 @@ func (n *childNamespace) applied(k *childKind, name string) *child {
 
 // learn has the checker learn from the last answer.
 func (c *child) learn() {
-	fields, _ := c.fields()
-	c.checker.Learn(c.configuration, fields)
+	fields, apiVersion := c.fields()
+	if learnt, got := c.checker.Learn(c.configuration, fields, apiVersion), c.check(); learnt != got {
+		c.t.Errorf("%s: %v is learnt, and the check finds %v", c.kind.kind, learnt, got)
+	}
 }
 
 func testTeaching(t *testing.T, e *endpoint) {
