@@ -131,7 +131,7 @@ func TestDev(t *testing.T) {
 func TestMisused(t *testing.T) {
 	const onRun = "Run \"myoperator run --help\" for usage and examples."
 	empty := t.TempDir()
-	commands := "run, freeze, resume, manifests, explain-rights, completion, version or help"
+	commands := "run, freeze, resume, status, explain, manifests, explain-rights, completion, version or help"
 	if !embedded.Included {
 		commands = "run, freeze, resume, completion, version or help"
 	}
