@@ -390,7 +390,7 @@ func explainingPredicates(t *testing.T, c *C) {
 			r.OnCreate(Examples, handler, &kopf.ChangeOptions{ID: "value", Field: "spec.size", Value: func(v *kopf.FieldValue) bool { return v.Value.(map[string]any)["x"] == 1 }})
 			r.OnCreate(Examples, handler, &kopf.ChangeOptions{ID: "true", When: func(ch *kopf.Change) bool { return ch.Spec().Int("size") == 5 }})
 			r.OnCreate(Examples, handler, &kopf.ChangeOptions{ID: "combined", When: kopf.Not(func(*kopf.Change) bool { return true })})
-			r.OnEvent(Examples, func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "event", When: func(*kopf.WatchEvent) bool { var m map[string]int; m["x"] = 1; return true }})
+			r.OnEvent(Examples, func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "event", When: func(*kopf.WatchEvent) bool { panic("nil map") }})
 			r.OnDaemon(Examples, func(context.Context, *kopf.Daemon) error { c.Error("a daemon was started"); return nil }, &kopf.DaemonOptions{ID: "daemon", When: func(*kopf.Daemon) bool { return false }})
 			r.OnReconcile(Examples, func(context.Context, *kopf.Reconcile) error { return nil }, &kopf.ReconcileOptions{ID: "reconcile", When: func(*kopf.Reconcile) bool { return false }})
 			r.OnValidate(Examples, func(context.Context, *kopf.Admission) error { return nil }, &kopf.AdmissionOptions{ID: "validate", When: func(*kopf.Admission) bool { return false }})
@@ -405,7 +405,7 @@ func explainingPredicates(t *testing.T, c *C) {
 			"label":           `not called: the predicate of inspection_explain.go:*is false for label env, which is "dev"`,
 			"value/spec.size": "not called: the predicate of inspection_explain.go:* has panicked: interface conversion", "true": "called: is for the creation",
 			"combined": "not called: the predicate of the handler registered at inspection_explain.go:* is false",
-			"event":    "not called: the predicate of inspection_explain.go:* has panicked: assignment to entry in nil map", "daemon": "not called: the predicate of * is false",
+			"event":    "not called: the predicate of inspection_explain.go:* has panicked: nil map", "daemon": "not called: the predicate of * is false",
 			"reconcile": "not called: the predicate of * is false", "validate": "not called: the predicate of * is false",
 		} {
 			before, after, _ := strings.Cut(want, "*")
