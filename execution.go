@@ -119,7 +119,9 @@ func (a *call) invoke(ctx context.Context, fn func(context.Context, Attempt) err
 	}
 	a.audit(ctx, o, err, began)
 	counted.End(o.result(err), safecall.StackOf(err) != nil)
-	live.End(!o.final && o.err != nil, a.retries+1, time.Now().Add(o.delay), err)
+	if livepage.Included {
+		live.End(!o.final && o.err != nil, a.retries+1, time.Now().Add(o.delay), err)
+	}
 	if err != nil && !(o.cancelled && h.once()) { // then it does not matter any more
 		logOutcome(ctx, a.log, a.noun, h.id, o, err)
 	}

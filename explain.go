@@ -14,6 +14,7 @@ import (
 	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/funcid"
 	"github.com/kopf-go/kopf/internal/inspection"
+	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/pauser"
 )
@@ -121,7 +122,7 @@ func (p *PersistenceSettings) explainKey() string {
 // note keeps what was decided, with the handlers that are called now, and logs it with its reasons for objects with the annotation for that.
 func (c *cycle) note(chosen []*progress) {
 	looks, x := c.reactor.looks, &inspection.Explanation{}
-	if looks == nil {
+	if !livepage.Included || looks == nil {
 		return
 	}
 	explained := c.decided.Kind == decision.Handle || c.decided.Kind == decision.Unchanged || c.decided.Kind == decision.Skip

@@ -24,7 +24,10 @@ type livePage struct {
 // servePage has the live page served, if that is wanted. It must be called before the first reactor is made.
 func (o *observer) servePage(r *run) error {
 	settings := o.settings.Process.Page
-	if !settings.Enabled {
+	if !livepage.Included && (settings.Enabled || o.settings.Process.Decisions > 0) {
+		return errors.New("this operator was built with the tag noembed, which leaves the live page and decisions out: build it with the tag livepage, too, or without Settings.Process.Page and Decisions")
+	}
+	if !livepage.Included || !settings.Enabled {
 		return nil
 	}
 	if r.probes == nil {
@@ -174,7 +177,7 @@ func (r ObjectReference) inspected() inspection.Object {
 
 // live notes for the live page that the call begins.
 func (a *call) live() *livepage.Running {
-	if a.calls == nil || a.entry == nil {
+	if !livepage.Included || a.calls == nil || a.entry == nil {
 		return nil
 	}
 	kind := livepage.Apart
@@ -189,7 +192,7 @@ func (a *call) live() *livepage.Running {
 
 // settle notes for the live page which handlers of changes are to be called again for the object after an error.
 func (c *cycle) settle() {
-	if c.reactor.calls == nil {
+	if !livepage.Included || c.reactor.calls == nil {
 		return
 	}
 	var all []*livepage.Retry
@@ -203,7 +206,7 @@ func (c *cycle) settle() {
 
 // noteDelay notes for the live page why the object is looked at again later, if that is the fault of no handler.
 func (c *cycle) noteDelay(delay time.Duration, why string) {
-	if c.reactor.calls != nil {
+	if livepage.Included && c.reactor.calls != nil {
 		c.reactor.calls.Pause(c.entry.key, c.entry.ref().inspected(), time.Now().Add(delay), why)
 	}
 }

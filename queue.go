@@ -319,7 +319,9 @@ func (q *queue) setVersion(apiVersion, kind string, known *metrics.Resource) {
 func (q *queue) uncountLocked(e *entry) {
 	q.known.Add(metrics.Objects, -1)
 	q.setFailedLocked(e, false)
-	q.calls.Forget(e.key)
+	if livepage.Included {
+		q.calls.Forget(e.key)
+	}
 }
 
 // setFailed counts an object, as long as it is served, that a handler has failed permanently for, or counts it off.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/await"
+	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -189,7 +190,9 @@ func (q *queue) standByLocked(e *entry, events []RawEvent) {
 	s.work.events, s.work.woken = events, false
 	s.work.blocked = len(events) > 0 || s.body != nil
 	s.failing.Clear()
-	q.calls.Forget(e.key)
+	if livepage.Included {
+		q.calls.Forget(e.key)
+	}
 	s.handling, s.retry, s.conflict = objectHandling{lostBase: s.handling.lostBase, baseStripped: s.handling.baseStripped}, objectRetry{}, nil
 	e.listed = true // for this replica, the object was there before it works
 	q.releaseLocked(e)

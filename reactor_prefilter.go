@@ -13,6 +13,7 @@ import (
 	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/essence"
 	"github.com/kopf-go/kopf/internal/firstlisting"
+	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -250,7 +251,7 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	}
 	followed := len(p.follows) > 0 && r.follows(p, e, o, raw)
 	a := p.decide(o, raw, initial)
-	if r.looks != nil && bytes.Contains(o.Annotations.Of(raw), p.explained) || followed && p.watched || a.Kind != decision.Skip && a.Kind != decision.Unchanged {
+	if livepage.Included && r.looks != nil && bytes.Contains(o.Annotations.Of(raw), p.explained) || followed && p.watched || a.Kind != decision.Skip && a.Kind != decision.Unchanged {
 		return false, false
 	}
 	handled := a.Kind == decision.Unchanged
@@ -269,7 +270,7 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	}) {
 		return false, false
 	}
-	if p.counts.Received(string(t)); r.looks != nil {
+	if p.counts.Received(string(t)); livepage.Included && r.looks != nil {
 		r.looks.Add(string(uid), a, true, nil)
 	}
 	p.logSkip(ref, a)

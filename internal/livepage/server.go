@@ -54,6 +54,9 @@ type Server struct {
 	Auth   *Auth    // who may look; nil for all that reach the endpoint
 	Hosts  []string // the names by which the endpoint may be reached, in addition to addresses and localhost
 
+	headed sync.Once // guards lines
+	lines  [][2]string
+
 	mu      sync.Mutex // guards following, and the making of snapshots
 	state   []byte     // the last snapshot, as JSON
 	made    time.Time
@@ -67,7 +70,7 @@ func Serves(path string) bool { return path == "/" || strings.HasPrefix(path, ap
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	for _, line := range headers() {
+	for _, line := range s.headers() {
 		h.Set(line[0], line[1])
 	}
 	plain := r.URL.Path == "/" && r.URL.Query().Has("plain")
@@ -99,13 +102,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // headers returns the headers of all answers: browsers run nothing but the script of the page, load nothing, and show the page in no frame.
-var headers = sync.OnceValue(func() [][2]string {
-	policy := "default-src 'none'; script-src " + hashOf("script") + "; style-src " + hashOf("style") + "; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	return [][2]string{
-		{"Content-Security-Policy", policy}, {"X-Frame-Options", "DENY"}, {"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"},
-		{"Cross-Origin-Resource-Policy", "same-origin"}, {"Cache-Control", "no-store"},
-	}
-})
+func (s *Server) headers() [][2]string {
+	s.headed.Do(func() { // and not when the program starts, for those without the page
+		policy := "default-src 'none'; script-src " + hashOf("script") + "; style-src " + hashOf("style") + "; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+		s.lines = [][2]string{
+			{"Content-Security-Policy", policy}, {"X-Frame-Options", "DENY"}, {"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"},
+			{"Cross-Origin-Resource-Policy", "same-origin"}, {"Cache-Control", "no-store"},
+		}
+	})
+	return s.lines
+}
 
 // hashOf returns the hash of the one element of a name in the page, as policies have it.
 func hashOf(element string) string {
