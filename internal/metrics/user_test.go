@@ -201,6 +201,10 @@ func TestWriters(t *testing.T) {
 func TestCheck(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "\n# x\n#\n": "", "a 1\n": "", "a{} 1\n": "", `a{b="c",} NaN`: "", `a{b="\\\"\n"} -1e-7 5`: "", "a 1 -5\n": `invalid time "-5"`, "# HELP a\n# HELP a b\n# TYPE a untyped\na +Inf": "",
+		"# HELP a \xff":                  "want UTF-8",
+		"# HELP\x00 a":                   "want UTF-8",
+		"a\t1":                           "want UTF-8",
+		"a 1\r\n":                        "want UTF-8",
 		"1a 1":                           `line 1, "1a 1": invalid name "1a"`,
 		"a":                              "want a space before the number",
 		"a  1":                           "invalid number",

@@ -2,12 +2,14 @@ package metrics
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/kopf-go/kopf/internal/safecall"
 )
@@ -114,6 +116,8 @@ var typeNames = []string{"counter", "gauge", "histogram", "summary", "untyped"}
 func (c *checker) line(line []byte) error {
 	keyword, name, rest := split(line)
 	switch {
+	case !utf8.Valid(line) || bytes.ContainsFunc(bytes.TrimRight(line, "\n"), func(r rune) bool { return r < ' ' }):
+		return errors.New("want UTF-8 without control characters")
 	case keyword == "#", keyword == "" && name == "" && rest == "":
 		return nil
 	case !isName(name, true):
