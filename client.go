@@ -22,6 +22,7 @@ import (
 	"github.com/kopf-go/kopf/internal/connection"
 	"github.com/kopf-go/kopf/internal/credtransport"
 	"github.com/kopf-go/kopf/internal/discovery"
+	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/ratelimit"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -203,6 +204,7 @@ type request struct {
 	query       url.Values
 	contentType string
 	accept      string // defaults to JSON
+	pageToken   string // for the live page of an operator, behind the proxy of the server
 	body        []byte
 	stream      bool         // a watch: not limited in number and time
 	once        bool         // not to be repeated, because the caller does that
@@ -362,6 +364,9 @@ func (r *request) send(ctx context.Context, cred *connection.Credential) (code i
 	req.Header.Set("Accept", "application/json")
 	if r.accept != "" {
 		req.Header.Set("Accept", r.accept)
+	}
+	if r.pageToken != "" {
+		req.Header.Set(livepage.TokenHeader, r.pageToken)
 	}
 	if r.contentType != "" {
 		req.Header.Set("Content-Type", r.contentType)

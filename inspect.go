@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/cli"
 	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/discovery"
@@ -20,6 +22,7 @@ import (
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/namespaces"
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file has the command that explains what an operator does with an object. It also checks what decides besides the object: namespaces, peering, the Lease, and permissions.
@@ -370,6 +373,15 @@ func (s inspectionServer) Post(ctx context.Context, path string, body []byte, in
 		return err
 	}
 	return answer.Decode(into)
+}
+
+// Read implements [livepage.Cluster].
+func (s inspectionServer) Read(ctx context.Context, path string, query url.Values, token string) (data []byte, code int, err error) {
+	err = s.client.do(ctx, &request{method: http.MethodGet, path: path, query: query, pageToken: token, read: func(answer io.Reader) error {
+		data, err = io.ReadAll(&apirequest.Bounded{Answer: answer, Left: rawjson.MaxObject})
+		return err
+	}})
+	return data, StatusCode(err), err
 }
 
 // explainKind prints the handlers of a kind.

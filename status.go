@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/inspection"
+	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -18,6 +19,9 @@ import (
 
 // status prints how far the objects are, and reports whether handlers of any of them fail.
 func (i *inspecting) status(ctx context.Context) (failing bool, err error) {
+	if i.args.Live {
+		return false, i.liveStatus(ctx)
+	}
 	if err := i.discover(ctx); err != nil {
 		return false, err
 	}
@@ -46,6 +50,23 @@ func (i *inspecting) status(ctx context.Context) (failing bool, err error) {
 		}
 	}
 	return failing, i.endStatus(printer)
+}
+
+// liveStatus prints what the operator in its pods is doing now.
+func (i *inspecting) liveStatus(ctx context.Context) error {
+	namespace, err := i.namespace(ctx, Resource{Namespaced: true})
+	if err != nil {
+		return err
+	}
+	pods := &livepage.Pods{Namespace: namespace, Name: i.args.Pod, Selector: i.args.Pods, Port: i.args.PagePort, TokenFile: i.args.PageToken}
+	states, err := pods.States(ctx, inspectionServer{discovering{i.client}})
+	if err != nil {
+		return err
+	}
+	if i.options.Output == "json" {
+		return inspection.WriteJSON(i.stdout, map[string]any{"pods": states})
+	}
+	return livepage.WriteReport(i.stdout, states)
 }
 
 // endStatus ends what was printed, and says if that was nothing.

@@ -5,11 +5,13 @@ import (
 
 	"github.com/kopf-go/kopf/internal/cliflag"
 	"github.com/kopf-go/kopf/internal/embedded"
+	"github.com/kopf-go/kopf/internal/installation"
 )
 
 // commands returns the commands, whose options are stored in the call.
 func (l *Line) commands(call *Call) *cliflag.Program {
 	o := &call.Options
+	call.Inspect.Pods, call.Inspect.PagePort = "app.kubernetes.io/name="+l.Name(), installation.ProbesPort
 	p := &cliflag.Program{
 		Name: l.Name(), Prefix: "KOPF_", Default: "run",
 		About: "A Kubernetes operator, built with kopf. It watches objects in a cluster, and calls its handlers when they change.",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/cliflag"
@@ -38,6 +39,12 @@ type InspectOptions struct {
 	Failed   bool
 	ExitCode bool
 
+	Live      bool   // whether to show what the running operator is doing, instead of objects
+	Pod       string // its pod; "" for all with the labels
+	Pods      string
+	PagePort  int
+	PageToken string // a file
+
 	// Of explain.
 	File, Old      string // with objects
 	Event          string // created, updated, deleted or resumed
@@ -48,6 +55,7 @@ type InspectOptions struct {
 
 const (
 	groupObjects  = "Objects"
+	groupLive     = "Running operator"
 	groupOperator = "Operator"
 )
 
@@ -59,6 +67,11 @@ func (c *Call) inspection(command string) []cliflag.Option {
 		{Group: groupObjects, Commands: commandStatus, Short: "A", Long: "all-namespaces", Help: "Look at objects in all namespaces", Target: &i.AllNamespaces},
 		{Group: groupObjects, Commands: commandStatus, Short: "l", Long: "selector", Value: "SELECTOR", Help: "Show only objects with these labels, such as app=web", Target: &i.Selector},
 		{Group: groupObjects, Commands: commandStatus, Long: "failed", Help: "Show only objects with failing handlers", Target: &i.Failed},
+		{Group: groupLive, Commands: commandStatus, Long: "live", Help: "Show what the operator in its pods is doing now, not objects", Target: &i.Live},
+		{Group: groupLive, Commands: commandStatus, Long: "pods", Value: "SELECTOR", Help: "Ask the pods with these labels", Default: i.Pods, Target: &i.Pods},
+		{Group: groupLive, Commands: commandStatus, Long: "pod", Value: "NAME", Help: "Ask this pod", Target: &i.Pod},
+		{Group: groupLive, Commands: commandStatus, Long: "page-port", Value: "N", Help: "Ask at the port N of the pods", Default: strconv.Itoa(i.PagePort), Target: &i.PagePort},
+		{Group: groupLive, Commands: commandStatus, Long: "page-token", Value: "FILE", Files: true, Help: "Send the token in FILE to the live page", Target: &i.PageToken},
 		{Group: groupObjects, Commands: commandExplain, Short: "f", Long: "file", Value: "FILE", Files: true, Help: "Read the object from FILE, or -, and no cluster", Target: &i.File},
 		{Group: groupObjects, Commands: commandExplain, Long: "old", Value: "FILE", Files: true, Help: "Assume that the object was last handled as in FILE", Target: &i.Old},
 		{Group: groupObjects, Commands: commandExplain, Long: "event", Value: "EVENT", Help: "Assume that the object was created, updated, deleted or resumed", Default: "updated",
@@ -203,6 +216,10 @@ func (c *Call) checkInspection() error {
 		return fmt.Errorf("-A, --all-namespaces does not go together with the name %q", i.Name)
 	case i.Selector != "" && i.Name != "":
 		return fmt.Errorf("-l, --selector does not go together with the name %q", i.Name)
+	case i.Live && (i.Kind != "" || i.AllNamespaces || i.Selector != "" || i.Failed || i.Watch || c.Output == "yaml" || c.Output == "wide"):
+		return errors.New("--live shows the operator and not objects, as a table or json: of the other options, it takes -n, --namespace and those of the cluster")
+	case !i.Live && (i.Pod != "" || i.PageToken != ""):
+		return errors.New("--pod and --page-token are about the running operator: they need --live")
 	case i.ExitCode && !i.Failed:
 		return errors.New("--exit-code reports whether there are objects with failing handlers: it needs --failed")
 	case i.Watch && i.ExitCode:
