@@ -32,7 +32,7 @@ var _ = Suite("inspection_random", func(t *testing.T, c *C) {
 			pairs, calls, twice = pairs+g.pairs, calls+g.called, twice+g.twice
 		})
 	}
-	t.Run("OB-12 the pairs are many, and of all kinds", func(t *testing.T) {
+	t.Run("OB-T4 the pairs that were compared are many", func(t *testing.T) {
 		c := &C{TB: t, judge: c.judge}
 		c.OnlyInBubble("there are none")
 		if t.Logf("%d pairs, %d calls, %d handled twice", pairs, calls, twice); pairs < 10_000 || calls < pairs/2 || twice > pairs/100 {
