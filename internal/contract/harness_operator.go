@@ -137,6 +137,7 @@ type Request struct {
 	Method      string
 	Path        string // with the query
 	ContentType string
+	TraceParent string
 	Body        string
 	Code        int // of the response, 0 if there was none
 }
@@ -159,7 +160,7 @@ var errCut = errors.New("the wire is cut")
 
 // RoundTrip sends a request to the server, if nothing is against it.
 func (w *Wire) RoundTrip(req *http.Request) (*http.Response, error) {
-	record := &Request{Time: time.Now(), Method: req.Method, Path: req.URL.RequestURI(), ContentType: req.Header.Get("Content-Type")}
+	record := &Request{Time: time.Now(), Method: req.Method, Path: req.URL.RequestURI(), ContentType: req.Header.Get("Content-Type"), TraceParent: req.Header.Get("Traceparent")}
 	if req.Body != nil {
 		data, err := io.ReadAll(req.Body)
 		if err != nil {
