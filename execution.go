@@ -115,6 +115,9 @@ func (a *call) invoke(ctx context.Context, fn func(context.Context, Attempt) err
 		err = safecall.Do(func() error { return fn(inner, attempt) })
 		regain()
 		o = h.outcome(err, a.retries, time.Since(a.started), &a.settings.Execution)
+		if id, _, sampled := traceIDs(inner); sampled {
+			counted.Traced(id)
+		}
 		endSpan(span, err)
 	}
 	a.audit(ctx, o, err, began)

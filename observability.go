@@ -145,11 +145,19 @@ func objectAttrs(ref ObjectReference, r Resource) []slog.Attr {
 
 // tracedLogger returns a logger whose lines have the ids of the span of a context, if that is sampled.
 func tracedLogger(ctx context.Context, log *slog.Logger) *slog.Logger {
+	if id, span, sampled := traceIDs(ctx); sampled {
+		return log.With("trace_id", id, "span_id", span)
+	}
+	return log
+}
+
+// traceIDs returns the ids of the trace and the span that a context belongs to, and whether they are sampled.
+func traceIDs(ctx context.Context) (id, span string, sampled bool) {
 	parts := strings.Split(TraceParent(ctx), "-")
 	if len(parts) != 4 || parts[3] != "01" {
-		return log
+		return "", "", false
 	}
-	return log.With("trace_id", parts[1], "span_id", parts[2])
+	return parts[1], parts[2], true
 }
 
 // traceReview begins the span of a review, in that of the client's operation, if the request of the API server is traced.

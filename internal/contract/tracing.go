@@ -16,7 +16,7 @@ import (
 // This suite proves which spans there are, and what they are handed on to.
 
 var _ = Suite("tracing", func(t *testing.T, c *C) {
-	c.Run(t, "OB-40 OB-41 OB-43 cycles, handlers and requests are spans, which requests and log lines carry", func(c *C) {
+	c.Run(t, "OB-34 OB-40 OB-41 OB-43 cycles, handlers and requests are spans, which requests and log lines carry", func(c *C) {
 		c.OnlyInBubble("it waits")
 		var tracer recordingTracer
 		r := &kopf.Registry{}
@@ -25,7 +25,8 @@ var _ = Suite("tracing", func(t *testing.T, c *C) {
 			ch.Logger.Info("Working")
 			return ch.Client.Get(ctx, kopf.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "default"}, nil, nil)
 		}, named("create"))
-		op := c.Operator(r, tracer.attach)
+		p := newPipe()
+		op := c.Operator(r, tracer.attach, probed(p, "http://0.0.0.0/healthz"))
 		c.Create("a", nil)
 		c.handled("a")
 		spans := tracer.all()
@@ -52,6 +53,10 @@ var _ = Suite("tracing", func(t *testing.T, c *C) {
 			}
 		}
 		at := slices.IndexFunc(spans, func(s *recordedSpan) bool { return s.name == "create" })
+		exemplar := fmt.Sprintf(`# {trace_id="%032x"}`, 1)
+		if page := p.askFor("/metrics", "application/openmetrics-text;version=1.0.0").body; !strings.Contains(page, exemplar) {
+			c.Errorf("no metric has the exemplar %s", exemplar)
+		}
 		lines := op.Logs.Find("Working")
 		if want := fmt.Sprintf("%016x", spans[at].id); len(lines) != 1 || lines[0].Attrs["span_id"] != want {
 			c.Errorf("got the lines %v, want one with the span %s", lines, want)
