@@ -346,6 +346,18 @@ func (c *Client) observe(r *request, sent time.Time, code int, err error, unlimi
 	}
 }
 
+// setHeaders sets the headers of the request.
+func (r *request) setHeaders(h http.Header) {
+	h.Set("User-Agent", fieldManager+"/"+Version)
+	h.Set("Accept", cmp.Or(r.accept, "application/json"))
+	if r.pageToken != "" {
+		h.Set(livepage.TokenHeader, r.pageToken)
+	}
+	if r.contentType != "" {
+		h.Set("Content-Type", r.contentType)
+	}
+}
+
 // send sends the request with one credential, and returns the code of the answer, 0 if there was none.
 func (r *request) send(ctx context.Context, cred *connection.Credential) (code int, err error) {
 	target := strings.TrimRight(cred.Info.Server, "/") + r.path
@@ -360,17 +372,7 @@ func (r *request) send(ctx context.Context, cred *connection.Credential) (code i
 	if err != nil {
 		return 0, err
 	}
-	req.Header.Set("User-Agent", fieldManager+"/"+Version)
-	req.Header.Set("Accept", "application/json")
-	if r.accept != "" {
-		req.Header.Set("Accept", r.accept)
-	}
-	if r.pageToken != "" {
-		req.Header.Set(livepage.TokenHeader, r.pageToken)
-	}
-	if r.contentType != "" {
-		req.Header.Set("Content-Type", r.contentType)
-	}
+	r.setHeaders(req.Header)
 	client := cred.WriteClient
 	if r.stream || isUnlimited(ctx) { // on another connection, which ordinary requests cannot hold up
 		client = cred.StreamClient

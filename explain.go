@@ -141,6 +141,14 @@ func (c *cycle) note(chosen []*progress) {
 	}
 }
 
+// chooseHandlers returns the handlers of the cause, and those of them that are called now, and notes that.
+func (c *cycle) chooseHandlers() (top, chosen []*progress) {
+	top = c.topHandlers()
+	chosen = c.chooseDue(top)
+	c.note(chosen)
+	return top, chosen
+}
+
 // compare explains what has happened to an object that the program has no handlers for.
 func (c *cycle) compare(x *inspection.Explanation) {
 	c.compareWithBase()

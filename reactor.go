@@ -527,10 +527,7 @@ func (c *cycle) handle() (time.Duration, error) {
 			cause.Logger.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", reasonTitles[reason], strings.ToLower(reasonTitles[c.reason()]), t.succeeded, t.failed, t.unfinished))
 		}
 	}
-	top := c.topHandlers()
-	chosen := c.chooseDue(top)
-	c.note(chosen)
-	if len(top) > 0 {
+	if top, chosen := c.chooseHandlers(); len(top) > 0 {
 		cause.Logger.Debug(reasonTitles[c.reason()]+" is in progress.", "body", cause.Resource.loggable(c.event.Body))
 		if c.reason() == ReasonUpdate {
 			cause.Logger.Debug("Detected differences", "diff", cause.Resource.loggable(lazyDiff(cause.diff)))

@@ -765,8 +765,7 @@ func (c *cycle) throttle(err error) result {
 		return result{}
 	}
 	delay := delays[min(e.state.retry.errors, len(delays)-1)]
-	e.state.retry.errors++
-	e.state.retry.pausedUntil = time.Now().Add(delay)
+	e.state.retry.errors, e.state.retry.pausedUntil = e.state.retry.errors+1, time.Now().Add(delay)
 	c.noteDelay(delay, err.Error())
 	c.log.Error("Processing of the object failed; repeating it", append(attrs, "delay", delay)...)
 	return result{requeue: true, requeueAfter: delay, body: c.knownBody()}
