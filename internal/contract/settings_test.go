@@ -17,6 +17,12 @@ import (
 var settingProofs = map[string]string{
 	"Process.UltimateExitingTimeout": "TestSignals",
 	"Process.Debug":                  "/debug/ is what the settings say, and nothing by default",
+	"Process.Decisions":              "OB-17 what the prefilter drops is a decision, too",
+	"Process.Page":                   "OB-24 on other addresses than loopback, the start fails without a token",
+	"Process.Audit":                  "OB-28 an audit that fails or panics stops nothing",
+	"Tracing.Tracer":                 "OB-34 OB-40 OB-41 OB-43 cycles, handlers and requests are spans, which requests and log lines carry",
+	"Tracing.Ratio":                  "OB-38 OB-45 nothing is traced that is not sampled",
+	"Tracing.Annotation":             "OB-42 an annotation is linked to, copied to children, and no change",
 	"Posting.Enabled":                "OP-T17 nothing is posted if that is switched off, warnings neither",
 	"Posting.Loggers":                "OP-T23 what comes from logs has the reason Logging",
 	"Posting.Level":                  "OP-100 events below the level of the settings are not posted",
@@ -111,7 +117,9 @@ func TestSettings(t *testing.T) {
 		groups := reflect.TypeFor[kopf.Settings]()
 		for _, group := range reflect.VisibleFields(groups) {
 			for _, field := range reflect.VisibleFields(group.Type) {
-				fields = append(fields, group.Name+"."+field.Name)
+				if field.IsExported() {
+					fields = append(fields, group.Name+"."+field.Name)
+				}
 			}
 		}
 		for _, field := range fields {
