@@ -99,7 +99,7 @@ func (p *livePage) Object(o *livepage.ObjectState) bool {
 	p.mu.Unlock()
 	for _, r := range found {
 		if e := r.queue.named(o.Object.Namespace, o.Object.Name); e != nil {
-			o.Resource, o.Object, o.Key = r.resource().Name(), e.ref().inspected(), e.key
+			o.Resource, o.Object, o.Key = r.resource().Name(), *e.ref().inspected(), e.key
 			o.State = r.queue.stateOf(e)
 			o.Decisions = r.decisions(e)
 			if p.looks == nil {
@@ -171,8 +171,8 @@ func (r *reactor) decisions(e *entry) (all []livepage.Decision) {
 }
 
 // inspected returns the reference as commands and the live page show it.
-func (r ObjectReference) inspected() inspection.Object {
-	return inspection.Object{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: r.UID}
+func (r ObjectReference) inspected() *inspection.Object {
+	return &inspection.Object{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: r.UID}
 }
 
 // live notes for the live page that the call begins.

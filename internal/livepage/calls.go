@@ -47,7 +47,7 @@ const (
 )
 
 // Begin notes that a handler is called, on the goroutine of the call.
-func (c *Calls) Begin(key string, object inspection.Object, handler string, kind Kind) *Running {
+func (c *Calls) Begin(key string, object *inspection.Object, handler string, kind Kind) *Running {
 	if c == nil {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (r *Running) End(again bool, attempts int, next time.Time, err error) {
 }
 
 // Pause notes that an object is looked at again later, because of an error that is of no handler.
-func (c *Calls) Pause(key string, object inspection.Object, next time.Time, why string) {
+func (c *Calls) Pause(key string, object *inspection.Object, next time.Time, why string) {
 	if c == nil {
 		return
 	}

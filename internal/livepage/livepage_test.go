@@ -63,8 +63,8 @@ func ask(s *Server, method, url string, headers ...string) *httptest.ResponseRec
 	return w
 }
 
-func object(name string) inspection.Object {
-	return inspection.Object{APIVersion: "kopf.dev/v1", Kind: "KopfExample", Namespace: "default", Name: name, UID: "u-" + name}
+func object(name string) *inspection.Object {
+	return &inspection.Object{APIVersion: "kopf.dev/v1", Kind: "KopfExample", Namespace: "default", Name: name, UID: "u-" + name}
 }
 
 func TestPage(t *testing.T) {
@@ -567,7 +567,7 @@ func TestReviews(t *testing.T) {
 
 // TestStateNames holds the names in the JSON, which programs read.
 func TestStateNames(t *testing.T) {
-	data, err := json.Marshal(&State{Streams: []Stream{{}}, Calls: []*Call{{}}, Retries: []*Retry{{}}, Resources: []metrics.LiveResource{{}}, Election: &Election{},
+	data, err := json.Marshal(&State{Streams: []Stream{{}}, Calls: []*Call{{Object: object("a")}}, Retries: []*Retry{{Object: object("a")}}, Resources: []metrics.LiveResource{{}}, Election: &Election{},
 		Live: metrics.Live{Handlers: []metrics.LiveHandler{{}}, Requests: []metrics.LiveRequests{{}}, Certificates: []metrics.LiveCertificate{{}}, Children: []metrics.LiveChildren{{}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -587,6 +587,28 @@ func TestStateNames(t *testing.T) {
 		for _, name := range []string{"spec", "status", "annotations", "labels", "data", "body", "diff", "patch"} {
 			if strings.Contains(string(data), `"`+name+`":`) {
 				t.Errorf("there is a field %q", name)
+			}
+		}
+	})
+}
+
+// FuzzReport has any answer of a pod printed: nothing of it moves anything on a terminal.
+func FuzzReport(f *testing.F) {
+	state, err := json.Marshal(&State{Version: "v", Streams: []Stream{{Error: "no"}}, Calls: []*Call{{Object: object("a")}}, Retries: []*Retry{{Object: object("a"), Error: "no"}}, Resources: []metrics.LiveResource{{Resource: "r"}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(state)
+	f.Add([]byte(`{"calls":[null,{}],"retries":[{},null],"pausedFor":"\u001b[2J","election":null}`))
+	f.Add([]byte(`[1`))
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		var b strings.Builder
+		if err := WriteReport(&b, []PodState{{Pod: "a", State: answer}, {Pod: "b", Error: "no"}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range b.String() {
+			if r < ' ' && r != '\n' || r == 0x7f {
+				t.Fatalf("%q has a control character", b.String())
 			}
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -166,19 +167,32 @@ func (s *State) write(b *strings.Builder, pod string) {
 	}
 	writeColumns(b, "BROKEN STREAM\tNAMESPACE\tRESTARTS\tERROR", rows)
 	rows = nil
-	for _, c := range s.Calls {
-		rows = append(rows, []string{c.Object.String(), c.Handler, inspection.Age(s.Time.Sub(c.Since))})
+	for _, c := range present(s.Calls) {
+		rows = append(rows, []string{named(c.Object), c.Handler, inspection.Age(s.Time.Sub(c.Since))})
 	}
 	writeColumns(b, "RUNNING CALL\tHANDLER\tFOR", rows)
 	rows = nil
-	for _, r := range s.Retries {
+	for _, r := range present(s.Retries) {
 		next := "now"
 		if wait := r.Next.Sub(s.Time); wait > time.Second {
 			next = "in " + inspection.Age(wait)
 		}
-		rows = append(rows, []string{r.Object.String(), r.Handler, strconv.Itoa(r.Attempts), next, cut.End(r.Error, 100)})
+		rows = append(rows, []string{named(r.Object), r.Handler, strconv.Itoa(r.Attempts), next, cut.End(r.Error, 100)})
 	}
 	writeColumns(b, "IN RETRY\tHANDLER\tATTEMPTS\tNEXT\tERROR", rows)
+}
+
+// named returns an object as people write it, "" for none.
+func named(o *inspection.Object) string {
+	if o == nil {
+		return ""
+	}
+	return o.String()
+}
+
+// present returns what is there of a list.
+func present[T any](all []*T) []*T {
+	return slices.DeleteFunc(all, func(one *T) bool { return one == nil })
 }
 
 // writeColumns writes a table, unless it has no rows.

@@ -59,19 +59,19 @@ type Stream struct {
 
 // Call is a call of a handler under way.
 type Call struct {
-	Object  inspection.Object `json:"object"`
-	Handler string            `json:"handler"`
-	Since   time.Time         `json:"since"`
-	Stack   string            `json:"stack,omitempty"`
+	Object  *inspection.Object `json:"object"`
+	Handler string             `json:"handler"`
+	Since   time.Time          `json:"since"`
+	Stack   string             `json:"stack,omitempty"`
 }
 
 // Retry is a handler that is called again for an object after an error, or an object that is looked at again after one.
 type Retry struct {
-	Object   inspection.Object `json:"object"`
-	Handler  string            `json:"handler,omitempty"` // "" if the operator's own requests fail, or update conflicts slow the handling down
-	Attempts int               `json:"attempts"`
-	Next     time.Time         `json:"nextAttempt"`
-	Error    string            `json:"error"`
+	Object   *inspection.Object `json:"object"`
+	Handler  string             `json:"handler,omitempty"` // "" if the operator's own requests fail, or update conflicts slow the handling down
+	Attempts int                `json:"attempts"`
+	Next     time.Time          `json:"nextAttempt"`
+	Error    string             `json:"error"`
 
 	apart bool // whether only the next call changes it
 }
