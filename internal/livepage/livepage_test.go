@@ -48,6 +48,13 @@ func newServer(fill func(*State)) (*Server, *source) {
 	return &Server{Source: s, Calls: NewCalls(true)}, s
 }
 
+// viewersOf returns how many viewers of events there are.
+func viewersOf(s *Server) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.viewers
+}
+
 // ask asks the server.
 func ask(s *Server, method, url string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, url, nil)
@@ -204,7 +211,7 @@ func TestBounds(t *testing.T) {
 			s, src := newServer(nil)
 			ask(s, "GET", "http://127.0.0.1/")
 			time.Sleep(time.Hour)
-			if src.fills.Load() != 0 || s.viewers != 0 {
+			if src.fills.Load() != 0 || viewersOf(s) != 0 {
 				t.Errorf("%d snapshots", src.fills.Load())
 			}
 		})
@@ -274,7 +281,7 @@ func TestEvents(t *testing.T) {
 			}
 			conn.Close()
 			time.Sleep(time.Minute)
-			if s.viewers != 0 {
+			if viewersOf(s) != 0 {
 				t.Error("the viewer is still counted")
 			}
 		})
@@ -284,15 +291,15 @@ func TestEvents(t *testing.T) {
 			s, _ := newServer(func(state *State) { state.Version = strings.Repeat("x", 1<<16) })
 			conn := viewer(t, s)
 			time.Sleep(time.Second) // it reads nothing
-			if s.viewers != 1 {
-				t.Fatalf("%d viewers", s.viewers)
+			if viewersOf(s) != 1 {
+				t.Fatalf("%d viewers", viewersOf(s))
 			}
 			began := time.Now()
 			if ask(s, "GET", "http://127.0.0.1/api/v1/state"); time.Since(began) > 0 {
 				t.Errorf("another viewer has waited for %s", time.Since(began))
 			}
 			time.Sleep(2 * sendTimeout)
-			if s.viewers != 0 {
+			if viewersOf(s) != 0 {
 				t.Error("the slow viewer is still there")
 			}
 			conn.Close()
@@ -301,7 +308,7 @@ func TestEvents(t *testing.T) {
 	t.Run("OB-25 the viewers of events are bounded", func(t *testing.T) {
 		s, _ := newServer(nil)
 		s.viewers = maxViewers
-		if w := ask(s, "GET", "http://127.0.0.1/api/v1/events"); w.Code != 503 || s.viewers != maxViewers {
+		if w := ask(s, "GET", "http://127.0.0.1/api/v1/events"); w.Code != 503 || viewersOf(s) != maxViewers {
 			t.Errorf("got %d", w.Code)
 		}
 	})
