@@ -183,7 +183,7 @@ func (i *inspecting) statusOf(ctx context.Context, r Resource, body *Body, prefi
 	if f.Deleting {
 		s.Finalizers = body.Finalizers()
 	}
-	if len(s.Handlers) > 0 && len(what.changes) > 0 {
+	if len(what.changes) > 0 {
 		if c.decided = c.decide(); c.reason() != "" {
 			c.prepareHandling()
 			c.collectHandlers()

@@ -614,7 +614,7 @@ func statingMany(t *testing.T, c *C) {
 		c.Run(t, "OB-8 100,000 objects come in pages, from the first one on, in little memory: "+format, func(c *C) {
 			c.OnlyInBubble("they would have to be made")
 			n := total
-			if format != "table" && testing.Short() {
+			if format != "table" && testing.Short() || raceDetector {
 				n /= 10
 			}
 			l := c.listing(n, record(c))
