@@ -306,7 +306,7 @@ func countingSeries(t *testing.T, c *C) {
 		}
 		series := func() (all []string) {
 			for line := range strings.Lines(p.ask("GET", "/metrics").body) {
-				if !strings.HasPrefix(line, "#") {
+				if !strings.HasPrefix(line, "#") && !strings.Contains(line, `verb="WATCH"`) { // a slow test loses its watch stream, and opens another one
 					all = append(all, line[:strings.LastIndexByte(line, ' ')])
 				}
 			}
