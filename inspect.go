@@ -297,7 +297,7 @@ func (i *inspecting) explainReviews(r Resource, body *Body, x *inspection.Explan
 	}
 }
 
-// holderOf returns who holds a Lease, "" for nobody.
+// holderOf returns the holder of a Lease, "" for none.
 func (i *inspecting) holderOf(ctx context.Context, name string) (string, error) {
 	namespace := i.options.LeaderElectNamespace
 	if namespace == "" {
@@ -322,7 +322,7 @@ func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x 
 		case err != nil:
 			x.Notes = append(x.Notes, err.Error())
 		case holder == "":
-			x.Prevent(fmt.Sprintf("nobody holds the Lease %q", name))
+			x.Prevent(fmt.Sprintf("no replica holds the Lease %q", name))
 		default:
 			x.Notes = append(x.Notes, fmt.Sprintf("The Lease %q is held by %s: that replica calls the handlers", name, holder))
 		}

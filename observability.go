@@ -16,7 +16,7 @@ import (
 )
 
 // This file observes what an operator does, from inside: the audit of calls, and the spans of objects, handlers and requests. Without an audit and a tracer, these cost nothing. It also has the metrics of
-// users, which the operator shows beside its own.
+// users, which the operator shows in addition to its own.
 
 // Tracer makes spans. An adapter to OpenTelemetry is in docs/tracing.md. It is safe for concurrent use.
 type Tracer interface {

@@ -437,7 +437,7 @@ func explainingElse(t *testing.T, c *C) {
 		c.same("no handler is called", []string(nil), x.called())
 		c.same("with a higher priority", []string{"create", "second"}, ask(c, "--priority", "200").called())
 	})
-	c.Run(t, "OB-15 nobody, or another replica, holds the Lease", func(c *C) {
+	c.Run(t, "OB-15 no replica, or another one, holds the Lease", func(c *C) {
 		c.Create("a", nil)
 		lease := func(holder string, renewed time.Time) {
 			c.leases().Apply(leaseName, c.foreign(holder, 15, renewed))
@@ -453,7 +453,7 @@ func explainingElse(t *testing.T, c *C) {
 			c.Errorf("got the notes %q", notes)
 		}
 		lease("replica-1", time.Now().Add(-time.Hour))
-		c.same("with an old one", fmt.Sprintf("nothing: nobody holds the Lease %q", leaseName), ask(c, args...).Decision)
+		c.same("with an old one", fmt.Sprintf("nothing: no replica holds the Lease %q", leaseName), ask(c, args...).Decision)
 	})
 	c.Run(t, "OB-15 a right is missing", func(c *C) {
 		c.Create("a", nil)

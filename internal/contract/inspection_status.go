@@ -769,7 +769,7 @@ func watchingStatus(t *testing.T, c *C) {
 		wait("a Unknown", "a Changed")
 		c.Patch("a", map[string]any{"spec": map[string]any{"x": 1}})
 		wait("a Unknown", "a Changed", "a Handled")
-		c.Patch("a", map[string]any{"status": map[string]any{"x": 1}}) // nothing that is told of
+		c.Patch("a", map[string]any{"status": map[string]any{"x": 1}}) // nothing that is shown
 		c.Create("b", nil)
 		wait("a Unknown", "a Changed", "a Handled", "b Unknown")
 		c.Delete("b")

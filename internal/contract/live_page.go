@@ -126,7 +126,7 @@ func livePageShows(t *testing.T, c *C) {
 			wantAnswer(c, path, p.get(path), "404 404: Not Found")
 		}
 	})
-	c.Run(t, "OB-18 the page is served beside the probes and the metrics", func(c *C) {
+	c.Run(t, "OB-18 the page is served alongside the probes and the metrics", func(c *C) {
 		p := newPipe()
 		c.Operator(&kopf.Registry{}, paged(p))
 		if a := p.get("/"); a.code != 200 || !strings.Contains(a.body, "<title>Operator</title>") {
@@ -407,7 +407,7 @@ func livePageAccess(t *testing.T, c *C) {
 			}
 		}
 	})
-	c.Run(t, "OB-24 the API server decides by reviews, and without the right to ask nobody looks", func(c *C) {
+	c.Run(t, "OB-24 the API server decides by reviews, and without the right to ask there are no viewers", func(c *C) {
 		p := newPipe()
 		op := c.Operator(&kopf.Registry{}, paged(p, func(s *kopf.PageSettings) { s.TokenReview = true }))
 		asked := map[string]string{}

@@ -45,7 +45,7 @@ func PausedBy(ctx context.Context, server Server, paths []string, priority int) 
 	return "", found, nil
 }
 
-// HolderOf returns who holds the Lease at a path; "" for nobody.
+// HolderOf returns the holder of the Lease at a path, "" for none.
 func HolderOf(ctx context.Context, server Server, path string) (string, error) {
 	var lease struct {
 		Metadata struct{ Name string }

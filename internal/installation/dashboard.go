@@ -55,7 +55,7 @@ var panels = []panel{
 	{title: "Uptime", unit: "s", queries: []query{{`time() - process_start_time_seconds{@}`, "{{instance}}"}}},
 }
 
-// The size of panels, of which three are beside each other.
+// The size of panels, of which three are in a row.
 const panelWidth, panelHeight = 8, 7
 
 // dashboard returns the ConfigMap with the dashboard.

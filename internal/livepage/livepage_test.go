@@ -206,7 +206,7 @@ func TestBounds(t *testing.T) {
 			}
 		})
 	})
-	t.Run("OB-25 nothing is done while nobody looks", func(t *testing.T) {
+	t.Run("OB-25 nothing is done without viewers", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, src := newServer(nil)
 			ask(s, "GET", "http://127.0.0.1/")
@@ -387,7 +387,7 @@ func TestStacks(t *testing.T) {
 				t.Errorf("with stacks %t: %+v", wanted, with)
 			}
 			if without.Running[0].Stack != "" || len(without.Notes) > 0 {
-				t.Errorf("a stack that nobody has asked for: %+v", without)
+				t.Errorf("a stack that was not asked for: %+v", without)
 			}
 			close(end)
 			done.Wait()

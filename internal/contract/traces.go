@@ -15,7 +15,7 @@ import (
 
 // This suite proves which spans there are, and what they are handed on to.
 
-var _ = Suite("tracing", func(t *testing.T, c *C) {
+var _ = Suite("traces", func(t *testing.T, c *C) {
 	c.Run(t, "OB-34 OB-40 OB-41 OB-43 cycles, handlers and requests are spans, which requests and log lines carry", func(c *C) {
 		c.OnlyInBubble("it waits")
 		var tracer recordingTracer
