@@ -146,6 +146,8 @@ type AnnotationsDiffBaseStorage struct {
 	IgnoredFields []FieldPath
 	// V2Only tells not to write or read the keys that old versions of Kopf made of long keys. Defaults to false.
 	V2Only bool
+
+	untracked string // an annotation that is ignored, too; "" for none
 }
 
 func (s *AnnotationsDiffBaseStorage) keys(body *Body) []string {
@@ -166,7 +168,7 @@ func (s *AnnotationsDiffBaseStorage) strip(e *Essence, body *Body) {
 	prefix, keys := cmp.Or(s.Prefix, markers.DefaultPrefix), []string(nil)
 	e.in().DropAnnotations(func(key []byte) bool {
 		if !markers.HasPrefix(key, prefix) {
-			return false
+			return string(key) == s.untracked
 		}
 		if keys == nil { // rarely needed: most own annotations are gone already
 			keys = s.keys(body)
@@ -376,13 +378,14 @@ type SmartDiffBaseStorage struct {
 	// IgnoredFields are those of both.
 	IgnoredFields []FieldPath
 
-	key      string // that of the status's storage
-	inStatus bool   // whether to store essences in the status
+	key       string // that of the status's storage
+	inStatus  bool   // whether to store essences in the status
+	untracked string // an annotation that is ignored, too; "" for none
 }
 
 //go:noinline
 func (s *SmartDiffBaseStorage) annotations() *AnnotationsDiffBaseStorage {
-	return &AnnotationsDiffBaseStorage{Prefix: s.Prefix, Key: s.Key, V2Only: s.V2Only, IgnoredFields: s.IgnoredFields}
+	return &AnnotationsDiffBaseStorage{Prefix: s.Prefix, Key: s.Key, V2Only: s.V2Only, IgnoredFields: s.IgnoredFields, untracked: s.untracked}
 }
 
 //go:noinline
@@ -455,7 +458,12 @@ func (s *SmartDiffBaseStorage) withKey(key string) DiffBaseStorage {
 	return &SmartDiffBaseStorage{inStatus: s.inStatus, Prefix: s.Prefix, Key: key, V2Only: true, Name: s.Name, Field: s.Field, key: key}
 }
 
-func (s *SmartDiffBaseStorage) ignored() []FieldPath { return s.IgnoredFields }
+func (s *SmartDiffBaseStorage) ignored() []FieldPath {
+	if s.untracked == "" {
+		return s.IgnoredFields
+	}
+	return append(slices.Clip(s.IgnoredFields), Path("metadata", "annotations", s.untracked))
+}
 
 // misplaced reports whether what is stored on an object is to be stored anew, though it has not changed.
 func (s *SmartDiffBaseStorage) misplaced(body *Body) bool {

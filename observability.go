@@ -52,12 +52,12 @@ func (s *TracingSettings) sampled() Tracer {
 	return s.Tracer
 }
 
-// untracked returns the fields that are no change of an object.
-func (s *TracingSettings) untracked() []FieldPath {
-	if s.Tracer == nil || s.Annotation == "" {
-		return nil
+// untracked returns the annotation that is no change of an object; "" for none.
+func (s *TracingSettings) untracked() string {
+	if s.Tracer == nil {
+		return ""
 	}
-	return []FieldPath{Path("metadata", "annotations", s.Annotation)}
+	return s.Annotation
 }
 
 // link gives a child the annotation of its owner, unless the child has one or may not have any.

@@ -465,8 +465,7 @@ func (p *PersistenceSettings) resolve(statusKept bool) *PersistenceSettings {
 	resolved, inStatus := *p, p.Storage == InStatus && statusKept
 	var states *SmartDiffBaseStorage
 	if s, ok := p.smartDiffBase(); ok {
-		s.IgnoredFields = append(slices.Clip(s.IgnoredFields), p.untracked...)
-		s.inStatus, states = inStatus, &s
+		s.untracked, s.inStatus, states = p.untracked, inStatus, &s
 		resolved.DiffBaseStorage = states
 	}
 	if s, ok := p.smartProgress(); ok {

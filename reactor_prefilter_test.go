@@ -87,6 +87,7 @@ var prefilterStorages = map[string]func(p *PersistenceSettings){
 	"ignorance": func(p *PersistenceSettings) {
 		p.DiffBaseStorage = &AnnotationsDiffBaseStorage{IgnoredFields: []FieldPath{"spec.a"}}
 	},
+	"traces": func(p *PersistenceSettings) { p.untracked = "trace" },
 	"two places": func(p *PersistenceSettings) {
 		p.DiffBaseStorage = MultiDiffBaseStorage{&AnnotationsDiffBaseStorage{}, &StatusDiffBaseStorage{}}
 	},
@@ -155,6 +156,7 @@ var mutations = map[string]func(object map[string]any){
 	"the state of another":       annotating("kopf.others.dev/last-handled-configuration", "{}"),
 	"no labels":                  func(o map[string]any) { delete(o["metadata"].(map[string]any), "labels") },
 	"an annotation of a user":    annotating("note", "new"),
+	"a trace":                    annotating("trace", "x"),
 	"one of kubectl":             annotating(markers.LastApplied, "{}"),
 	"one of our kind":            annotating("x."+markers.DefaultPrefix+"/y", "z"),
 	"a damaged state":            annotating("kopf.zalando.org/last-handled-configuration", `{"spec":`),

@@ -259,7 +259,7 @@ type PersistenceSettings struct {
 	// meanwhile; then the object is asked for, before handlers run. Zero means not to wait, and not to ask. Defaults to 5 s.
 	ConsistencyTimeout time.Duration
 
-	untracked []FieldPath // besides those that the storages ignore: set before the operator observes
+	untracked string // an annotation that is no change; "" for none: set before the operator observes
 }
 
 // NewSettings returns the default settings.

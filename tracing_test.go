@@ -1,0 +1,55 @@
+package kopf
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+)
+
+// noSpans is a tracer that is never to be called.
+type noSpans struct{}
+
+func (noSpans) Start(ctx context.Context, name string, _ ...slog.Attr) (context.Context, Span) {
+	panic(fmt.Sprintf("a span %q was begun", name))
+}
+
+// sampledOut returns what traces do to a cycle, a call, and a request of it: with a tracer that none is sampled for, or without one.
+func sampledOut(t testing.TB, tracer Tracer) func() {
+	settings := NewSettings()
+	settings.Tracing.Tracer, settings.Tracing.Ratio = tracer, 0
+	settings.Persistence.untracked = settings.Tracing.untracked()
+	persistence := settings.Persistence.resolve(true)
+	body, ctx := busy(t, false), t.Context()
+	c := &cycle{reactor: &reactor{environment: &environment{settings: settings}}}
+	c.event.Body = body
+	a, client, r := &call{settings: settings, handler: &handler{}}, &Client{}, &request{}
+	return func() {
+		c.trace()
+		essenceOf(body, nil, persistence)
+		inner, _ := a.trace(ctx)
+		client.trace(inner, r)
+	}
+}
+
+func TestSampledOut(t *testing.T) {
+	t.Run("OB-45 a cycle that is sampled out allocates no more", func(t *testing.T) {
+		without := testing.AllocsPerRun(100, sampledOut(t, nil))
+		if with := testing.AllocsPerRun(100, sampledOut(t, noSpans{})); with > without {
+			t.Errorf("got %v allocations with a tracer, want at most the %v without one", with, without)
+		}
+	})
+}
+
+// BenchmarkSampledOut compares a cycle that is sampled out with one of an operator without a tracer: OB-45 allows 200 ns more.
+func BenchmarkSampledOut(b *testing.B) {
+	for name, tracer := range map[string]Tracer{"without a tracer": nil, "sampled out": noSpans{}} {
+		b.Run(name, func(b *testing.B) {
+			run := sampledOut(b, tracer)
+			b.ReportAllocs()
+			for b.Loop() {
+				run()
+			}
+		})
+	}
+}
