@@ -1,0 +1,199 @@
+package pages
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The test in this file holds the English of the pages: no words of a private dialect, and sentences that are read once.
+
+// sentenceLimit is the number of words of the longest sentence.
+const sentenceLimit = 30
+
+// dialect is what pages must not say, with what they say in place of it.
+var dialect = []struct{ pattern, better string }{
+	{`beside`, "next to, in addition to, or compared with"},
+	{`(no|some|every)body|whoever`, "the user, another client, or the API server"},
+	{`floods?|flooding`, "rate limit, or throttle"},
+	{`(is|are|was|were|be) (told|said|asked for|let in|let go)`, "the active voice: report, log, return, document, or request"},
+	{`tells? (what|how|whether|which|why|where|when|that|to)`, "describes, reports, or returns"},
+	{`for good`, "permanently"},
+	{`shall|wish(es|ed)?`, "must, should, or desired"},
+	{`the original|ours|theirs`, "Kopf for Python, kopf, or controller-runtime"},
+	{`what (is|has|becomes|comes|was|it|they|there) `, "a noun"},
+	{`who(ever)? (is|has|uses|runs|reads|writes|wants|comes)`, "you, or a role"},
+	{`at rest`, "idle, or without pending changes"},
+	{`essence|glance|rivals?`, "last-handled configuration, or another replica"},
+	{`anew`, "again"},
+}
+
+// unrevised are the pages whose English is still to be revised. A page that has become fine must not be here.
+var unrevised = []string{
+	"CHANGELOG.md",
+	"CONTRIBUTING.md",
+	"README.md",
+	"SECURITY.md",
+	"docs/README.md",
+	"docs/admission.md",
+	"docs/architecture.md",
+	"docs/authentication.md",
+	"docs/causes-and-diffs.md",
+	"docs/client.md",
+	"docs/command-line.md",
+	"docs/configuration.md",
+	"docs/daemons.md",
+	"docs/deployment.md",
+	"docs/deviations.md",
+	"docs/embedded-server.md",
+	"docs/embedding.md",
+	"docs/envtest.md",
+	"docs/errors.md",
+	"docs/events.md",
+	"docs/filters.md",
+	"docs/getting-started.md",
+	"docs/handlers.md",
+	"docs/hierarchies.md",
+	"docs/high-availability.md",
+	"docs/indices.md",
+	"docs/live-page.md",
+	"docs/logging.md",
+	"docs/manifests.md",
+	"docs/memos.md",
+	"docs/migrating.md",
+	"docs/patches.md",
+	"docs/peering.md",
+	"docs/performance.md",
+	"docs/persistence.md",
+	"docs/probes-and-metrics.md",
+	"docs/reconcile.md",
+	"docs/reliability.md",
+	"docs/rough-edges.md",
+	"docs/runbook.md",
+	"docs/scopes.md",
+	"docs/security.md",
+	"docs/status-and-explain.md",
+	"docs/testing.md",
+	"docs/timers.md",
+	"docs/tracing.md",
+	"docs/troubleshooting.md",
+	"docs/types.md",
+	"docs/webhook-servers.md",
+}
+
+var (
+	comments  = regexp.MustCompile(`(?s)<!--.*?-->`)
+	linkText  = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
+	tableRule = regexp.MustCompile(`^\|[-:| ]+\|$`)
+	listItem  = regexp.MustCompile(`^(?:[-*]|\d+\.) (?:\[[ x]\] )?`)
+	ending    = regexp.MustCompile(`[.!?:]["”)*_]*(?:\s+|$)`)
+	abbreviat = strings.NewReplacer("e.g. ", "for example ", "i.e. ", "that is ", "etc. ", "and so on ", "vs. ", "against ")
+)
+
+// prose returns the paragraphs, items, headings and cells of a page in Markdown, without code and markup.
+func prose(text string) []string {
+	text = comments.ReplaceAllString(fences.ReplaceAllString(text, ""), "")
+	text = linkText.ReplaceAllString(quoted.ReplaceAllString(text, "x"), "$1")
+	var all []string
+	var open strings.Builder
+	flush := func() {
+		if open.Len() > 0 {
+			all = append(all, open.String())
+			open.Reset()
+		}
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(strings.TrimLeft(strings.TrimSpace(line), "> "))
+		switch {
+		case line == "" || tableRule.MatchString(line):
+			flush()
+		case strings.HasPrefix(line, "|"):
+			flush()
+			all = append(all, strings.Split(strings.Trim(line, "|"), "|")...)
+		case strings.HasPrefix(line, "#"):
+			flush()
+			all = append(all, strings.TrimLeft(line, "# "))
+		case listItem.MatchString(line):
+			flush()
+			open.WriteString(listItem.ReplaceAllString(line, ""))
+		default:
+			if open.Len() > 0 {
+				open.WriteByte(' ')
+			}
+			open.WriteString(line)
+		}
+	}
+	flush()
+	return all
+}
+
+// flaws returns what is wrong with the English of a text.
+func flaws(text string) []string {
+	var all []string
+	for _, paragraph := range prose(text) {
+		for _, d := range dialect {
+			if found := regexp.MustCompile(`(?i)\b(` + d.pattern + `)\b`).FindString(paragraph + " "); found != "" {
+				all = append(all, `"`+found+`" is not said here; write `+d.better+": "+paragraph)
+			}
+		}
+		for _, sentence := range ending.Split(abbreviat.Replace(paragraph), -1) {
+			if strings.Contains(sentence, ";") {
+				all = append(all, "a semicolon joins two sentences: "+sentence)
+			}
+			if n := len(strings.Fields(sentence)); n > sentenceLimit {
+				all = append(all, "a sentence is longer than 30 words: "+sentence)
+			}
+		}
+	}
+	return all
+}
+
+// TestEnglish holds that pages are in plain English.
+func TestEnglish(t *testing.T) {
+	for _, page := range markdown(t) {
+		name, err := filepath.Rel(root, page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name = filepath.ToSlash(name)
+		all := flaws(string(data))
+		if slices.Contains(unrevised, name) {
+			if len(all) == 0 {
+				t.Errorf("%s has no flaws any more: take it off the list of pages to revise", name)
+			}
+			continue
+		}
+		for _, flaw := range all {
+			t.Errorf("%s: %s", name, flaw)
+		}
+	}
+}
+
+// TestFlaws holds that what TestEnglish looks for is found, wherever it stands.
+func TestFlaws(t *testing.T) {
+	long := strings.Repeat("word ", sentenceLimit)
+	for text, want := range map[string]int{
+		"You write a handler. kopf calls it.":             0,
+		"Nobody is told.":                                 2,
+		"| a | what is stored |\n|---|---|":               1,
+		"- an item beside\n  it":                          1,
+		"## What becomes of it":                           1,
+		"`beside` and\n\n```go\n// beside\n```":           0,
+		"<!-- beside -->":                                 0,
+		"One; two.":                                       1,
+		long + "more.":                                    1,
+		long + ".\n" + "It ends e.g. here. " + long + ".": 0,
+		"[beside](x.md)":                                  1,
+	} {
+		if got := flaws(text); len(got) != want {
+			t.Errorf("%q: got %d flaws, want %d: %q", text, len(got), want, got)
+		}
+	}
+}
