@@ -364,6 +364,7 @@ func TestFurniture(t *testing.T) {
 		Controllers: cluster.UsualControllers, ServiceAccounts: true,
 		APIServerArgs: []string{"--advertise-address=192.0.2.1", "--endpoint-reconciler-type=lease"},
 	})
+	needSameVersion(t, real)
 	served, err := kopf.NewAPIServer(nil).Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -52,6 +52,7 @@ func readCommands(t *testing.T) []kubectlCommand {
 // TestKubectlCommands compares what kubectl prints on both servers, on its output and on its error output.
 func TestKubectlCommands(t *testing.T) {
 	c := ownCluster(t, nil)
+	needSameVersion(t, c)
 	served, err := kopf.NewAPIServer(&kopf.APIServerOptions{DisableGarbageCollector: true}).Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -106,6 +106,7 @@ var knownOutputs = map[string]string{
 
 func TestKubectl(t *testing.T) {
 	c := ownCluster(t, nil)
+	needSameVersion(t, c)
 	t.Run("objects", func(t *testing.T) { compareSessions(t, c, session) })
 	t.Run("kinds", func(t *testing.T) { compareSessions(t, c, kindsSession) })
 }

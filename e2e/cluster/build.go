@@ -10,25 +10,45 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
 )
 
-// This file builds the control plane once and keeps it in the user's cache folder, under a name
-// that changes with whatever the binary is made of.
+// This file builds the control plane once for each version of Kubernetes, and keeps it in the user's cache folder.
 
 // Programs are the names that the binary can be called by.
 var programNames = []string{string(Etcd), string(APIServer), string(ControllerManager), "kubectl"}
 
+// The environment variables that choose another control plane.
+const (
+	// VersionVariable has the minor version of Kubernetes, such as "1.33". Defaults to the newest one.
+	VersionVariable = "KUBERNETES"
+	// BinariesVariable has a folder with etcd, kube-apiserver, kube-controller-manager and kubectl, which are used as they are.
+	BinariesVariable = "KOPF_E2E_BIN"
+)
+
+// source is what the control plane is made of: a module file for each minor version of Kubernetes, and one program.
+type source struct {
+	dir     string
+	modfile string // "go.mod" for the newest version
+	version string // of Kubernetes, as in "v1.36.3"
+}
+
+var kubernetesVersion = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes (v\S+)$`)
+
 // Binaries returns the folder that holds etcd, kube-apiserver, kube-controller-manager and kubectl,
-// which are built when they are not there yet; that takes minutes. Progress is told to log.
+// which are built when they are not there yet; that takes minutes. Progress is logged to log.
 func Binaries(ctx context.Context, log io.Writer) (string, error) {
-	source, err := sourceDir(ctx)
+	if dir := os.Getenv(BinariesVariable); dir != "" {
+		return dir, complete(dir)
+	}
+	s, err := findSource(ctx)
 	if err != nil {
 		return "", err
 	}
-	key, err := buildKey(source)
+	key, err := s.key()
 	if err != nil {
 		return "", err
 	}
@@ -36,7 +56,7 @@ func Binaries(ctx context.Context, log io.Writer) (string, error) {
 	if err != nil { // no home folder, as in a bare container
 		cache = os.TempDir()
 	}
-	dir := filepath.Join(cache, "kopf-e2e", Version+"-"+key)
+	dir := filepath.Join(cache, "kopf-e2e", s.version+"-"+key)
 	if _, err := os.Stat(filepath.Join(dir, executable("kubectl"))); err == nil {
 		return dir, nil
 	}
@@ -49,7 +69,7 @@ func Binaries(ctx context.Context, log io.Writer) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(building)
-	if err := build(ctx, source, building, log); err != nil {
+	if err := s.build(ctx, building, log); err != nil {
 		return "", err
 	}
 	if err := os.Rename(building, dir); err != nil {
@@ -60,22 +80,59 @@ func Binaries(ctx context.Context, log io.Writer) (string, error) {
 	return dir, nil
 }
 
-// sourceDir finds the program's module beside this package, wherever the module has been checked out.
-func sourceDir(ctx context.Context) (string, error) {
+// complete reports the programs that a folder has not, apart from kube-controller-manager, which is missing where people have installed the binaries of envtest.
+func complete(dir string) error {
+	for _, name := range []Program{Etcd, APIServer, "kubectl"} {
+		if _, err := os.Stat(filepath.Join(dir, executable(string(name)))); err != nil {
+			return fmt.Errorf("%s=%q: %s is not there: %w", BinariesVariable, dir, name, err)
+		}
+	}
+	return nil
+}
+
+// findSource finds the program's module beside this package, wherever the module has been checked out, and the file for the version that is asked for.
+func findSource(ctx context.Context) (*source, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "github.com/kopf-go/kopf/e2e/cluster")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("the source of the control plane is not found from here: %w", err)
+		return nil, fmt.Errorf("the source of the control plane is not found from here: %w", err)
 	}
-	return filepath.Join(filepath.Dir(strings.TrimSpace(string(out))), "controlplane"), nil
+	s := &source{dir: filepath.Join(filepath.Dir(strings.TrimSpace(string(out))), "controlplane"), modfile: "go.mod"}
+	if s.version, err = s.read(); err != nil {
+		return nil, err
+	}
+	wanted := strings.TrimPrefix(os.Getenv(VersionVariable), "v")
+	if wanted == "" || strings.HasPrefix(s.version, "v"+wanted+".") {
+		return s, nil
+	}
+	newest := s.version
+	s.modfile = wanted + ".mod"
+	if s.version, err = s.read(); err != nil {
+		return nil, fmt.Errorf("%s=%q: want a minor version with a module file in %s, or that of %s: %w", VersionVariable, wanted, s.dir, newest, err)
+	}
+	return s, nil
 }
 
-func buildKey(source string) (string, error) {
+// read returns the version of Kubernetes in the module file.
+func (s *source) read() (string, error) {
+	data, err := os.ReadFile(filepath.Join(s.dir, s.modfile))
+	if err != nil {
+		return "", err
+	}
+	found := kubernetesVersion.FindSubmatch(data)
+	if found == nil {
+		return "", fmt.Errorf("%s requires no k8s.io/kubernetes", filepath.Join(s.dir, s.modfile))
+	}
+	return string(found[1]), nil
+}
+
+// key returns a name that changes with all that the binary is made of.
+func (s *source) key() (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
-		data, err := os.ReadFile(filepath.Join(source, name))
+	for _, name := range []string{s.modfile, strings.TrimSuffix(s.modfile, ".mod") + ".sum", "main.go"} {
+		data, err := os.ReadFile(filepath.Join(s.dir, name))
 		if err != nil {
 			return "", err
 		}
@@ -85,19 +142,19 @@ func buildKey(source string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:12], nil
 }
 
-func build(ctx context.Context, source, dir string, log io.Writer) error {
+func (s *source) build(ctx context.Context, dir string, log io.Writer) error {
 	began := time.Now()
-	fmt.Fprintf(log, "building the control plane %s; the first time takes some minutes\n", Version)
+	fmt.Fprintf(log, "building the control plane %s; the first time takes some minutes\n", s.version)
 	var flags strings.Builder
 	flags.WriteString("-s -w")
-	major, minor, _ := strings.Cut(strings.TrimPrefix(Version, "v"), ".")
+	major, minor, _ := strings.Cut(strings.TrimPrefix(s.version, "v"), ".")
 	minor, _, _ = strings.Cut(minor, ".")
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
-		fmt.Fprintf(&flags, " -X %s.gitVersion=%s -X %s.gitMajor=%s -X %s.gitMinor=%s", pkg, Version, pkg, major, pkg, minor)
+		fmt.Fprintf(&flags, " -X %s.gitVersion=%s -X %s.gitMajor=%s -X %s.gitMinor=%s", pkg, s.version, pkg, major, pkg, minor)
 	}
 	binary := executable("controlplane")
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", flags.String(), "-o", filepath.Join(dir, binary), ".")
-	cmd.Dir = source
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-modfile="+s.modfile, "-ldflags", flags.String(), "-o", filepath.Join(dir, binary), ".")
+	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the control plane: %w\n%s", err, out)

@@ -20,9 +20,6 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// Version is the Kubernetes version of the control plane.
-const Version = "v1.36.3"
-
 // Options tell what a cluster consists of. The zero value is an API server with its etcd.
 type Options struct {
 	// Controllers are the names of the controllers that kube-controller-manager runs, such as

@@ -13,7 +13,6 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
 	"k8s.io/component-base/cli"
-	"k8s.io/component-base/logs"
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
@@ -47,12 +46,7 @@ func programName(arg string) string {
 	return strings.TrimSuffix(filepath.Base(arg), ".exe")
 }
 
-// runKubectl reads the verbosity before the command exists, because plugins and kuberc files are
-// looked at while it is being made.
 func runKubectl() {
-	if _, err := logs.GlogSetter(kubectl.GetLogVerbosity(os.Args)); err != nil {
-		util.CheckErr(err)
-	}
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		util.CheckErr(err)
 	}
