@@ -1,6 +1,6 @@
 # The same commands that a person types; `make ci` is what is checked before a change lands.
 
-.PHONY: build test race lint fuzz e2e judges chaos cluster bench bench-children ci
+.PHONY: build test race lint fuzz e2e judges chaos cluster bench bench-children demo ci
 
 build:
 	go build ./...
@@ -57,6 +57,10 @@ bench:
 # What operators cost that make other objects, on a real API server: ten minutes and more.
 bench-children:
 	cd bench && go run . -websites
+
+# The picture of the README, drawn from a run of the first example.
+demo:
+	cd e2e && go run ./demo ../docs/demo.svg
 
 ci:
 	.ci/run

@@ -35,7 +35,6 @@ var dialect = []struct{ pattern, better string }{
 var unrevised = []string{
 	"CHANGELOG.md",
 	"CONTRIBUTING.md",
-	"README.md",
 	"SECURITY.md",
 	"docs/README.md",
 	"docs/admission.md",
