@@ -463,14 +463,15 @@ var errStopped = errors.New("stopped")
 // list hands over the objects of a resource while they come in, in pages unless the size is zero.
 func (c *Client) list(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool, yield func(*Body) bool) error {
 	meta := r.typeMeta()
-	pages := c.newPager(r, namespace, query, pageSize, once, func(o *rawjson.Header, raw []byte) error {
+	page := &rawjson.ListPage{Take: func(o *rawjson.Header, raw []byte) error {
 		if !yield(listedBody(o, raw, meta)) {
 			return errStopped
 		}
 		return nil
-	})
+	}}
+	pages := pager{client: c, resource: r, namespace: namespace, query: query, size: pageSize, once: once, page: page}
 	err := pages.next(ctx)
-	for err == nil && pages.more() {
+	for err == nil && page.Next != "" {
 		err = pages.next(ctx)
 	}
 	return err
@@ -484,19 +485,12 @@ type pager struct {
 	query     url.Values
 	size      int // of a page, zero for all in one
 	once      bool
-	page      rawjson.ListPage
+	page      *rawjson.ListPage
 }
-
-func (c *Client) newPager(r Resource, namespace string, query url.Values, size int, once bool, take func(o *rawjson.Header, raw []byte) error) *pager {
-	return &pager{client: c, resource: r, namespace: namespace, query: query, size: size, once: once, page: rawjson.ListPage{Take: take}}
-}
-
-// more reports whether there is another page after the last one.
-func (p *pager) more() bool { return p.page.Next != "" }
 
 // next reads the first page, or the one after the last one.
 func (p *pager) next(ctx context.Context) error {
-	if p.more() {
+	if p.page.Next != "" {
 		p.query.Set("continue", p.page.Next)
 	}
 	return p.client.page(ctx, p.resource, p.namespace, p.query, p.size, func(answer io.Reader) error {

@@ -23,6 +23,7 @@ import (
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/stopper"
+	"github.com/kopf-go/kopf/internal/watchstream"
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
@@ -104,7 +105,7 @@ type servedResource struct {
 // servedStream is one stream of a resource, with the source that it is to the queue.
 type servedStream struct {
 	source
-	stream *stream
+	stream *watchstream.Stream
 	cancel context.CancelFunc
 }
 
@@ -448,40 +449,42 @@ func (o *observer) newReactor(what *resolved) *reactor {
 }
 
 // stream makes the stream of one resource, which is a source to its queue.
-func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
-	h := &objectsHandler{observerHandler: observerHandler{o: o}, reactor: r, resource: resource, from: from}
+func (o *observer) stream(r *reactor, resource Resource, from *source) *watchstream.Stream {
+	h := &objectsHandler{observerHandler: observerHandler{o: o}, reactor: r, resource: resource, meta: resource.typeMeta(), from: from}
 	if served := r.served.Load(); len(served.indices)+len(served.follows) > 0 {
 		h.sync = &listingSync{barrier: o.barrier, log: o.log, resource: resource.Name(), handlers: served.indices, follows: served.follows}
 		o.barrier.add()
 	}
 	r.listing.Add(from)
 	st := o.newStream(resource, from.namespace, h, r.served.Load().counts)
-	st.overlaps = true
+	st.Overlaps = true
 	return st
 }
 
-func (o *observer) newStream(resource Resource, namespace string, h streamHandler, meter *metrics.Resource) *stream {
-	return &stream{client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log, meter: meter.Open(), handler: h}
+func (o *observer) newStream(resource Resource, namespace string, h watchstream.Handler, meter *metrics.Resource) *watchstream.Stream {
+	s := o.client.stream(resource, namespace, "", h)
+	s.Meter = meter.Open()
+	return s
 }
 
 // observerHandler is a part of the handlers of all streams of an observer.
 type observerHandler struct {
-	ignoreStream
+	watchstream.Ignore
 	o *observer
 }
 
-// onStatus ends the operator for a login that has failed permanently.
-func (h *observerHandler) onStatus(err error) {
+// OnStatus ends the operator for a login that has failed permanently.
+func (h *observerHandler) OnStatus(err error) {
 	if loginFailure(err) != nil {
 		h.o.fail(err)
 	}
 }
 
 // startStream runs a stream until its context ends.
-func (o *observer) startStream(ctx context.Context, s *stream) {
+func (o *observer) startStream(ctx context.Context, s *watchstream.Stream) {
 	o.streams.Go(func() {
-		s.run(ctx)
-		s.meter.Close()
+		s.Run(ctx)
+		s.Meter.Close()
 	})
 }
 
@@ -503,21 +506,23 @@ func (o *observer) rediscover() {
 
 // definitions makes the stream of resource definitions: each change, and each new
 // listing, is a reason to discover again.
-func (o *observer) definitions() *stream {
-	return o.newStream(definitionsResource, "", &definitionsHandler{observerHandler: observerHandler{o: o}, known: make(map[string]bool), states: make(map[string]string)}, nil)
+func (o *observer) definitions() *watchstream.Stream {
+	return o.newStream(definitionsResource, "", &definitionsHandler{observerHandler: observerHandler{o: o}, meta: definitionsResource.typeMeta(), known: make(map[string]bool), states: make(map[string]string)}, nil)
 }
 
 // definitionsHandler notes which resource definitions were deleted.
 type definitionsHandler struct {
 	observerHandler
+	meta         *typeMeta
 	relisted     bool              // whether there was a listing before
 	known, found map[string]bool   // the names of all, and of those in the newest listing
 	states       map[string]string // of the definitions that were seen, by their names, "" of deleted ones: another one means another schema
 }
 
-func (h *definitionsHandler) onListing() { h.found = make(map[string]bool) }
+func (h *definitionsHandler) OnListing() { h.found = make(map[string]bool) }
 
-func (h *definitionsHandler) onEvent(ev RawEvent) {
+func (h *definitionsHandler) OnEvent(t string, header *rawjson.Header, raw []byte) {
+	ev := streamed(t, header, raw, h.meta)
 	h.o.mu.Lock()
 	name := ev.Body.Name()
 	if ev.Type == Deleted {
@@ -548,7 +553,7 @@ func (h *definitionsHandler) noteState(ev RawEvent) {
 	}
 }
 
-func (h *definitionsHandler) onListed() {
+func (h *definitionsHandler) OnListed() {
 	h.o.mu.Lock()
 	for name := range h.known {
 		if !h.found[name] {
@@ -563,8 +568,8 @@ func (h *definitionsHandler) onListed() {
 	h.relisted = true
 }
 
-func (h *definitionsHandler) onStatus(err error) {
-	h.observerHandler.onStatus(err)
+func (h *definitionsHandler) OnStatus(err error) {
+	h.observerHandler.OnStatus(err)
 	if StatusCode(err) == 403 {
 		h.o.mu.Lock()
 		defer h.o.mu.Unlock()
@@ -581,7 +586,7 @@ func (o *observer) startNamespaces(ctx context.Context) {
 		o.useExactNames("")
 		return
 	}
-	h := &namespacesHandler{observerHandler: observerHandler{o: o}, ctx: ctx, known: make(chan struct{})}
+	h := &namespacesHandler{observerHandler: observerHandler{o: o}, meta: namespacesResource.typeMeta(), ctx: ctx, known: make(chan struct{})}
 	o.startStream(ctx, o.newStream(namespacesResource, "", h, nil))
 	select {
 	case <-h.known:
@@ -592,14 +597,16 @@ func (o *observer) startNamespaces(ctx context.Context) {
 // namespacesHandler notes which namespaces there are.
 type namespacesHandler struct {
 	observerHandler
+	meta  *typeMeta
 	ctx   context.Context // of the streams in the namespaces
 	known chan struct{}   // closed when it is known which there are, or that it cannot be known
 	found map[string]bool // in the newest listing
 }
 
-func (h *namespacesHandler) onListing() { h.found = make(map[string]bool) }
+func (h *namespacesHandler) OnListing() { h.found = make(map[string]bool) }
 
-func (h *namespacesHandler) onEvent(ev RawEvent) {
+func (h *namespacesHandler) OnEvent(t string, header *rawjson.Header, raw []byte) {
+	ev := streamed(t, header, raw, h.meta)
 	name := ev.Body.Name()
 	if !h.o.serves(name) {
 		return
@@ -614,7 +621,7 @@ func (h *namespacesHandler) onEvent(ev RawEvent) {
 	}
 }
 
-func (h *namespacesHandler) onListed() {
+func (h *namespacesHandler) OnListed() {
 	changed := h.o.setNamespaces(h.found)
 	if !h.isKnown() {
 		h.o.warnUnmatched(h.found)
@@ -624,8 +631,8 @@ func (h *namespacesHandler) onListed() {
 	}
 }
 
-func (h *namespacesHandler) onStatus(err error) {
-	h.observerHandler.onStatus(err)
+func (h *namespacesHandler) OnStatus(err error) {
+	h.observerHandler.OnStatus(err)
 	if StatusCode(err) != 403 {
 		return
 	}
