@@ -137,10 +137,7 @@ type desiredSet struct {
 // and labels, it gets from the object that is handled, which becomes its controller. When the handler has returned nil, those that differ are applied, in this order, by server-side apply, and
 // former children that are not wanted any more are deleted. The returned child tells what is there when the call begins. What cannot be wanted fails the handler.
 func (r *Reconcile) Desired(object any, opts *DesiredOptions) *Child {
-	c := &Child{set: r.desired}
-	if opts != nil {
-		c.options = *opts
-	}
+	c := &Child{set: r.desired, options: optionsOf(opts)}
 	if r.desired == nil { // in an argument that was made by hand
 		return c
 	}

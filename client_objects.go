@@ -125,10 +125,7 @@ func (c *Client) Get(ctx context.Context, of, into any, opts *GetOptions) error 
 	if err := apirequest.CheckTarget(into); err != nil {
 		return err
 	}
-	o := GetOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	body, err := c.bodyOf(ctx, of, o.Subresource, &request{method: http.MethodGet})
 	if err != nil {
 		return err
@@ -140,10 +137,7 @@ func (c *Client) Get(ctx context.Context, of, into any, opts *GetOptions) error 
 // [Resource], or of anything else that [ReferenceOf] takes. A page is there as a whole before its objects are yielded, so that the
 // caller may take its time, and make other requests. It ends after the first error.
 func (c *Client) List(ctx context.Context, of any, opts *ListOptions) iter.Seq2[*Body, error] {
-	o := ListOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	return func(yield func(*Body, error) bool) {
 		err := c.withKind(ctx, of, &o, func(r Resource) error { return c.listPages(ctx, r, &o, yield) })
 		if err != nil && !errors.Is(err, errStopped) {
@@ -156,10 +150,7 @@ func (c *Client) List(ctx context.Context, of any, opts *ListOptions) iter.Seq2[
 // server that has forgotten the ResourceVersion gives an [APIError] with the code 410. When the credentials of the client are replaced, a watch
 // with a ResourceVersion goes on, and one without ends with an error, for it could miss deletions.
 func (c *Client) Watch(ctx context.Context, of any, opts *ListOptions) iter.Seq2[RawEvent, error] {
-	o := ListOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	return func(yield func(RawEvent, error) bool) {
 		err := c.withKind(ctx, of, &o, func(r Resource) error {
 			q := o.query()
@@ -204,10 +195,7 @@ func (c *Client) Apply(ctx context.Context, object any, opts *WriteOptions) erro
 }
 
 func (c *Client) write(ctx context.Context, method string, object any, opts *WriteOptions) error {
-	o := WriteOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	if err := apirequest.CheckTarget(object); err != nil {
 		return err
 	}
@@ -266,10 +254,7 @@ func (c *Client) writeQuery(manager string, dryRun, apply bool) (url.Values, err
 // JSON as it is to be sent is a [json.RawMessage]. Without a Type in the options, it is a merge patch. An object that does not exist is an [APIError] with the
 // code 404.
 func (c *Client) Patch(ctx context.Context, of, patch any, opts *PatchOptions) (*Body, error) {
-	o := PatchOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	if o.Type == "" {
 		o.Type = MergePatch
 	}
@@ -290,10 +275,7 @@ func (c *Client) Patch(ctx context.Context, of, patch any, opts *PatchOptions) (
 // Delete deletes an object, which is named as for [Client.Get]; one with finalizers is only marked for deletion. An object
 // that does not exist is an [APIError] with the code 404; see [IgnoreNotFound].
 func (c *Client) Delete(ctx context.Context, of any, opts *DeleteOptions) error {
-	o := DeleteOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	ref, err := namedReference(of)
 	if err != nil {
 		return err

@@ -85,10 +85,7 @@ var errRunnerStopped = errors.New("the operator was stopped")
 // not stop in time, or returns an error. The operator logs to the test, unless it has a Logger. Nil options mean the defaults.
 func NewRunner(t TB, operator Runnable, options *RunnerOptions) *Runner {
 	t.Helper()
-	r := &Runner{t: t}
-	if options != nil {
-		r.options = *options
-	}
+	r := &Runner{t: t, options: optionsOf(options)}
 	if r.options.Timeout == 0 {
 		r.options.Timeout = time.Minute
 	}
