@@ -81,17 +81,17 @@ type observer struct {
 
 // servedScope is what there is to be served, and what is served of it.
 type servedScope struct {
-	discovered         []discovery.Resource
-	wanted             map[string]*resolved           // what of that the handlers are for, by name
-	unresolved         []string                       // what they are for and is not there
-	lost               map[string]kindschema.Obstacle // why the status of a kind cannot have the state, by the name of the resource
-	unpublished        bool                           // whether the schema of a kind was not there yet at the last discovery
-	resources          map[string]*servedResource
-	existing           map[string]bool // the namespaces that are served
-	warned             map[string]bool // of what was warned of once
-	warnedUnresolved   map[string]bool // of what there was to be resolved at the last reconciliation
-	warnedGroups       map[string]bool // which could not be discovered at the last attempt
-	deletedDefinitions map[string]bool // the names of the definitions that were seen to be deleted
+	discovered       []discovery.Resource
+	wanted           map[string]*resolved           // what of that the handlers are for, by name
+	unresolved       []string                       // what they are for and is not there
+	lost             map[string]kindschema.Obstacle // why the status of a kind cannot have the state, by the name of the resource
+	unpublished      bool                           // whether the schema of a kind was not there yet at the last discovery
+	resources        map[string]*servedResource
+	existing         map[string]bool // the namespaces that are served
+	warned           map[string]bool // of what was warned of once
+	warnedUnresolved map[string]bool // of what there was to be resolved at the last reconciliation
+	warnedGroups     map[string]bool // which could not be discovered at the last attempt
+	definitions      discovery.Definitions
 }
 
 // servedResource is one served resource with its streams.
@@ -122,7 +122,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	o.limiter = workpool.New(inFlight, o.settings.Execution.MaxWorkers)
 	o.meter.SetLimits(o.settings.Queueing.WorkerLimit, o.settings.Execution.MaxWorkers)
 	o.lost = make(map[string]kindschema.Obstacle)
-	o.resources, o.existing, o.deletedDefinitions = make(map[string]*servedResource), make(map[string]bool), make(map[string]bool)
+	o.resources, o.existing = make(map[string]*servedResource), make(map[string]bool)
 	o.warned, o.warnedGroups = make(map[string]bool), make(map[string]bool)
 	broken, err := o.discover(ctx)
 	if err != nil {
@@ -133,7 +133,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	defer o.streams.Wait()
 	defer o.fail(nil)
 	if !o.settings.Scanning.Disabled {
-		o.startStream(ctx, o.definitions())
+		o.startStream(ctx, o.watchDefinitions())
 	}
 	o.startNamespaces(ctx)
 	if ctx.Err() != nil {
@@ -315,7 +315,7 @@ func (o *observer) reconcile(ctx context.Context) {
 
 // dropResource removes a served resource that is closed and has nothing left to do. If its definition was deleted, so were its objects.
 func (o *observer) dropResource(name string, served *servedResource) {
-	if r := served.reactor.served.Load().resource; o.deletedDefinitions[r.Plural+"."+r.Group] {
+	if r := served.reactor.served.Load().resource; o.definitions.Deleted(r.Plural + "." + r.Group) {
 		served.reactor.queue.reportDeletions("")
 	}
 	if served.reactor.queue.empty() {
@@ -360,7 +360,7 @@ func (o *observer) isMissing(served *servedResource) bool {
 // isGivenUp reports whether a resource has been missing for long enough, or its definition was deleted.
 func (o *observer) isGivenUp(served *servedResource) bool {
 	r := served.reactor.served.Load().resource
-	return served.missing >= rediscoverReads || o.deletedDefinitions[r.Plural+"."+r.Group]
+	return served.missing >= rediscoverReads || o.definitions.Deleted(r.Plural+"."+r.Group)
 }
 
 // reconcileStreams gives a resource the streams of the namespaces that are served now.
@@ -504,68 +504,47 @@ func (o *observer) rediscover() {
 	}
 }
 
-// definitions makes the stream of resource definitions: each change, and each new
+// watchDefinitions makes the stream of resource definitions: each change, and each new
 // listing, is a reason to discover again.
-func (o *observer) definitions() *watchstream.Stream {
-	return o.newStream(definitionsResource, "", &definitionsHandler{observerHandler: observerHandler{o: o}, meta: definitionsResource.typeMeta(), known: make(map[string]bool), states: make(map[string]string)}, nil)
+func (o *observer) watchDefinitions() *watchstream.Stream {
+	return o.newStream(definitionsResource, "", &definitionsHandler{observerHandler: observerHandler{o: o}, meta: definitionsResource.typeMeta()}, nil)
 }
 
-// definitionsHandler notes which resource definitions were deleted.
+// definitionsHandler notes which resource definitions there are, and tells what has learnt something of a kind that the kind is another one now. Changes of labels and of the status are none.
 type definitionsHandler struct {
 	observerHandler
-	meta         *typeMeta
-	relisted     bool              // whether there was a listing before
-	known, found map[string]bool   // the names of all, and of those in the newest listing
-	states       map[string]string // of the definitions that were seen, by their names, "" of deleted ones: another one means another schema
+	meta *typeMeta
 }
 
-func (h *definitionsHandler) OnListing() { h.found = make(map[string]bool) }
+func (h *definitionsHandler) OnListing() {
+	h.o.mu.Lock()
+	defer h.o.mu.Unlock()
+	h.o.definitions.BeginListing()
+}
 
 func (h *definitionsHandler) OnEvent(t string, header *rawjson.Header, raw []byte) {
-	ev := streamed(t, header, raw, h.meta)
-	h.o.mu.Lock()
-	name := ev.Body.Name()
-	if ev.Type == Deleted {
-		h.o.deletedDefinitions[name] = true
-		delete(h.known, name)
-		delete(h.found, name)
-	} else {
-		delete(h.o.deletedDefinitions, name)
-		h.known[name], h.found[name] = h.known[name] || ev.Type != Listed, true
+	ev, state := streamed(t, header, raw, h.meta), ""
+	if ev.Type != Deleted {
+		state = ev.Body.uid + " " + strconv.FormatInt(ev.Body.View("metadata").Int("generation"), 10)
 	}
+	h.o.mu.Lock()
+	changed := h.o.definitions.Note(ev.Body.Name(), state)
 	h.o.mu.Unlock()
-	h.noteState(ev)
+	if changed && h.o.reconciler != nil {
+		h.o.reconciler.redefine(ev.Body)
+	}
 	if ev.Type != Listed {
 		h.o.rediscover()
 	}
 }
 
-// noteState tells what has learnt something of a kind that the kind is another one now. Changes of labels and of the status are none.
-func (h *definitionsHandler) noteState(ev RawEvent) {
-	body, state := ev.Body, ""
-	if ev.Type != Deleted {
-		state = body.uid + " " + strconv.FormatInt(body.View("metadata").Int("generation"), 10)
-	}
-	before, known := h.states[body.Name()]
-	h.states[body.Name()] = state
-	if known && before != state && h.o.reconciler != nil {
-		h.o.reconciler.redefine(body)
-	}
-}
-
 func (h *definitionsHandler) OnListed() {
 	h.o.mu.Lock()
-	for name := range h.known {
-		if !h.found[name] {
-			h.o.deletedDefinitions[name] = true
-		}
-	}
-	h.known = h.found
+	again := h.o.definitions.EndListing()
 	h.o.mu.Unlock()
-	if h.relisted {
+	if again {
 		h.o.rediscover()
 	}
-	h.relisted = true
 }
 
 func (h *definitionsHandler) OnStatus(err error) {
