@@ -489,7 +489,7 @@ func controllerOf(body *Body) ObjectReference {
 // send applies a child, with a precondition.
 func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) error {
 	query := url.Values{"fieldManager": {d.reconciling.manager}, "force": {"true"}}
-	r := &request{method: http.MethodPatch, path: c.resource.URL(url.PathEscape(c.ref.Namespace), url.PathEscape(c.ref.Name), ""), query: query, contentType: string(ApplyPatch), body: c.config.JSON(field, value)}
+	r := &request{method: http.MethodPatch, path: c.resource.path(c.ref.Namespace, c.ref.Name, ""), query: query, contentType: string(ApplyPatch), body: c.config.JSON(field, value)}
 	if c.member { // an unread answer could leave a child which the clean-up has not seen
 		if err := ctx.Err(); err != nil {
 			return err

@@ -396,7 +396,7 @@ func (c *Client) path(ctx context.Context, method string, ref ObjectReference, s
 	if err := errors.Join(apirequest.CheckSegment("an object", ref.Name), apirequest.CheckSegment("a namespace", ref.Namespace)); err != nil {
 		return "", err
 	}
-	return r.URL(url.PathEscape(ref.Namespace), url.PathEscape(ref.Name), subresource), nil
+	return r.path(ref.Namespace, ref.Name, subresource), nil
 }
 
 // resolve finds the resource of a kind. What is not known is discovered.
@@ -451,7 +451,7 @@ func (c *Client) list(ctx context.Context, r Resource, namespace string, query u
 		}
 		return nil
 	}}
-	pages := pager{client: c, resource: r, namespace: namespace, query: query, size: pageSize, once: once, page: page}
+	pages := pager{client: c, path: r.path(namespace, "", ""), query: query, size: pageSize, once: once, page: page}
 	err := pages.next(ctx)
 	for err == nil && page.Next != "" {
 		err = pages.next(ctx)
@@ -461,13 +461,12 @@ func (c *Client) list(ctx context.Context, r Resource, namespace string, query u
 
 // pager asks for the pages of a list, for callers that look at the headers first, in bytes that are used again afterwards.
 type pager struct {
-	client    *Client
-	resource  Resource
-	namespace string
-	query     url.Values
-	size      int // of a page, zero for all in one
-	once      bool
-	page      *rawjson.ListPage
+	client *Client
+	path   string
+	query  url.Values
+	size   int // of a page, zero for all in one
+	once   bool
+	page   *rawjson.ListPage
 }
 
 // next reads the first page, or the one after the last one.
@@ -475,7 +474,7 @@ func (p *pager) next(ctx context.Context) error {
 	if p.page.Next != "" {
 		p.query.Set("continue", p.page.Next)
 	}
-	return p.client.page(ctx, p.resource, p.namespace, p.query, p.size, func(answer io.Reader) error {
+	return p.client.page(ctx, p.path, p.query, p.size, func(answer io.Reader) error {
 		err := p.page.Read(answer)
 		if err != nil && p.page.Taken {
 			return fmt.Errorf("%w: %w", apirequest.ErrInterrupted, err) // objects must not be taken twice
@@ -497,7 +496,7 @@ func (c *Client) listPages(ctx context.Context, r Resource, o *ListOptions, yiel
 			items = nil // the page begins, perhaps once more
 			return page.Read(answer)
 		}
-		if err := c.page(ctx, r, o.Namespace, q, cmp.Or(o.PageSize, 500), read, false); err != nil {
+		if err := c.page(ctx, r.path(o.Namespace, "", ""), q, cmp.Or(o.PageSize, 500), read, false); err != nil {
 			return err
 		}
 		for _, b := range items {
@@ -513,14 +512,11 @@ func (c *Client) listPages(ctx context.Context, r Resource, o *ListOptions, yiel
 }
 
 // page requests one page.
-func (c *Client) page(ctx context.Context, r Resource, namespace string, query url.Values, size int, read func(io.Reader) error, once bool) error {
+func (c *Client) page(ctx context.Context, path string, query url.Values, size int, read func(io.Reader) error, once bool) error {
 	if size > 0 {
 		query.Set("limit", strconv.Itoa(size))
 	}
-	return c.do(ctx, &request{
-		method: http.MethodGet, path: r.URL(url.PathEscape(namespace), "", ""), query: query, once: once,
-		read: read,
-	})
+	return c.do(ctx, &request{method: http.MethodGet, path: path, query: query, once: once, read: read})
 }
 
 // listedBody returns the body of an item of a list, with bytes of its own. Most items have neither a kind nor an APIVersion, and get both.

@@ -56,8 +56,7 @@ func writePeering(ctx context.Context, c *Client, r Resource, namespace, name, v
 	if slices.Contains(r.Subresources, "status") {
 		subresource = "status"
 	}
-	path := r.URL(url.PathEscape(namespace), url.PathEscape(name), subresource)
-	return c.body(ctx, &request{method: http.MethodPatch, path: path, contentType: "application/merge-patch+json", body: patch, once: true})
+	return c.body(ctx, &request{method: http.MethodPatch, path: r.path(namespace, name, subresource), contentType: "application/merge-patch+json", body: patch, once: true})
 }
 
 // peering is what an operator has to do with its peers.

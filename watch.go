@@ -24,16 +24,15 @@ const bookmark EventType = "BOOKMARK"
 // stream returns the stream of a resource in a namespace, "" for all, or of one object of a name there. It uses the settings and the logger of the client.
 func (c *Client) stream(r Resource, namespace, name string, h watchstream.Handler) *watchstream.Stream {
 	return &watchstream.Stream{
-		Server: &streamRequests{c, r, namespace, name}, Handler: h, Settings: (*watchstream.Settings)(&c.source.Watching), Resource: r.Name(), Namespace: namespace, Log: c.log,
+		Server: &streamRequests{c, r.path(namespace, "", ""), name}, Handler: h, Settings: (*watchstream.Settings)(&c.source.Watching), Resource: r.Name(), Namespace: namespace, Log: c.log,
 	}
 }
 
 // streamRequests makes the requests of a stream.
 type streamRequests struct {
-	client    *Client
-	resource  Resource
-	namespace string // "" for all
-	name      string // of the one object that is followed; "" for all
+	client *Client
+	path   string
+	name   string // of the one object that is followed; "" for all
 }
 
 // query adds to what the server is asked for which object is followed.
@@ -46,13 +45,13 @@ func (s *streamRequests) query(q url.Values) url.Values {
 
 // Page implements [watchstream.Server].
 func (s *streamRequests) Page(ctx context.Context, page *rawjson.ListPage, size int) error {
-	p := pager{client: s.client, resource: s.resource, namespace: s.namespace, query: s.query(url.Values{}), size: size, once: true, page: page}
+	p := pager{client: s.client, path: s.path, query: s.query(url.Values{}), size: size, once: true, page: page}
 	return p.next(ctx)
 }
 
 // Watch implements [watchstream.Server].
 func (s *streamRequests) Watch(ctx context.Context, query url.Values, opened func(), take func(*rawjson.Frame) error, refresh func() error) error {
-	return s.client.scanWatch(ctx, s.resource, s.namespace, s.query(query), opened, take, refresh)
+	return s.client.scanWatch(ctx, s.path, s.query(query), opened, take, refresh)
 }
 
 // Failure implements [watchstream.Server].
@@ -77,7 +76,7 @@ func streamed(t string, o *rawjson.Header, raw []byte, meta *typeMeta) RawEvent 
 // from the last event. Without a version to begin with, it ends instead: it would begin anew, without what was deleted meanwhile.
 func (c *Client) watch(ctx context.Context, r Resource, namespace string, query url.Values, handle func(RawEvent) error) error {
 	ordered, seen, last := query.Has("resourceVersion"), false, query.Get("resourceVersion")
-	return c.scanWatch(ctx, r, namespace, query, nil, func(f *rawjson.Frame) error {
+	return c.scanWatch(ctx, r.path(namespace, "", ""), query, nil, func(f *rawjson.Frame) error {
 		if version := f.Object.ResourceVersion.Of(f.Raw); version != nil {
 			last = rawjson.Unquote(version)
 		}
@@ -96,9 +95,8 @@ func (c *Client) watch(ctx context.Context, r Resource, namespace string, query 
 
 // scanWatch is watch for callers that want the outlines first, in bytes that are used again afterwards. It returns when the request is
 // let in, and asks for the query to be brought up to date before the request is repeated with other credentials, unless the functions are nil.
-func (c *Client) scanWatch(ctx context.Context, r Resource, namespace string, query url.Values, opened func(), handle func(*rawjson.Frame) error, refresh func() error) error {
+func (c *Client) scanWatch(ctx context.Context, path string, query url.Values, opened func(), handle func(*rawjson.Frame) error, refresh func() error) error {
 	query.Set("watch", "true")
-	path := r.URL(url.PathEscape(namespace), "", "")
 	return c.do(ctx, &request{method: http.MethodGet, path: path, query: query, refresh: refresh, stream: true, read: func(answer io.Reader) error {
 		if opened != nil {
 			opened()

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
@@ -480,7 +479,7 @@ func (s *secretStore) resource() Resource {
 }
 
 func (s *secretStore) path(name string) string {
-	return s.resource().URL(url.PathEscape(s.namespace), url.PathEscape(name), "")
+	return s.resource().path(s.namespace, name, "")
 }
 
 // Read implements [webhookca.Store]. Its requests are not repeated, because the caller does that. See [Client.object] for the list.
