@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/kstatus"
+	"github.com/kopf-go/kopf/internal/objectpatch"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
@@ -56,6 +57,11 @@ func (b *Body) of(s span) []byte {
 		return nil
 	}
 	return b.raw[s.from:s.to:s.to]
+}
+
+// stanzas returns the object for what is going to change it.
+func (b *Body) stanzas() *objectpatch.Object {
+	return &objectpatch.Object{Raw: b.raw, Metadata: b.of(b.meta), Spec: b.of(b.spec), Status: b.of(b.status)}
 }
 
 // identity is what distinguishes an object from all others.

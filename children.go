@@ -137,10 +137,7 @@ type desiredSet struct {
 // and labels, it gets from the object that is handled, which becomes its controller. When the handler has returned nil, those that differ are applied, in this order, by server-side apply, and
 // former children that are not wanted any more are deleted. The returned child tells what is there when the call begins. What cannot be wanted fails the handler.
 func (r *Reconcile) Desired(object any, opts *DesiredOptions) *Child {
-	c := &Child{set: r.desired}
-	if opts != nil {
-		c.options = *opts
-	}
+	c := &Child{set: r.desired, options: optionsOf(opts)}
 	if r.desired == nil { // in an argument that was made by hand
 		return c
 	}
@@ -492,7 +489,7 @@ func controllerOf(body *Body) ObjectReference {
 // send applies a child, with a precondition.
 func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) error {
 	query := url.Values{"fieldManager": {d.reconciling.manager}, "force": {"true"}}
-	r := &request{method: http.MethodPatch, path: c.resource.URL(url.PathEscape(c.ref.Namespace), url.PathEscape(c.ref.Name), ""), query: query, contentType: string(ApplyPatch), body: c.config.JSON(field, value)}
+	r := &request{method: http.MethodPatch, path: c.resource.path(c.ref.Namespace, c.ref.Name, ""), query: query, contentType: string(ApplyPatch), body: c.config.JSON(field, value)}
 	if c.member { // an unread answer could leave a child which the clean-up has not seen
 		if err := ctx.Err(); err != nil {
 			return err

@@ -449,7 +449,7 @@ func (c *Client) body(ctx context.Context, r *request) (*Body, error) {
 // object reads an object of a known resource. Without the permission to get it, a list of its name is as good: operators have the permission
 // to list what they watch, and many have no other to read it.
 func (c *Client) object(ctx context.Context, r Resource, namespace, name string) (*Body, error) {
-	body, err := c.body(ctx, &request{method: http.MethodGet, path: r.URL(url.PathEscape(namespace), url.PathEscape(name), "")})
+	body, err := c.body(ctx, &request{method: http.MethodGet, path: r.path(namespace, name, "")})
 	if forbidden := (*APIError)(nil); errors.As(err, &forbidden) && forbidden.Code == http.StatusForbidden {
 		return c.listObject(ctx, r, namespace, name, forbidden)
 	}
@@ -479,7 +479,7 @@ func (c *Client) listObject(ctx context.Context, r Resource, namespace, name str
 
 // patchObject patches an object or a subresource of it, and returns what it is now.
 func (c *Client) patchObject(ctx context.Context, r Resource, namespace, name, subresource, contentType string, patch []byte) (*Body, error) {
-	return c.body(ctx, &request{method: http.MethodPatch, path: r.URL(url.PathEscape(namespace), url.PathEscape(name), subresource), contentType: contentType, body: patch})
+	return c.body(ctx, &request{method: http.MethodPatch, path: r.path(namespace, name, subresource), contentType: contentType, body: patch})
 }
 
 type unlimitedKey struct{}

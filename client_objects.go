@@ -125,10 +125,7 @@ func (c *Client) Get(ctx context.Context, of, into any, opts *GetOptions) error 
 	if err := apirequest.CheckTarget(into); err != nil {
 		return err
 	}
-	o := GetOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	body, err := c.bodyOf(ctx, of, o.Subresource, &request{method: http.MethodGet})
 	if err != nil {
 		return err
@@ -140,10 +137,7 @@ func (c *Client) Get(ctx context.Context, of, into any, opts *GetOptions) error 
 // [Resource], or of anything else that [ReferenceOf] takes. A page is there as a whole before its objects are yielded, so that the
 // caller may take its time, and make other requests. It ends after the first error.
 func (c *Client) List(ctx context.Context, of any, opts *ListOptions) iter.Seq2[*Body, error] {
-	o := ListOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	return func(yield func(*Body, error) bool) {
 		err := c.withKind(ctx, of, &o, func(r Resource) error { return c.listPages(ctx, r, &o, yield) })
 		if err != nil && !errors.Is(err, errStopped) {
@@ -156,10 +150,7 @@ func (c *Client) List(ctx context.Context, of any, opts *ListOptions) iter.Seq2[
 // server that has forgotten the ResourceVersion gives an [APIError] with the code 410. When the credentials of the client are replaced, a watch
 // with a ResourceVersion goes on, and one without ends with an error, for it could miss deletions.
 func (c *Client) Watch(ctx context.Context, of any, opts *ListOptions) iter.Seq2[RawEvent, error] {
-	o := ListOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	return func(yield func(RawEvent, error) bool) {
 		err := c.withKind(ctx, of, &o, func(r Resource) error {
 			q := o.query()
@@ -204,10 +195,7 @@ func (c *Client) Apply(ctx context.Context, object any, opts *WriteOptions) erro
 }
 
 func (c *Client) write(ctx context.Context, method string, object any, opts *WriteOptions) error {
-	o := WriteOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	if err := apirequest.CheckTarget(object); err != nil {
 		return err
 	}
@@ -266,10 +254,7 @@ func (c *Client) writeQuery(manager string, dryRun, apply bool) (url.Values, err
 // JSON as it is to be sent is a [json.RawMessage]. Without a Type in the options, it is a merge patch. An object that does not exist is an [APIError] with the
 // code 404.
 func (c *Client) Patch(ctx context.Context, of, patch any, opts *PatchOptions) (*Body, error) {
-	o := PatchOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	if o.Type == "" {
 		o.Type = MergePatch
 	}
@@ -290,10 +275,7 @@ func (c *Client) Patch(ctx context.Context, of, patch any, opts *PatchOptions) (
 // Delete deletes an object, which is named as for [Client.Get]; one with finalizers is only marked for deletion. An object
 // that does not exist is an [APIError] with the code 404; see [IgnoreNotFound].
 func (c *Client) Delete(ctx context.Context, of any, opts *DeleteOptions) error {
-	o := DeleteOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	ref, err := namedReference(of)
 	if err != nil {
 		return err
@@ -414,7 +396,7 @@ func (c *Client) path(ctx context.Context, method string, ref ObjectReference, s
 	if err := errors.Join(apirequest.CheckSegment("an object", ref.Name), apirequest.CheckSegment("a namespace", ref.Namespace)); err != nil {
 		return "", err
 	}
-	return r.URL(url.PathEscape(ref.Namespace), url.PathEscape(ref.Name), subresource), nil
+	return r.path(ref.Namespace, ref.Name, subresource), nil
 }
 
 // resolve finds the resource of a kind. What is not known is discovered.
@@ -463,14 +445,15 @@ var errStopped = errors.New("stopped")
 // list hands over the objects of a resource while they come in, in pages unless the size is zero.
 func (c *Client) list(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool, yield func(*Body) bool) error {
 	meta := r.typeMeta()
-	pages := c.newPager(r, namespace, query, pageSize, once, func(o *rawjson.Header, raw []byte) error {
+	page := &rawjson.ListPage{Take: func(o *rawjson.Header, raw []byte) error {
 		if !yield(listedBody(o, raw, meta)) {
 			return errStopped
 		}
 		return nil
-	})
+	}}
+	pages := pager{client: c, path: r.path(namespace, "", ""), query: query, size: pageSize, once: once, page: page}
 	err := pages.next(ctx)
-	for err == nil && pages.more() {
+	for err == nil && page.Next != "" {
 		err = pages.next(ctx)
 	}
 	return err
@@ -478,28 +461,20 @@ func (c *Client) list(ctx context.Context, r Resource, namespace string, query u
 
 // pager asks for the pages of a list, for callers that look at the headers first, in bytes that are used again afterwards.
 type pager struct {
-	client    *Client
-	resource  Resource
-	namespace string
-	query     url.Values
-	size      int // of a page, zero for all in one
-	once      bool
-	page      rawjson.ListPage
+	client *Client
+	path   string
+	query  url.Values
+	size   int // of a page, zero for all in one
+	once   bool
+	page   *rawjson.ListPage
 }
-
-func (c *Client) newPager(r Resource, namespace string, query url.Values, size int, once bool, take func(o *rawjson.Header, raw []byte) error) *pager {
-	return &pager{client: c, resource: r, namespace: namespace, query: query, size: size, once: once, page: rawjson.ListPage{Take: take}}
-}
-
-// more reports whether there is another page after the last one.
-func (p *pager) more() bool { return p.page.Next != "" }
 
 // next reads the first page, or the one after the last one.
 func (p *pager) next(ctx context.Context) error {
-	if p.more() {
+	if p.page.Next != "" {
 		p.query.Set("continue", p.page.Next)
 	}
-	return p.client.page(ctx, p.resource, p.namespace, p.query, p.size, func(answer io.Reader) error {
+	return p.client.page(ctx, p.path, p.query, p.size, func(answer io.Reader) error {
 		err := p.page.Read(answer)
 		if err != nil && p.page.Taken {
 			return fmt.Errorf("%w: %w", apirequest.ErrInterrupted, err) // objects must not be taken twice
@@ -521,7 +496,7 @@ func (c *Client) listPages(ctx context.Context, r Resource, o *ListOptions, yiel
 			items = nil // the page begins, perhaps once more
 			return page.Read(answer)
 		}
-		if err := c.page(ctx, r, o.Namespace, q, cmp.Or(o.PageSize, 500), read, false); err != nil {
+		if err := c.page(ctx, r.path(o.Namespace, "", ""), q, cmp.Or(o.PageSize, 500), read, false); err != nil {
 			return err
 		}
 		for _, b := range items {
@@ -537,14 +512,11 @@ func (c *Client) listPages(ctx context.Context, r Resource, o *ListOptions, yiel
 }
 
 // page requests one page.
-func (c *Client) page(ctx context.Context, r Resource, namespace string, query url.Values, size int, read func(io.Reader) error, once bool) error {
+func (c *Client) page(ctx context.Context, path string, query url.Values, size int, read func(io.Reader) error, once bool) error {
 	if size > 0 {
 		query.Set("limit", strconv.Itoa(size))
 	}
-	return c.do(ctx, &request{
-		method: http.MethodGet, path: r.URL(url.PathEscape(namespace), "", ""), query: query, once: once,
-		read: read,
-	})
+	return c.do(ctx, &request{method: http.MethodGet, path: path, query: query, once: once, read: read})
 }
 
 // listedBody returns the body of an item of a list, with bytes of its own. Most items have neither a kind nor an APIVersion, and get both.

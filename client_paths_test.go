@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/namespaces"
+	"github.com/kopf-go/kopf/internal/watchstream"
 )
 
 // TestClientPaths holds that no name that a caller gives leads to another address than it says.
@@ -67,7 +67,7 @@ func TestClientPaths(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			h := &endedStream{end: cancel}
-			(&stream{client: c, resource: testPods, namespace: bad, settings: &NewSettings().Watching, logger: slog.New(slog.DiscardHandler), handler: h}).run(ctx)
+			c.stream(testPods, bad, "", h).Run(ctx)
 			return h.err
 		},
 		"the name of a peering": func(c *Client, bad string) error {
@@ -155,13 +155,13 @@ func TestNamespaceNames(t *testing.T) {
 
 // endedStream ends its stream with the first listing, or the first failure.
 type endedStream struct {
-	ignoreStream
+	watchstream.Ignore
 	end context.CancelFunc
 	err error
 }
 
-func (h *endedStream) onListed() { h.end() }
-func (h *endedStream) onStatus(err error) {
+func (h *endedStream) OnListed() { h.end() }
+func (h *endedStream) OnStatus(err error) {
 	h.err = err
 	h.end()
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver"
 	"github.com/kopf-go/kopf/internal/connection"
 	"github.com/kopf-go/kopf/internal/discovery"
+	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/watchstream"
 )
 
 // resetServer reads requests, all of them or only their beginning, and resets their connections. It counts them.
@@ -206,7 +208,7 @@ func TestWatchGoesOnWithOtherCredentials(t *testing.T) {
 		calls int64
 	}{
 		{"DF-36 a stream", func(ctx context.Context, c *Client, seen func()) {
-			(&stream{client: c, resource: testPods, settings: &NewSettings().Watching, logger: c.log, handler: &seenStream{seen: seen}}).run(ctx)
+			c.stream(testPods, "", "", &seenStream{seen: seen}).Run(ctx)
 		}, []string{"5", "10"}, 2},
 		{"DF-36 a watch of a version", func(ctx context.Context, c *Client, seen func()) {
 			for range c.Watch(ctx, ObjectReference{APIVersion: "v1", Kind: "Pod"}, &ListOptions{ResourceVersion: "3"}) {
@@ -250,8 +252,8 @@ func TestWatchGoesOnWithOtherCredentials(t *testing.T) {
 
 // seenStream reports each event.
 type seenStream struct {
-	ignoreStream
+	watchstream.Ignore
 	seen func()
 }
 
-func (h *seenStream) onEvent(RawEvent) { h.seen() }
+func (h *seenStream) OnEvent(string, *rawjson.Header, []byte) { h.seen() }

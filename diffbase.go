@@ -545,7 +545,7 @@ const annotationsLimit = 256 << 10
 func annotationsSize(body *Body, patches ...*Patch) int {
 	all := body.Annotations()
 	for _, patch := range patches {
-		changes, _ := rawjson.Lookup(any(patch.merge), "metadata", "annotations")
+		changes, _ := rawjson.Lookup(any(patch.changes.Merge), "metadata", "annotations")
 		markers.MergeAnnotations(all, rawjson.AsMap(changes))
 	}
 	return markers.Size(all)

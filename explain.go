@@ -91,11 +91,11 @@ func (i *inspector) explain(what *resolved, body *Body, listed bool) *inspection
 		step, patch := "", &Patch{}
 		switch c.decided.Kind {
 		case decision.RemoveLegacy:
-			step, patch.removes = "the finalizers of an older operator are removed: "+strings.Join(storage.LegacyFinalizers, ", "), storage.LegacyFinalizers
+			step, patch.changes.Removes = "the finalizers of an older operator are removed: "+strings.Join(storage.LegacyFinalizers, ", "), storage.LegacyFinalizers
 		case decision.AddFinalizer:
-			step, patch.adds = "the finalizer "+storage.Finalizer+" is added", []string{storage.Finalizer}
+			step, patch.changes.Adds = "the finalizer "+storage.Finalizer+" is added", []string{storage.Finalizer}
 		case decision.RemoveFinalizer:
-			step, patch.removes = "the finalizer "+storage.Finalizer+" is removed, because no handler needs it", []string{storage.Finalizer}
+			step, patch.changes.Removes = "the finalizer "+storage.Finalizer+" is removed, because no handler needs it", []string{storage.Finalizer}
 		}
 		if step == "" {
 			break

@@ -260,7 +260,7 @@ func (i *inspecting) suppose(ctx context.Context, what *resolved, body *Body) (*
 		i.inspector.running = true
 		patch := &Patch{}
 		if i.inspector.cycle(what, body, false).decide().Kind == decision.AddFinalizer { // which it has had for long
-			patch.adds = []string{what.persistence.Finalizer}
+			patch.changes.Adds = []string{what.persistence.Finalizer}
 		}
 		patch.Set("metadata.deletionTimestamp", time.Now().UTC().Format(time.RFC3339))
 		body = patch.applied(body)

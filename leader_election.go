@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -407,7 +406,7 @@ type leaseRequests struct {
 
 // Get implements [leaderelection.Leases].
 func (l *leaseRequests) Get(ctx context.Context) ([]byte, int, error) {
-	return l.send(ctx, http.MethodGet, url.PathEscape(l.name), nil)
+	return l.send(ctx, http.MethodGet, l.name, nil)
 }
 
 // Create implements [leaderelection.Leases].
@@ -417,11 +416,11 @@ func (l *leaseRequests) Create(ctx context.Context, raw []byte) ([]byte, int, er
 
 // Update implements [leaderelection.Leases].
 func (l *leaseRequests) Update(ctx context.Context, raw []byte) ([]byte, int, error) {
-	return l.send(ctx, http.MethodPut, url.PathEscape(l.name), raw)
+	return l.send(ctx, http.MethodPut, l.name, raw)
 }
 
 func (l *leaseRequests) send(ctx context.Context, method, name string, raw []byte) ([]byte, int, error) {
-	r := &request{method: method, path: leasesResource.URL(url.PathEscape(l.namespace), name, ""), body: raw, once: true}
+	r := &request{method: method, path: leasesResource.path(l.namespace, name, ""), body: raw, once: true}
 	if raw != nil {
 		r.contentType = "application/json"
 	}

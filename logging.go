@@ -84,10 +84,7 @@ func ConfigureLogging(options *LogOptions) *slog.Logger {
 // is about; nil options mean the defaults. Lines are in colours on a terminal, unless the variable NO_COLOR is
 // set. The stack of a panic follows below its line, or is in the field exc_info.
 func NewLogHandler(options *LogOptions) slog.Handler {
-	var o LogOptions
-	if options != nil {
-		o = *options
-	}
+	o := optionsOf(options)
 	level := slog.LevelInfo
 	switch {
 	case o.Verbose, o.Debug:

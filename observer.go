@@ -23,6 +23,7 @@ import (
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/stopper"
+	"github.com/kopf-go/kopf/internal/watchstream"
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
@@ -80,17 +81,17 @@ type observer struct {
 
 // servedScope is what there is to be served, and what is served of it.
 type servedScope struct {
-	discovered         []discovery.Resource
-	wanted             map[string]*resolved           // what of that the handlers are for, by name
-	unresolved         []string                       // what they are for and is not there
-	lost               map[string]kindschema.Obstacle // why the status of a kind cannot have the state, by the name of the resource
-	unpublished        bool                           // whether the schema of a kind was not there yet at the last discovery
-	resources          map[string]*servedResource
-	existing           map[string]bool // the namespaces that are served
-	warned             map[string]bool // of what was warned of once
-	warnedUnresolved   map[string]bool // of what there was to be resolved at the last reconciliation
-	warnedGroups       map[string]bool // which could not be discovered at the last attempt
-	deletedDefinitions map[string]bool // the names of the definitions that were seen to be deleted
+	discovered       []discovery.Resource
+	wanted           map[string]*resolved           // what of that the handlers are for, by name
+	unresolved       []string                       // what they are for and is not there
+	lost             map[string]kindschema.Obstacle // why the status of a kind cannot have the state, by the name of the resource
+	unpublished      bool                           // whether the schema of a kind was not there yet at the last discovery
+	resources        map[string]*servedResource
+	existing         map[string]bool // the namespaces that are served
+	warned           map[string]bool // of what was warned of once
+	warnedUnresolved map[string]bool // of what there was to be resolved at the last reconciliation
+	warnedGroups     map[string]bool // which could not be discovered at the last attempt
+	definitions      discovery.Definitions
 }
 
 // servedResource is one served resource with its streams.
@@ -104,7 +105,7 @@ type servedResource struct {
 // servedStream is one stream of a resource, with the source that it is to the queue.
 type servedStream struct {
 	source
-	stream *stream
+	stream *watchstream.Stream
 	cancel context.CancelFunc
 }
 
@@ -121,7 +122,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	o.limiter = workpool.New(inFlight, o.settings.Execution.MaxWorkers)
 	o.meter.SetLimits(o.settings.Queueing.WorkerLimit, o.settings.Execution.MaxWorkers)
 	o.lost = make(map[string]kindschema.Obstacle)
-	o.resources, o.existing, o.deletedDefinitions = make(map[string]*servedResource), make(map[string]bool), make(map[string]bool)
+	o.resources, o.existing = make(map[string]*servedResource), make(map[string]bool)
 	o.warned, o.warnedGroups = make(map[string]bool), make(map[string]bool)
 	broken, err := o.discover(ctx)
 	if err != nil {
@@ -132,7 +133,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	defer o.streams.Wait()
 	defer o.fail(nil)
 	if !o.settings.Scanning.Disabled {
-		o.startStream(ctx, o.definitions())
+		o.startStream(ctx, o.watchDefinitions())
 	}
 	o.startNamespaces(ctx)
 	if ctx.Err() != nil {
@@ -314,7 +315,7 @@ func (o *observer) reconcile(ctx context.Context) {
 
 // dropResource removes a served resource that is closed and has nothing left to do. If its definition was deleted, so were its objects.
 func (o *observer) dropResource(name string, served *servedResource) {
-	if r := served.reactor.served.Load().resource; o.deletedDefinitions[r.Plural+"."+r.Group] {
+	if r := served.reactor.served.Load().resource; o.definitions.Deleted(r.Plural + "." + r.Group) {
 		served.reactor.queue.reportDeletions("")
 	}
 	if served.reactor.queue.empty() {
@@ -359,7 +360,7 @@ func (o *observer) isMissing(served *servedResource) bool {
 // isGivenUp reports whether a resource has been missing for long enough, or its definition was deleted.
 func (o *observer) isGivenUp(served *servedResource) bool {
 	r := served.reactor.served.Load().resource
-	return served.missing >= rediscoverReads || o.deletedDefinitions[r.Plural+"."+r.Group]
+	return served.missing >= rediscoverReads || o.definitions.Deleted(r.Plural+"."+r.Group)
 }
 
 // reconcileStreams gives a resource the streams of the namespaces that are served now.
@@ -448,40 +449,42 @@ func (o *observer) newReactor(what *resolved) *reactor {
 }
 
 // stream makes the stream of one resource, which is a source to its queue.
-func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
-	h := &objectsHandler{observerHandler: observerHandler{o: o}, reactor: r, resource: resource, from: from}
+func (o *observer) stream(r *reactor, resource Resource, from *source) *watchstream.Stream {
+	h := &objectsHandler{observerHandler: observerHandler{o: o}, reactor: r, resource: resource, meta: resource.typeMeta(), from: from}
 	if served := r.served.Load(); len(served.indices)+len(served.follows) > 0 {
 		h.sync = &listingSync{barrier: o.barrier, log: o.log, resource: resource.Name(), handlers: served.indices, follows: served.follows}
 		o.barrier.add()
 	}
 	r.listing.Add(from)
 	st := o.newStream(resource, from.namespace, h, r.served.Load().counts)
-	st.overlaps = true
+	st.Overlaps = true
 	return st
 }
 
-func (o *observer) newStream(resource Resource, namespace string, h streamHandler, meter *metrics.Resource) *stream {
-	return &stream{client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log, meter: meter.Open(), handler: h}
+func (o *observer) newStream(resource Resource, namespace string, h watchstream.Handler, meter *metrics.Resource) *watchstream.Stream {
+	s := o.client.stream(resource, namespace, "", h)
+	s.Meter = meter.Open()
+	return s
 }
 
 // observerHandler is a part of the handlers of all streams of an observer.
 type observerHandler struct {
-	ignoreStream
+	watchstream.Ignore
 	o *observer
 }
 
-// onStatus ends the operator for a login that has failed permanently.
-func (h *observerHandler) onStatus(err error) {
+// OnStatus ends the operator for a login that has failed permanently.
+func (h *observerHandler) OnStatus(err error) {
 	if loginFailure(err) != nil {
 		h.o.fail(err)
 	}
 }
 
 // startStream runs a stream until its context ends.
-func (o *observer) startStream(ctx context.Context, s *stream) {
+func (o *observer) startStream(ctx context.Context, s *watchstream.Stream) {
 	o.streams.Go(func() {
-		s.run(ctx)
-		s.meter.Close()
+		s.Run(ctx)
+		s.Meter.Close()
 	})
 }
 
@@ -501,70 +504,51 @@ func (o *observer) rediscover() {
 	}
 }
 
-// definitions makes the stream of resource definitions: each change, and each new
+// watchDefinitions makes the stream of resource definitions: each change, and each new
 // listing, is a reason to discover again.
-func (o *observer) definitions() *stream {
-	return o.newStream(definitionsResource, "", &definitionsHandler{observerHandler: observerHandler{o: o}, known: make(map[string]bool), states: make(map[string]string)}, nil)
+func (o *observer) watchDefinitions() *watchstream.Stream {
+	return o.newStream(definitionsResource, "", &definitionsHandler{observerHandler: observerHandler{o: o}, meta: definitionsResource.typeMeta()}, nil)
 }
 
-// definitionsHandler notes which resource definitions were deleted.
+// definitionsHandler notes which resource definitions there are, and tells what has learnt something of a kind that the kind is another one now. Changes of labels and of the status are none.
 type definitionsHandler struct {
 	observerHandler
-	relisted     bool              // whether there was a listing before
-	known, found map[string]bool   // the names of all, and of those in the newest listing
-	states       map[string]string // of the definitions that were seen, by their names, "" of deleted ones: another one means another schema
+	meta *typeMeta
 }
 
-func (h *definitionsHandler) onListing() { h.found = make(map[string]bool) }
-
-func (h *definitionsHandler) onEvent(ev RawEvent) {
+func (h *definitionsHandler) OnListing() {
 	h.o.mu.Lock()
-	name := ev.Body.Name()
-	if ev.Type == Deleted {
-		h.o.deletedDefinitions[name] = true
-		delete(h.known, name)
-		delete(h.found, name)
-	} else {
-		delete(h.o.deletedDefinitions, name)
-		h.known[name], h.found[name] = h.known[name] || ev.Type != Listed, true
+	defer h.o.mu.Unlock()
+	h.o.definitions.BeginListing()
+}
+
+func (h *definitionsHandler) OnEvent(t string, header *rawjson.Header, raw []byte) {
+	ev, state := streamed(t, header, raw, h.meta), ""
+	if ev.Type != Deleted {
+		state = ev.Body.uid + " " + strconv.FormatInt(ev.Body.View("metadata").Int("generation"), 10)
 	}
+	h.o.mu.Lock()
+	changed := h.o.definitions.Note(ev.Body.Name(), state)
 	h.o.mu.Unlock()
-	h.noteState(ev)
+	if changed && h.o.reconciler != nil {
+		h.o.reconciler.redefine(ev.Body)
+	}
 	if ev.Type != Listed {
 		h.o.rediscover()
 	}
 }
 
-// noteState tells what has learnt something of a kind that the kind is another one now. Changes of labels and of the status are none.
-func (h *definitionsHandler) noteState(ev RawEvent) {
-	body, state := ev.Body, ""
-	if ev.Type != Deleted {
-		state = body.uid + " " + strconv.FormatInt(body.View("metadata").Int("generation"), 10)
-	}
-	before, known := h.states[body.Name()]
-	h.states[body.Name()] = state
-	if known && before != state && h.o.reconciler != nil {
-		h.o.reconciler.redefine(body)
-	}
-}
-
-func (h *definitionsHandler) onListed() {
+func (h *definitionsHandler) OnListed() {
 	h.o.mu.Lock()
-	for name := range h.known {
-		if !h.found[name] {
-			h.o.deletedDefinitions[name] = true
-		}
-	}
-	h.known = h.found
+	again := h.o.definitions.EndListing()
 	h.o.mu.Unlock()
-	if h.relisted {
+	if again {
 		h.o.rediscover()
 	}
-	h.relisted = true
 }
 
-func (h *definitionsHandler) onStatus(err error) {
-	h.observerHandler.onStatus(err)
+func (h *definitionsHandler) OnStatus(err error) {
+	h.observerHandler.OnStatus(err)
 	if StatusCode(err) == 403 {
 		h.o.mu.Lock()
 		defer h.o.mu.Unlock()
@@ -581,7 +565,7 @@ func (o *observer) startNamespaces(ctx context.Context) {
 		o.useExactNames("")
 		return
 	}
-	h := &namespacesHandler{observerHandler: observerHandler{o: o}, ctx: ctx, known: make(chan struct{})}
+	h := &namespacesHandler{observerHandler: observerHandler{o: o}, meta: namespacesResource.typeMeta(), ctx: ctx, known: make(chan struct{})}
 	o.startStream(ctx, o.newStream(namespacesResource, "", h, nil))
 	select {
 	case <-h.known:
@@ -592,14 +576,16 @@ func (o *observer) startNamespaces(ctx context.Context) {
 // namespacesHandler notes which namespaces there are.
 type namespacesHandler struct {
 	observerHandler
+	meta  *typeMeta
 	ctx   context.Context // of the streams in the namespaces
 	known chan struct{}   // closed when it is known which there are, or that it cannot be known
 	found map[string]bool // in the newest listing
 }
 
-func (h *namespacesHandler) onListing() { h.found = make(map[string]bool) }
+func (h *namespacesHandler) OnListing() { h.found = make(map[string]bool) }
 
-func (h *namespacesHandler) onEvent(ev RawEvent) {
+func (h *namespacesHandler) OnEvent(t string, header *rawjson.Header, raw []byte) {
+	ev := streamed(t, header, raw, h.meta)
 	name := ev.Body.Name()
 	if !h.o.serves(name) {
 		return
@@ -614,7 +600,7 @@ func (h *namespacesHandler) onEvent(ev RawEvent) {
 	}
 }
 
-func (h *namespacesHandler) onListed() {
+func (h *namespacesHandler) OnListed() {
 	changed := h.o.setNamespaces(h.found)
 	if !h.isKnown() {
 		h.o.warnUnmatched(h.found)
@@ -624,8 +610,8 @@ func (h *namespacesHandler) onListed() {
 	}
 }
 
-func (h *namespacesHandler) onStatus(err error) {
-	h.observerHandler.onStatus(err)
+func (h *namespacesHandler) OnStatus(err error) {
+	h.observerHandler.OnStatus(err)
 	if StatusCode(err) != 403 {
 		return
 	}

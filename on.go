@@ -235,14 +235,19 @@ func must(kind handlerKind, err error) {
 	}
 }
 
+// optionsOf returns a copy of options, which are the defaults if there are none.
+func optionsOf[T any](options *T) (copied T) {
+	if options != nil {
+		copied = *options
+	}
+	return copied
+}
+
 // callSite returns the line outside of the package that has called it.
 func callSite() string { return funcid.CallSite(reflect.TypeFor[handlerKind]().PkgPath()) }
 
 func (r *Registry) onEvent(s Selector, fn EventFunc, opts *EventOptions) error {
-	o := EventOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	spec, err := s.spec(o.Where)
 	if err != nil {
 		return err
@@ -259,10 +264,7 @@ func (r *Registry) onEvent(s Selector, fn EventFunc, opts *EventOptions) error {
 }
 
 func (r *Registry) onChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, opts *ChangeOptions) error {
-	o := ChangeOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	if kind != kindField {
 		field = o.Field
 	} else if o.Field != "" && o.Field != field {
@@ -304,10 +306,7 @@ func newChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, o *
 }
 
 func (r *Registry) onActivity(kind handlerKind, fn ActivityFunc, login LoginFunc, opts *ActivityOptions) error {
-	o := ActivityOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	h := &handler{kind: kind, param: o.Param, retry: retryPolicy{errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff}, activities: activitySpec{activity: fn, login: login}}
 	if err := h.checkLimits(); err != nil {
 		return err
@@ -432,10 +431,7 @@ func OnProbe(fn ProbeFunc, opts *ProbeOptions) { must(kindProbe, DefaultRegistry
 func (r *Registry) OnProbe(fn ProbeFunc, opts *ProbeOptions) { must(kindProbe, r.onProbe(fn, opts)) }
 
 func (r *Registry) onProbe(fn ProbeFunc, opts *ProbeOptions) error {
-	o := ProbeOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	h := &handler{kind: kindProbe, param: o.Param, retry: retryPolicy{errors: ErrorsPermanent, timeout: o.Timeout}, activities: activitySpec{probe: fn}}
 	if err := h.checkLimits(); err != nil {
 		return err
@@ -509,10 +505,7 @@ func newIndex[K comparable, V any](r *Registry, s Selector, fn IndexFunc[K, V], 
 }
 
 func (r *Registry) onIndex(s Selector, fn any, spec *indexSpec, opts *IndexOptions) (HandlerID, error) {
-	o := IndexOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	h := &handler{
 		kind: kindIndex, field: o.Field.Keys(), param: o.Param, indexing: spec,
 		retry: retryPolicy{errors: cmp.Or(o.Errors, ErrorsIgnored), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff},
@@ -609,10 +602,7 @@ func (r *Registry) OnMutate(s Selector, fn AdmissionFunc, opts *AdmissionOptions
 const maxReviewTime = 30 * time.Second
 
 func (r *Registry) onAdmission(kind handlerKind, s Selector, fn AdmissionFunc, opts *AdmissionOptions) error {
-	o := AdmissionOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	h := &handler{kind: kind, field: o.Field.Keys(), param: o.Param, retry: retryPolicy{timeout: o.Timeout, errors: ErrorsPermanent}}
 	rules := &admissionSpec{
 		runner: newReviewServer, call: fn, subresource: o.Subresource, persistent: o.Persistent, sideEffects: o.SideEffects, ignoreFailures: o.IgnoreFailures, when: o.When,

@@ -130,10 +130,7 @@ func (r *Registry) OnTimer(s Selector, fn TimerFunc, opts *TimerOptions) {
 }
 
 func (r *Registry) onDaemon(s Selector, fn DaemonFunc, opts *DaemonOptions) error {
-	o := DaemonOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	h := &handler{
 		kind: kindDaemon, field: o.Field.Keys(), param: o.Param,
 		retry: retryPolicy{errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff},
@@ -149,10 +146,7 @@ func (r *Registry) onDaemon(s Selector, fn DaemonFunc, opts *DaemonOptions) erro
 }
 
 func (r *Registry) onTimer(s Selector, fn TimerFunc, opts *TimerOptions) error {
-	o := TimerOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	if o.Sharp && o.Interval == 0 {
 		return fmt.Errorf("the option Sharp needs an Interval")
 	}

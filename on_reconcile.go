@@ -104,10 +104,7 @@ type followSpec struct {
 }
 
 func (r *Registry) onReconcile(s Selector, fn ReconcileFunc, opts *ReconcileOptions) error {
-	o := ReconcileOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	spec := &reconcileSpec{
 		engine: engine{}, call: fn, fields: slices.Clone(o.Fields), sources: slices.Clone(o.Sources), resync: o.Resync, debounce: o.Debounce, timeout: o.Timeout,
 		backoff: cmp.Or(o.Backoff, defaultReconcileBackoff), conditions: o.Conditions, manager: o.Manager,

@@ -62,7 +62,7 @@ func (p *livePage) Fill(s *livepage.State) {
 		resource.Delayed = q.delays()
 		s.Resources = append(s.Resources, resource)
 		for _, namespace := range rawjson.SortedKeys(served.streams) {
-			s.Streams = append(s.Streams, served.streams[namespace].stream.live())
+			s.Streams = append(s.Streams, served.streams[namespace].stream.Live())
 		}
 	}
 }
@@ -72,18 +72,6 @@ func (q *queue) delays() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.delayed
-}
-
-// live returns what is known of the stream.
-func (s *stream) live() livepage.Stream {
-	last, restarts := s.meter.Live()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := livepage.Stream{Resource: s.resource.Name(), Namespace: s.namespace, Open: s.stage == toWatch, Listed: s.healthy, LastEvent: last, Restarts: restarts}
-	if s.failed != nil {
-		l.Error = s.failed.Error()
-	}
-	return l
 }
 
 // Object implements [livepage.Source]. The resource may be given by its kind.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/manifest"
+	"github.com/kopf-go/kopf/internal/objectpatch"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -23,15 +24,11 @@ import (
 // starts empty, without the object's data in it, and does not change the body that
 // the handler sees. A Patch is not safe for concurrent use.
 type Patch struct {
-	merge      map[string]any
-	transforms []transformation
-	last       map[string]any // merged after the transformations
-	err        error          // of the first value that is not JSON
+	changes objectpatch.Changes
+	err     error // of the first value that is not JSON
 
 	persistence *PersistenceSettings // whose fields and annotations no transformation changes; nil for none
 	of          *Body                // that the handler has got, for the generation in its conditions; nil for none
-
-	adds, removes []string // finalizers, which are guarded by themselves, and not by the version
 }
 
 // newPatch returns an empty patch for a handler of an object.
@@ -69,30 +66,14 @@ func (p *Patch) Replace(path FieldPath, value any) {
 		p.fail(fmt.Errorf("replace %q: %w", path, err))
 		return
 	}
-	for i := 1; i < len(keys); i++ { // what was removed above comes before
-		if old, ok := rawjson.Lookup(any(p.merge), keys[:i]...); ok && rawjson.AsMap(old) == nil {
-			p.dropValue(keys[:i]...)
-			p.transforms = append(p.transforms, &replacement{keys[:i], old})
-			break
-		}
-	}
-	p.dropValue(keys...)
-	p.transforms = append(p.transforms, &replacement{keys, v})
+	p.changes.Replace(v, keys...)
 }
 
-// transformation changes an object, which was the body when the patch began to be applied.
-type transformation interface {
-	apply(object map[string]any, body *Body) error
-	// touched is a model for [jsonpatch.DecodeLike] of what is changed or read, nil if that can be anything.
-	touched() map[string]any
-	// holds reports whether nothing is changed, as far as that can be seen without decoding the object.
-	holds(body *Body) bool
-}
-
-// transformFunc is one that a handler has given. It comes after what is merged.
+// transformFunc is a transformation that a handler has given. It comes after what is merged.
 type transformFunc func(object map[string]any) error
 
-func (f transformFunc) apply(object map[string]any, _ *Body) error {
+// Apply implements [objectpatch.Transformation].
+func (f transformFunc) Apply(object map[string]any, _ *objectpatch.Object) error {
 	if err := f(object); err != nil {
 		return err
 	}
@@ -102,45 +83,11 @@ func (f transformFunc) apply(object map[string]any, _ *Body) error {
 	return nil
 }
 
-func (f transformFunc) touched() map[string]any { return nil }
+// Touched implements [objectpatch.Transformation].
+func (f transformFunc) Touched() map[string]any { return nil }
 
-func (f transformFunc) holds(*Body) bool { return false }
-
-// replacement replaces the field at the keys, or removes it for nil. It comes before what is merged.
-type replacement struct {
-	keys  []string
-	value any
-}
-
-func (r *replacement) apply(object map[string]any, _ *Body) error {
-	value := rawjson.Clone(r.value)
-	if status := rawjson.AsMap(value); status != nil && len(r.keys) == 1 && r.keys[0] == "status" {
-		if conditions, ok := rawjson.AsMap(object["status"])["conditions"]; ok && status["conditions"] == nil {
-			status["conditions"] = conditions
-		}
-	}
-	manifest.Replace(object, r.keys, value)
-	return nil
-}
-
-func (r *replacement) touched() map[string]any {
-	model := map[string]any{r.keys[len(r.keys)-1]: nil}
-	for _, key := range slices.Backward(r.keys[:len(r.keys)-1]) {
-		model = map[string]any{key: model}
-	}
-	return model
-}
-
-func (r *replacement) holds(*Body) bool { return false }
-
-// isEarly reports whether a transformation comes before what is merged.
-func isEarly(t transformation) bool {
-	_, ok := t.(*replacement)
-	return ok
-}
-
-// replaces reports whether a transformation comes before what is merged.
-func (p *Patch) replaces() bool { return slices.ContainsFunc(p.transforms, isEarly) }
+// Holds implements [objectpatch.Transformation].
+func (f transformFunc) Holds(*objectpatch.Object) bool { return false }
 
 // ownFields returns what the framework stores in the status and in the annotations of an object.
 func (p *Patch) ownFields(body *Body) map[string]any {
@@ -165,12 +112,13 @@ func (p *Patch) ownFields(body *Body) map[string]any {
 
 // keepOwnStatus has a removal of the whole status leave there what the framework stores, or is about to.
 func (p *Patch) keepOwnStatus(body *Body, stores bool) {
-	if v, ok := p.merge["status"]; !ok || v != nil || !stores && p.ownFields(body)["status"] == nil {
+	c := &p.changes
+	if v, ok := c.Merge["status"]; !ok || v != nil || !stores && p.ownFields(body)["status"] == nil {
 		return
 	}
-	p.merge = maps.Clone(p.merge)
-	delete(p.merge, "status")
-	p.transforms = append(slices.Clip(p.transforms), &replacement{keys: []string{"status"}})
+	c.Merge = maps.Clone(c.Merge)
+	delete(c.Merge, "status")
+	c.Transforms = append(slices.Clip(c.Transforms), objectpatch.Removal("status"))
 }
 
 // Condition is one of the conditions of an object, as metav1.Condition in Kubernetes' API conventions.
@@ -204,7 +152,7 @@ const (
 // makes no request. The patch is sent for one version of the object, and computed anew after a conflict. A condition that metav1.Condition does not
 // allow fails the handler permanently.
 func (p *Patch) SetCondition(condition Condition) {
-	p.transforms = append(p.transforms, p.conditionChanges(condition.plain())...)
+	p.changes.Transforms = append(p.changes.Transforms, p.conditionChanges(condition.plain())...)
 }
 
 // plain returns the condition as plain data.
@@ -215,7 +163,7 @@ func (c *Condition) plain() manifest.Condition {
 }
 
 // conditionChanges returns the transformation that sets a condition, or none if it is not allowed.
-func (p *Patch) conditionChanges(c manifest.Condition) []transformation {
+func (p *Patch) conditionChanges(c manifest.Condition) []objectpatch.Transformation {
 	if c.ObservedGeneration == 0 && p.of != nil {
 		c.ObservedGeneration = p.of.Metadata().Int("generation")
 	}
@@ -223,24 +171,7 @@ func (p *Patch) conditionChanges(c manifest.Condition) []transformation {
 		p.fail(err)
 		return nil
 	}
-	return []transformation{&conditionChange{c}}
-}
-
-// conditionChange sets a condition. It comes after what is merged.
-type conditionChange struct{ condition manifest.Condition }
-
-// apply compares the condition with the one that is stored, too: several handlers may set it in one patch, and only the last one counts.
-func (c *conditionChange) apply(object map[string]any, body *Body) error {
-	stored, _ := body.Status().Get("conditions").([]any)
-	return manifest.SetCondition(object, stored, c.condition)
-}
-
-func (c *conditionChange) touched() map[string]any {
-	return map[string]any{"status": map[string]any{"conditions": nil}, "metadata": map[string]any{"generation": nil}}
-}
-
-func (c *conditionChange) holds(body *Body) bool {
-	return c.condition.IsIn(body.Status().View("conditions").raw, rawjson.ScalarAt(body.of(body.meta), "generation"))
+	return []objectpatch.Transformation{&objectpatch.ConditionChange{Condition: c}}
 }
 
 // SetPath is [Patch.Set] for a path of keys that may contain dots.
@@ -263,7 +194,7 @@ func (p *Patch) Merge(patch map[string]any) {
 		p.fail(fmt.Errorf("the patch: %w", err))
 		return
 	}
-	p.merge = jsonpatch.CombineMerges(p.merge, rawjson.AsMap(v))
+	p.changes.Merge = jsonpatch.CombineMerges(p.changes.Merge, rawjson.AsMap(v))
 }
 
 // Transform adds a function that changes the object in place, for what a merge
@@ -272,48 +203,26 @@ func (p *Patch) Merge(patch map[string]any) {
 // newer and newer states, so it must look before it changes. An error fails the handler, as if it had returned that; a value that cannot be
 // encoded fails it permanently.
 func (p *Patch) Transform(change func(object map[string]any) error) {
-	p.transforms = append(p.transforms, transformFunc(change))
+	p.changes.Transforms = append(p.changes.Transforms, transformFunc(change))
 }
 
 // Get returns what the patch sets at a path so far, and whether it says anything about it. A
 // nil that it says is a removal.
-func (p *Patch) Get(path FieldPath) (any, bool) { return rawjson.Lookup(any(p.merge), path.Keys()...) }
+func (p *Patch) Get(path FieldPath) (any, bool) {
+	return rawjson.Lookup(any(p.changes.Merge), path.Keys()...)
+}
 
 // Map returns a copy of the merge patch, without the transformations.
 func (p *Patch) Map() map[string]any {
-	m, _ := rawjson.Clone(p.merge).(map[string]any)
+	m, _ := rawjson.Clone(p.changes.Merge).(map[string]any)
 	return m
 }
 
 // Empty reports whether there is nothing to change.
-func (p *Patch) Empty() bool {
-	return len(p.merge)+len(p.transforms)+len(p.last) == 0 && !p.finalizes()
-}
-
-// finalizes reports whether the patch adds or removes finalizers on the framework's own account.
-func (p *Patch) finalizes() bool { return len(p.adds)+len(p.removes) > 0 }
-
-// versioned reports whether the patch can be computed only for one version of the object.
-func (p *Patch) versioned() bool {
-	_, lists := rawjson.Lookup(any(p.merge), "metadata", "finalizers")
-	return len(p.transforms) > 0 || lists && p.finalizes()
-}
+func (p *Patch) Empty() bool { return p.changes.Empty() }
 
 // holds reports whether an object is as the patch makes it, as far as that can be seen without decoding it.
-func (p *Patch) holds(body *Body) bool {
-	return !p.finalizes() && !slices.ContainsFunc(p.transforms, func(t transformation) bool { return !t.holds(body) }) &&
-		body.has(p.merge) && body.has(p.last)
-}
-
-// has reports whether the object is as a merge patch makes it.
-func (b *Body) has(merge map[string]any) bool {
-	for key, want := range merge {
-		if got, _ := b.find(key); !jsonpatch.IsApplied(got, want) {
-			return false
-		}
-	}
-	return true
-}
+func (p *Patch) holds(body *Body) bool { return p.changes.Holds(body.stanzas()) }
 
 // Clear forgets all changes.
 func (p *Patch) Clear() { *p = Patch{persistence: p.persistence, of: p.of} }
@@ -341,7 +250,7 @@ func (p *Patch) operations(body *Body) []jsonpatch.Operation {
 
 // check returns what is wrong with the values, whatever they are made for, and takes it out: all else is sent. No other attempt would mend it.
 func (p *Patch) check() error {
-	if err := jsonpatch.TakeBadTexts(p.merge); err != nil {
+	if err := jsonpatch.TakeBadTexts(p.changes.Merge); err != nil {
 		p.fail(err)
 	}
 	if p.err == nil {
@@ -354,14 +263,14 @@ func (p *Patch) check() error {
 // all else is sent.
 func (p *Patch) try(body *Body) error {
 	err := p.check()
-	for len(p.transforms) > 0 && !p.holds(body) {
+	for len(p.changes.Transforms) > 0 && !p.holds(body) {
 		_, failure := p.apply(p.touched(body))
-		var failed *transformError
+		var failed *objectpatch.TransformError
 		if !errors.As(failure, &failed) {
 			break
 		}
 		err = cmp.Or(err, failure)
-		p.transforms = slices.Delete(p.transforms, failed.at, failed.at+1)
+		p.changes.Transforms = slices.Delete(p.changes.Transforms, failed.At, failed.At+1)
 	}
 	return err
 }
@@ -383,74 +292,19 @@ func (p *Patch) applied(body *Body) *Body {
 }
 
 func (p *Patch) apply(body *Body) (object map[string]any, err error) {
-	at := 0
-	defer func() {
-		if v := recover(); v != nil {
-			err = &transformError{at: at, value: v}
-		}
-	}()
-	object = body.Map()
-	var own map[string]any
-	if len(p.transforms) > 0 {
-		own = p.ownFields(body)
-	}
-	for _, early := range []bool{true, false} {
-		for i, t := range p.transforms {
-			if isEarly(t) != early {
-				continue
-			}
-			at = i
-			if err := t.apply(object, body); err != nil {
-				return nil, &transformError{at: i, err: err}
-			}
-		}
-		if early && len(p.merge) > 0 {
-			object, _ = rawjson.Merge(object, any(p.merge)).(map[string]any)
-		}
-	}
-	object, _ = rawjson.Merge(rawjson.Merge(object, any(own)), any(p.last)).(map[string]any)
-	for _, f := range p.removes {
-		manifest.RemoveFinalizer(object, f)
-	}
-	for _, f := range p.adds {
-		manifest.AddFinalizer(object, f)
-	}
-	return object, nil
+	return p.changes.Apply(body.Map(), body.stanzas(), func() map[string]any { return p.ownFields(body) })
 }
 
-// transformError means that a transformation has failed, or has panicked if there is no error.
-type transformError struct {
-	at    int // which one
-	err   error
-	value any
+// permanent reports whether a transformation that has failed makes no sense for newer states of the object either.
+func permanent(failed *objectpatch.TransformError) bool {
+	return failed.Unwrap() == nil || errors.As(failed, new(*PermanentError))
 }
 
-func (e *transformError) Error() string {
-	if e.err != nil {
-		return e.err.Error()
-	}
-	return fmt.Sprintf("a transformation has panicked: %v", e.value)
-}
-
-func (e *transformError) Unwrap() error { return e.err }
-
-// permanent reports whether the transformation makes no sense for newer states of the object either.
-func (e *transformError) permanent() bool {
-	return e.err == nil || errors.As(e.err, new(*PermanentError))
-}
-
-// touched returns the part of an object that the patch reads and changes, which is little of it but for functions, and so not worth decoding the rest.
+// touched returns the part of an object that the patch reads and changes.
 func (p *Patch) touched(body *Body) *Body {
-	model := jsonpatch.Union(p.merge, p.last)
-	if p.finalizes() {
-		model = jsonpatch.Union(model, map[string]any{"metadata": map[string]any{"finalizers": nil}})
-	}
-	for _, t := range p.transforms {
-		part := t.touched()
-		if part == nil {
-			return body
-		}
-		model = jsonpatch.Union(model, part)
+	model := p.changes.Model()
+	if model == nil {
+		return body
 	}
 	b, err := NewBody(jsonpatch.DecodeLike(body.raw, model))
 	if err != nil {
@@ -461,13 +315,12 @@ func (p *Patch) touched(body *Body) *Body {
 
 // sides returns what the patch touches of an object, before and after it.
 func (p *Patch) sides(body *Body) (before, after map[string]any, err error) {
-	if p.versioned() {
+	if p.changes.Versioned() {
 		body = p.touched(body)
 		after, err = p.apply(body)
 		return body.Map(), after, err
 	}
-	before = rawjson.AsMap(jsonpatch.DecodeLike(body.raw, p.merge))
-	after, _ = rawjson.Merge(rawjson.Clone(before), any(p.merge)).(map[string]any)
+	before, after = p.changes.Sides(body.raw)
 	return before, after, nil
 }
 
@@ -477,8 +330,7 @@ func (p *Patch) fail(err error) {
 	}
 }
 
-// put sets a decoded value, replacing whatever is in the way, so that a null or a scalar that
-// was set at a parent does not lose it (CH-T49).
+// put sets a decoded value, replacing whatever is in the way.
 func (p *Patch) put(value any, keys ...string) {
 	if len(keys) == 0 {
 		m, ok := value.(map[string]any)
@@ -486,17 +338,11 @@ func (p *Patch) put(value any, keys ...string) {
 			p.fail(fmt.Errorf("the patch of the whole object must be an object, not %s", rawjson.KindOf(value)))
 			return
 		}
-		p.merge = jsonpatch.CombineMerges(p.merge, m)
+		p.changes.Merge = jsonpatch.CombineMerges(p.changes.Merge, m)
 		return
 	}
-	if p.merge == nil {
-		p.merge = make(map[string]any)
-	}
-	jsonpatch.Put(p.merge, value, keys...)
+	p.changes.Put(value, keys...)
 }
-
-// dropValue takes the value at a path out of the merge patch, and the parents that it leaves empty.
-func (p *Patch) dropValue(keys ...string) { jsonpatch.DropValueIn(p.merge, keys) }
 
 // unapplied returns what of a merge patch is not so in the response to it: what the schema has
 // dropped, and what another client has changed at the same time. What the response has besides does not

@@ -12,6 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/boundedset"
 	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
+	"github.com/kopf-go/kopf/internal/objectpatch"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -75,17 +76,17 @@ func (s *sender) request(known *Body, patch *Patch) (*Body, error) {
 		return known, nil
 	}
 	now, err := s.sendOnce(known, patch)
-	if err != nil || now == known || patch.versioned() {
+	if err != nil || now == known || patch.changes.Versioned() {
 		return now, err
 	}
-	missed := unapplied(patch.merge, now)
-	if overtaken(known, patch.merge, missed) {
+	missed := unapplied(patch.changes.Merge, now)
+	if overtaken(known, patch.changes.Merge, missed) {
 		if now, err = s.sendOnce(now, patch); err != nil {
 			return now, err
 		}
-		missed = unapplied(patch.merge, now)
+		missed = unapplied(patch.changes.Merge, now)
 	}
-	if !patch.finalizes() { // the records of a handling go with the finalizer, perhaps with the whole map
+	if !patch.changes.Finalizes() { // the records of a handling go with the finalizer, perhaps with the whole map
 		s.warnMissed(missed, now)
 	}
 	return now, nil
@@ -109,88 +110,43 @@ func (s *sender) sendOnce(known *Body, patch *Patch) (*Body, error) {
 	if err != nil {
 		return known, err
 	}
-	send, apart := s.requestMain, slices.Contains(s.resource.Subresources, "status")
+	apart, first := slices.Contains(s.resource.Subresources, "status"), ""
 	if apart {
-		send = s.requestStatus
+		first = "status"
 	}
-	if known, err = send(known, before, after, patch); err == nil && s.state != nil && s.state.dropped(patch, known) { // what is elsewhere must not be removed
+	if known, err = s.sendPart(known, first, before, after, patch); err == nil && s.state != nil && s.state.dropped(patch, known) { // what is elsewhere must not be removed
 		err = &conflictError{errStateDropped}
 	}
 	if err != nil || !apart {
 		return known, err
 	}
-	return s.requestMain(known, before, after, patch)
+	return s.sendPart(known, "", before, after, patch)
 }
 
-// requestMain sends what changes in the object itself: as a merge patch where possible, because
-// it cannot conflict with what others do.
-func (s *sender) requestMain(known *Body, before, after map[string]any, patch *Patch) (*Body, error) {
-	if patch.versioned() {
-		return s.patchOps(known, "", s.versionedOps(known, before, after))
+// sendPart sends what changes in the status, or in the object itself, if anything does.
+func (s *sender) sendPart(known *Body, subresource string, before, after map[string]any, patch *Patch) (*Body, error) {
+	state := &objectpatch.State{UID: known.uid, Version: known.version, Finalizers: known.of(known.finalizers), Apart: slices.Contains(s.resource.Subresources, "status"), Lenient: s.lenient}
+	request := state.Main
+	if subresource != "" {
+		request = state.Status
 	}
-	merge := jsonpatch.EffectiveMerge(before, patch.merge)
-	if slices.Contains(s.resource.Subresources, "status") {
-		delete(merge, "status")
+	if r := request(&patch.changes, before, after); r != nil {
+		return s.patch(known, subresource, r)
 	}
-	if ops := jsonpatch.FinalizerOps(known.Finalizers(), patch.adds, patch.removes); len(ops) > 0 {
-		return s.patchOps(known, "", append(jsonpatch.AppendMerge([]jsonpatch.Operation{uidTest(known)}, "", before, merge), ops...))
-	}
-	if len(merge) == 0 {
-		return known, nil
-	}
-	guard := map[string]any{"metadata": map[string]any{"uid": known.uid}}
-	return s.patch(known, "", "application/merge-patch+json", jsonpatch.CombineMerges(guard, merge))
+	return known, nil
 }
-
-// requestStatus sends what changes in the status, and takes it out of both states. A merge patch of the
-// subresource would hit a namesake of the object that was recreated meanwhile; a test of the uid does not.
-func (s *sender) requestStatus(known *Body, before, after map[string]any, patch *Patch) (*Body, error) {
-	from, to := rawjson.MoveMember(before, "status"), rawjson.MoveMember(after, "status")
-	if patch.versioned() {
-		return s.patchOps(known, "status", s.versionedOps(known, from, to))
-	}
-	status, ok := patch.merge["status"]
-	if !ok {
-		return known, nil
-	}
-	return s.patchOps(known, "status", jsonpatch.AppendMerge([]jsonpatch.Operation{uidTest(known)}, "", from, map[string]any{"status": status}))
-}
-
-func uidTest(known *Body) jsonpatch.Operation {
-	return jsonpatch.Operation{Op: "test", Path: "/metadata/uid", Value: known.uid}
-}
-
-// versionedOps returns the operations between two states that were computed for one version, with their guard.
-func (s *sender) versionedOps(known *Body, before, after map[string]any) []jsonpatch.Operation {
-	if s.lenient {
-		return append([]jsonpatch.Operation{uidTest(known)}, jsonpatch.Guard(before, jsonpatch.DiffWholeLists(before, after))...)
-	}
-	guard := jsonpatch.Operation{Op: "test", Path: "/metadata/resourceVersion", Value: known.version}
-	return append([]jsonpatch.Operation{guard}, jsonpatch.Diff(before, after)...)
-}
-
-// patchOps sends the operations, if there are more than the guard.
-func (s *sender) patchOps(known *Body, subresource string, ops []jsonpatch.Operation) (*Body, error) {
-	if len(ops) < 2 {
-		return known, nil
-	}
-	return s.patch(known, subresource, jsonPatchType, jsonpatch.Values(ops))
-}
-
-// jsonPatchType is the media type of patches that test what they change.
-const jsonPatchType = "application/json-patch+json"
 
 // patch makes one request.
-func (s *sender) patch(known *Body, subresource, contentType string, body any) (*Body, error) {
-	data, err := rawjson.Encode(body)
+func (s *sender) patch(known *Body, subresource string, r *objectpatch.Request) (*Body, error) {
+	data, err := rawjson.Encode(r.Body)
 	if err != nil {
 		return known, err
 	}
 	s.sent = true
 	s.log.Debug("Patching.", "subresource", subresource, "patch", s.resource.loggable(View{raw: data}))
-	now, err := s.client.patchObject(s.ctx, s.resource, known.namespace, known.name, subresource, contentType, data)
+	now, err := s.client.patchObject(s.ctx, s.resource, known.namespace, known.name, subresource, r.Type, data)
 	if err != nil {
-		return s.classifyRefusal(err, known, subresource, contentType == jsonPatchType)
+		return s.classifyRefusal(err, known, subresource, r.Type == objectpatch.OperationsType)
 	}
 	return now, nil
 }

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/kopf-go/kopf/internal/apiserver/patch"
 	"github.com/kopf-go/kopf/internal/boundedset"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/manifest"
+	"github.com/kopf-go/kopf/internal/objectpatch"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -43,11 +43,11 @@ func TestPatch(t *testing.T) {
 		{"forget", func(p *Patch) {
 			p.Set("a.b", 1)
 			p.Set("a.c", 1)
-			p.dropValue("a", "b")
-			p.dropValue("no", "x")
-			p.dropValue("a", "c", "x")
+			p.changes.Drop("a", "b")
+			p.changes.Drop("no", "x")
+			p.changes.Drop("a", "c", "x")
 		}, `{"a":{"c":1}}`},
-		{"forget with parents", func(p *Patch) { p.Set("a.b.c", 1); p.dropValue("a", "b", "c") }, `{}`},
+		{"forget with parents", func(p *Patch) { p.Set("a.b.c", 1); p.changes.Drop("a", "b", "c") }, `{}`},
 		{"the whole object", func(p *Patch) { p.Set("", map[string]any{"a": 1}) }, `{"a":1}`},
 		{"clear", func(p *Patch) {
 			p.Set("a", 1)
@@ -243,7 +243,7 @@ func FuzzAppliedTo(f *testing.F) {
 func TestFinalizerOps(t *testing.T) {
 	const object = `{"metadata":{"name":"n","uid":"u","resourceVersion":"1"%s}}`
 	for _, list := range []string{"", "a", "x", "a x", "x a", "x a x b x", "y x", "a b"} {
-		for _, p := range []*Patch{{adds: []string{"x"}}, {removes: []string{"x"}}, {removes: []string{"x", "y"}}} {
+		for _, p := range []*Patch{{changes: objectpatch.Changes{Adds: []string{"x"}}}, {changes: objectpatch.Changes{Removes: []string{"x"}}}, {changes: objectpatch.Changes{Removes: []string{"x", "y"}}}} {
 			var names []any
 			meta := ""
 			for _, name := range strings.Fields(list) {
@@ -254,7 +254,7 @@ func TestFinalizerOps(t *testing.T) {
 				meta = `,"finalizers":` + string(data)
 			}
 			b := mustBody(t, fmt.Sprintf(object, meta))
-			data, err := json.Marshal(jsonpatch.FinalizerOps(b.Finalizers(), p.adds, p.removes))
+			data, err := json.Marshal(jsonpatch.FinalizerOps(b.Finalizers(), p.changes.Adds, p.changes.Removes))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -267,7 +267,7 @@ func TestFinalizerOps(t *testing.T) {
 				delete(meta, "finalizers")
 			}
 			if diff := cmp.Diff(any(want), got); err != nil || diff != "" {
-				t.Errorf("%q, adding %q and removing %q, by %s: %v (-want +got)\n%s", list, p.adds, p.removes, data, err, diff)
+				t.Errorf("%q, adding %q and removing %q, by %s: %v (-want +got)\n%s", list, p.changes.Adds, p.changes.Removes, data, err, diff)
 			}
 		}
 	}
@@ -435,7 +435,7 @@ func TestPatchChecks(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = p.try(body)
-		if bad := jsonpatch.TakeBadTexts(p.merge); bad != nil {
+		if bad := jsonpatch.TakeBadTexts(p.changes.Merge); bad != nil {
 			t.Errorf("what is refused is sent: %v", bad)
 		}
 		if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
@@ -542,16 +542,16 @@ func FuzzTouched(f *testing.F) {
 			p.Merge(rawjson.AsMap(decoded(merge)))
 		}
 		if which&2 != 0 {
-			p.last = rawjson.AsMap(decoded(last))
+			p.changes.Last = rawjson.AsMap(decoded(last))
 		}
 		if which&4 != 0 {
 			p.Replace(FieldPath(path), decoded(last))
 		}
 		if which&8 != 0 {
-			p.adds = []string{"added"}
+			p.changes.Adds = []string{"added"}
 		}
 		if which&16 != 0 {
-			p.removes = []string{"a"}
+			p.changes.Removes = []string{"a"}
 		}
 		if which&32 != 0 {
 			p.SetCondition(Condition{Type: "Ready", Status: ConditionTrue, Reason: "Fine", LastTransitionTime: time.Unix(0, 0)})

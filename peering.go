@@ -17,6 +17,7 @@ import (
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/peers"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/watchstream"
 )
 
 // This file lets operators give way to each other. Each one keeps a record of itself in a peering object that all of them watch;
@@ -55,8 +56,7 @@ func writePeering(ctx context.Context, c *Client, r Resource, namespace, name, v
 	if slices.Contains(r.Subresources, "status") {
 		subresource = "status"
 	}
-	path := r.URL(url.PathEscape(namespace), url.PathEscape(name), subresource)
-	return c.body(ctx, &request{method: http.MethodPatch, path: path, contentType: "application/merge-patch+json", body: patch, once: true})
+	return c.body(ctx, &request{method: http.MethodPatch, path: r.path(namespace, name, subresource), contentType: "application/merge-patch+json", body: patch, once: true})
 }
 
 // peering is what an operator has to do with its peers.
@@ -252,23 +252,20 @@ func (s *peeringServer) NamespaceEnding(ctx context.Context) (ends bool, err err
 
 // Follow implements [peers.Server]: of the objects of the resource, one is ours.
 func (s *peeringServer) Follow(ctx context.Context, k *peers.Keeper) {
-	st := &stream{
-		client: s.client, resource: s.resource, namespace: s.namespace, settings: &s.settings.Watching, logger: s.log,
-		handler: &peersHandler{keeper: k, name: s.settings.Peering.Name, operator: s.operator},
-	}
-	st.run(ctx)
+	s.client.stream(s.resource, s.namespace, "", &peersHandler{meta: s.resource.typeMeta(), keeper: k, name: s.settings.Peering.Name, operator: s.operator}).Run(ctx)
 }
 
 // peersHandler hands over the peering object of a session.
 type peersHandler struct {
-	ignoreStream
+	watchstream.Ignore
+	meta     *typeMeta
 	keeper   *peers.Keeper
 	name     string // of the object
 	operator ender
 }
 
-func (h *peersHandler) onEvent(ev RawEvent) {
-	switch {
+func (h *peersHandler) OnEvent(t string, o *rawjson.Header, raw []byte) {
+	switch ev := streamed(t, o, raw, h.meta); {
 	case ev.Body.name != h.name:
 	case ev.Type == Deleted:
 		h.keeper.SeeDeleted(ev.Body.version)
@@ -277,11 +274,11 @@ func (h *peersHandler) onEvent(ev RawEvent) {
 	}
 }
 
-func (h *peersHandler) onListing()  { h.keeper.BeginListing() }
-func (h *peersHandler) onListed()   { h.keeper.EndListing() }
-func (h *peersHandler) onRestored() { h.keeper.ForgetVersion() }
+func (h *peersHandler) OnListing()  { h.keeper.BeginListing() }
+func (h *peersHandler) OnListed()   { h.keeper.EndListing() }
+func (h *peersHandler) OnRestored() { h.keeper.ForgetVersion() }
 
-func (h *peersHandler) onStatus(err error) {
+func (h *peersHandler) OnStatus(err error) {
 	if login := (*LoginError)(nil); errors.As(err, &login) {
 		h.operator.end(err)
 	}

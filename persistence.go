@@ -439,7 +439,7 @@ func purgeField(body *Body, patch *Patch, path ...string) {
 	if _, ok := body.find(path...); ok {
 		patch.put(nil, path...)
 	} else {
-		patch.dropValue(path...)
+		patch.changes.Drop(path...)
 	}
 }
 
@@ -454,7 +454,7 @@ func markPrefix(prefix string, body *Body, patch *Patch) {
 	if _, ok := body.Annotation(key); ok {
 		return
 	}
-	if _, ok := rawjson.Lookup(any(patch.merge), "metadata", "annotations", key); !ok {
+	if _, ok := rawjson.Lookup(any(patch.changes.Merge), "metadata", "annotations", key); !ok {
 		patch.put("yes", "metadata", "annotations", key)
 	}
 }
@@ -520,7 +520,7 @@ func (p *PersistenceSettings) inStatus(body *Body) bool {
 // dropped reports whether the status does not have what a patch has just stored there.
 func (p *PersistenceSettings) dropped(patch *Patch, now *Body) bool {
 	return slices.ContainsFunc(p.statusFields(), func(field []string) bool {
-		for _, merge := range []map[string]any{patch.merge, patch.last} {
+		for _, merge := range []map[string]any{patch.changes.Merge, patch.changes.Last} {
 			if v, ok := rawjson.Lookup(any(merge), field...); ok && !jsonpatch.OnlyRemoves(v) {
 				_, kept := now.find(field...)
 				return !kept
@@ -597,7 +597,7 @@ func (p *PersistenceSettings) statusStates() (s *StatusDiffBaseStorage, current 
 // would be empty there.
 func (p *PersistenceSettings) bind(body *Body, patch *Patch) {
 	s, inStatus := p.statusStates()
-	if p.IgnoreCopies && !patch.Empty() && len(patch.removes) == 0 { // nothing reads it when the object goes
+	if p.IgnoreCopies && !patch.Empty() && len(patch.changes.Removes) == 0 { // nothing reads it when the object goes
 		key := p.boundKey(body)
 		uid, _ := body.Annotation(key)
 		if inStatus {
@@ -614,7 +614,7 @@ func (p *PersistenceSettings) bind(body *Body, patch *Patch) {
 		return
 	}
 	parent := s.field()[:len(s.field())-1]
-	if _, leaves := rawjson.Lookup(any(patch.merge), s.field()...); leaves && jsonpatch.Hollows(body.raw, patch.merge, parent) { // records that leave alone do so as those of Kopf for Python
+	if _, leaves := rawjson.Lookup(any(patch.changes.Merge), s.field()...); leaves && jsonpatch.Hollows(body.raw, patch.changes.Merge, parent) { // records that leave alone do so as those of Kopf for Python
 		patch.put(nil, parent...)
 	}
 }

@@ -71,13 +71,13 @@ func TestBarrierOfStaleListing(t *testing.T) {
 			OnIndexIn(r, "widgets", func(ctx context.Context, i *Indexing) (map[string]string, error) { return nil, nil }, &IndexOptions{ID: "index"})
 		})
 		r := w.resources["widgets.v1.kopf.dev"].reactor
-		h := w.stream(r, r.resource(), &source{}).handler.(*objectsHandler)
-		_, release := h.admit(t.Context())
+		h := w.stream(r, r.resource(), &source{}).Handler.(*objectsHandler)
+		_, release := h.Admit(t.Context())
 		defer release()
-		h.onListing()
+		h.OnListing()
 		w.pauser.Block("peer", true)
-		h.onEvent(versionedPod(t, Listed, "default", "u", "77"))
-		h.onListed()
+		h.reactor.enqueue(versionedPod(t, Listed, "default", "u", "77"), h.from)
+		h.OnListed()
 		if !w.barrier.closed() {
 			t.Error("the barrier is open, and the object is not indexed")
 		}

@@ -109,12 +109,13 @@ func (o *observer) readVersions(ctx context.Context, fence uint64) {
 
 // readVersion reads the version of one resource, and reports whether that needs no other attempt.
 func (o *observer) readVersion(ctx context.Context, r versionReading, fence uint64) (done bool) {
-	page := o.client.newPager(r.resource, r.from.namespace, url.Values{}, 1, false, func(*rawjson.Header, []byte) error { return nil })
-	if err := page.next(ctx); err != nil {
+	page := &rawjson.ListPage{Take: func(*rawjson.Header, []byte) error { return nil }}
+	pages := pager{client: o.client, path: r.resource.path(r.from.namespace, "", ""), query: url.Values{}, size: 1, page: page}
+	if err := pages.next(ctx); err != nil {
 		o.log.Debug("Reading the version of a resource failed; its objects are read before they are handled", "resource", r.resource.Name(), "error", err)
 		return r.queue.isClosed(r.from)
 	}
-	if version, err := strconv.ParseUint(page.page.Version, 10, 64); err == nil {
+	if version, err := strconv.ParseUint(page.Version, 10, 64); err == nil {
 		r.queue.setPredecessor(r.from, version, fence)
 	}
 	return true

@@ -16,6 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/boundedset"
 	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/firstlisting"
+	"github.com/kopf-go/kopf/internal/objectpatch"
 	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/stopper"
 )
@@ -444,18 +445,18 @@ func (c *cycle) act() (time.Duration, error) {
 		return c.decided.Wait, nil
 	case decision.RemoveLegacy:
 		c.log.Debug("Removing the finalizers of an older operator")
-		return -1, c.write(&Patch{removes: p.LegacyFinalizers})
+		return -1, c.write(&Patch{changes: objectpatch.Changes{Removes: p.LegacyFinalizers}})
 	case decision.AddFinalizer:
 		c.log.Debug("Adding the finalizer, thus preventing the actual deletion.")
-		return -1, c.write(&Patch{adds: []string{p.Finalizer}})
+		return -1, c.write(&Patch{changes: objectpatch.Changes{Adds: []string{p.Finalizer}}})
 	case decision.RemoveFinalizer:
 		c.log.Debug("Removing the finalizer, as there are no handlers that need it.")
-		return -1, c.write(&Patch{removes: []string{p.Finalizer}})
+		return -1, c.write(&Patch{changes: objectpatch.Changes{Removes: []string{p.Finalizer}}})
 	case decision.DeleteMembers:
 		if wait, gone := c.membersGone(); !gone {
 			return wait, c.write(nil)
 		}
-		return -1, c.write(&Patch{removes: []string{p.Finalizer}})
+		return -1, c.write(&Patch{changes: objectpatch.Changes{Removes: []string{p.Finalizer}}})
 	case decision.Skip:
 		return c.thenReconcile(-1, c.write(nil))
 	case decision.Await:

@@ -33,6 +33,7 @@ type objectsHandler struct {
 	observerHandler
 	reactor   *reactor
 	resource  Resource
+	meta      *typeMeta
 	from      *source
 	prefilter streamPrefilter
 	sync      *listingSync // nil without indices
@@ -40,7 +41,7 @@ type objectsHandler struct {
 	counts firstlisting.Counts
 }
 
-func (h *objectsHandler) onListing() {
+func (h *objectsHandler) OnListing() {
 	h.counts = firstlisting.Counts{}
 	h.reactor.listing.Begin()
 	h.reactor.queue.beginListing(h.from)
@@ -49,21 +50,21 @@ func (h *objectsHandler) onListing() {
 	}
 }
 
-func (h *objectsHandler) skip(t EventType, header *rawjson.Header, raw []byte) bool {
-	skipped, unmatched := h.prefilter.skip(h.reactor, t, header, raw, h.from)
-	if t == Listed {
+func (h *objectsHandler) OnEvent(t string, header *rawjson.Header, raw []byte) {
+	skipped, unmatched := h.prefilter.skip(h.reactor, EventType(t), header, raw, h.from)
+	if t == string(Listed) {
 		h.counts.Add(skipped, unmatched)
 	}
-	return skipped
+	if !skipped {
+		h.reactor.enqueue(streamed(t, header, raw, h.meta), h.from)
+	}
 }
 
-func (h *objectsHandler) onEvent(ev RawEvent) { h.reactor.enqueue(ev, h.from) }
-
-func (h *objectsHandler) throttle(ctx context.Context, limit time.Duration) {
+func (h *objectsHandler) Throttle(ctx context.Context, limit time.Duration) {
 	h.o.limiter.WaitBacklog(ctx, limit)
 }
 
-func (h *objectsHandler) onListed() {
+func (h *objectsHandler) OnListed() {
 	h.reactor.listing.End(h.o.log, h.resource.Name(), h.from, h.counts)
 	if !h.reactor.queue.sweep(h.from) {
 		return
@@ -76,15 +77,15 @@ func (h *objectsHandler) onListed() {
 	}
 }
 
-func (h *objectsHandler) onListError(err error) {
+func (h *objectsHandler) OnListError(err error) {
 	if h.sync != nil {
 		h.sync.failed(err)
 	}
 }
 
-func (h *objectsHandler) onRestored() { h.reactor.queue.forgetVersions(h.from) }
+func (h *objectsHandler) OnRestored() { h.reactor.queue.forgetVersions(h.from) }
 
-func (h *objectsHandler) onEnd() {
+func (h *objectsHandler) OnEnd() {
 	if !h.reactor.queue.isClosed(h.from) { // the operator stops, and nothing is to be done by a part of what there is
 		return
 	}
@@ -96,8 +97,8 @@ func (h *objectsHandler) onEnd() {
 	}
 }
 
-// admit waits until the operator does not pause, neither for the resource nor for the namespace.
-func (h *objectsHandler) admit(ctx context.Context) (inner context.Context, release func()) {
+// Admit waits until the operator does not pause, neither for the resource nor for the namespace.
+func (h *objectsHandler) Admit(ctx context.Context) (inner context.Context, release func()) {
 	o, background := h.o, h.reactor.daemons
 	what := strings.TrimSuffix(h.resource.Name()+" in "+h.from.namespace, " in ")
 	if background != nil && o.pauser.Paused() { // which does not wait until the peers of other namespaces are evaluated

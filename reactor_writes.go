@@ -15,6 +15,7 @@ import (
 	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/objectpatch"
 	"github.com/kopf-go/kopf/internal/safecall"
 )
 
@@ -216,7 +217,7 @@ func (c *cycle) sendEach(patches []*handlerPatch) error {
 		}
 		_, err := c.request(p.patch)
 		var refused *patchRefusedError
-		var failed *transformError
+		var failed *objectpatch.TransformError
 		transforming := errors.As(err, &failed)
 		switch {
 		case err == nil:
@@ -224,7 +225,7 @@ func (c *cycle) sendEach(patches []*handlerPatch) error {
 			c.logStored([]*handlerPatch{p}, nil)
 		case !refusesPart(err):
 			return err
-		case errors.As(err, &refused), transforming && failed.permanent(), (isDenied(err) || transforming || !p.change) && p.refusals+1 >= maxRefusals:
+		case errors.As(err, &refused), transforming && permanent(failed), (isDenied(err) || transforming || !p.change) && p.refusals+1 >= maxRefusals:
 			c.failRefused(p, err)
 			p.patch, p.refusal = &Patch{}, nil
 		default:
@@ -321,7 +322,7 @@ func (c *cycle) failRefused(p *handlerPatch, err error) {
 func refusesPart(err error) bool {
 	var refused *patchRefusedError
 	var conflict *conflictError
-	var failed *transformError
+	var failed *objectpatch.TransformError
 	switch {
 	case errors.As(err, &refused), errors.As(err, &failed):
 		return true
@@ -346,7 +347,7 @@ func (c *cycle) outgoing(ending bool) ([]*handlerPatch, *Patch, []HandlerID) {
 	defer c.mu.Unlock()
 	own := &Patch{}
 	if ending && c.reason() == ReasonDelete {
-		own.removes = []string{p.Finalizer}
+		own.changes.Removes = []string{p.Finalizer}
 	}
 	if ending || c.progress.purge {
 		for _, id := range c.recorded() {
@@ -531,7 +532,7 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 	if err != nil {
 		return err
 	}
-	if len(own.removes) == 0 || len(c.knownBody().Finalizers()) > 0 { // the object stays, in the latter case for others
+	if len(own.changes.Removes) == 0 || len(c.knownBody().Finalizers()) > 0 { // the object stays, in the latter case for others
 		if _, err := c.request(late); err != nil && !errors.Is(err, errGone) {
 			return err
 		}
@@ -539,7 +540,7 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 	for _, p := range patches {
 		p.refusals, p.refusal = 0, nil
 	}
-	if (len(patches) > 0 || own.finalizes()) && sent {
+	if (len(patches) > 0 || own.changes.Finalizes()) && sent {
 		c.detectConflict(before, patches, total)
 	}
 	return nil
@@ -547,22 +548,22 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 
 // combine returns one patch of all, and what is to be cleaned up later.
 func (c *cycle) combine(body *Body, patches []*handlerPatch, own *Patch) (total, late *Patch) {
-	total, late = &Patch{adds: own.adds, removes: own.removes, persistence: c.served.persistence}, &Patch{}
+	total, late = &Patch{changes: objectpatch.Changes{Adds: own.changes.Adds, Removes: own.changes.Removes}, persistence: c.served.persistence}, &Patch{}
+	all, merge := &total.changes, own.changes.Merge
 	for _, p := range patches {
-		total.merge = jsonpatch.CombineMerges(total.merge, p.patch.merge)
-		total.transforms = append(total.transforms, p.patch.transforms...)
+		all.Merge = jsonpatch.CombineMerges(all.Merge, p.patch.changes.Merge)
+		all.Transforms = append(all.Transforms, p.patch.changes.Transforms...)
 	}
-	merge := own.merge
 	_, inStatus := merge["status"]
 	if part := c.cleanedLate(own); part != "" {
-		merge, late.merge = maps.Clone(merge), map[string]any{part: merge[part]}
+		merge, late.changes.Merge = maps.Clone(merge), map[string]any{part: merge[part]}
 		delete(merge, part)
 	}
 	total.keepOwnStatus(body, inStatus)
-	if total.transforms = append(total.transforms, own.transforms...); len(total.transforms) > 0 {
-		total.last = merge
+	if all.Transforms = append(all.Transforms, own.changes.Transforms...); len(all.Transforms) > 0 {
+		all.Last = merge
 	} else {
-		total.merge = jsonpatch.CombineMerges(total.merge, merge)
+		all.Merge = jsonpatch.CombineMerges(all.Merge, merge)
 	}
 	return total, late
 }
@@ -571,10 +572,10 @@ func (c *cycle) combine(body *Body, patches []*handlerPatch, own *Patch) (total,
 // is removed, or until the state is in annotations; and annotations, if it is not known before whether the status keeps the state. Until then, what is there says which handlers have finished.
 func (c *cycle) cleanedLate(own *Patch) string {
 	apart := slices.Contains(c.served.resource.Subresources, "status")
-	status, inStatus := own.merge["status"]
-	meta, inMeta := own.merge["metadata"]
+	status, inStatus := own.changes.Merge["status"]
+	meta, inMeta := own.changes.Merge["metadata"]
 	switch p := c.served.persistence; {
-	case apart && inStatus && (len(own.removes) > 0 || p.leavesStatus() && jsonpatch.OnlyRemoves(status)):
+	case apart && inStatus && (len(own.changes.Removes) > 0 || p.leavesStatus() && jsonpatch.OnlyRemoves(status)):
 		return "status"
 	case !apart && inMeta && jsonpatch.OnlyRemoves(meta) && len(p.statusFields()) > 0:
 		return "metadata"
@@ -682,7 +683,7 @@ func (c *cycle) detectConflict(before *Body, patches []*handlerPatch, sent *Patc
 	diff := diffJSON(old, now)
 	var changes []flapping.Change
 	for _, item := range diff {
-		changes = append(changes, flapping.Change{Path: item.Path, New: item.New, Ours: sent.touches(item.Path)})
+		changes = append(changes, flapping.Change{Path: item.Path, New: item.New, Ours: sent.changes.Touches(item.Path)})
 	}
 	repeats := c.conflict.first || slices.ContainsFunc(patches, func(p *handlerPatch) bool { return !p.change })
 	found, foreign := e.state.conflict.Observe(old, now, changes, repeats)
@@ -697,11 +698,6 @@ func (c *cycle) detectConflict(before *Body, patches []*handlerPatch, sent *Patc
 		}
 		c.reportConflict(before, conflicting, foreign)
 	}
-}
-
-// touches reports whether the patch is about a field.
-func (p *Patch) touches(path []string) bool {
-	return jsonpatch.Touches(p.merge, path) || len(p.transforms) > 0 || p.finalizes() && path[0] == "metadata.finalizers" // transformations are sent for a version
 }
 
 // conflictFields returns what of the object does not belong to the framework, and the finalizers.
@@ -735,8 +731,8 @@ func (c *cycle) reportConflict(before *Body, conflicting Diff, foreign bool) {
 // coalesce joins the patches of the same handler of raw events that follow each other, so that those which wait do not pile up.
 func coalesce(patches []*handlerPatch) (all []*handlerPatch) {
 	for i, p := range patches {
-		if i > 0 && p.id == patches[i-1].id && !p.change && !patches[i-1].change && len(p.patch.transforms)+len(patches[i-1].patch.transforms) == 0 {
-			p.patch.merge = jsonpatch.CombineMerges(patches[i-1].patch.merge, p.patch.merge)
+		if i > 0 && p.id == patches[i-1].id && !p.change && !patches[i-1].change && len(p.patch.changes.Transforms)+len(patches[i-1].patch.changes.Transforms) == 0 {
+			p.patch.changes.Merge = jsonpatch.CombineMerges(patches[i-1].patch.changes.Merge, p.patch.changes.Merge)
 			p.succeeded, p.refusals = p.succeeded || patches[i-1].succeeded, max(p.refusals, patches[i-1].refusals)
 			all = all[:len(all)-1]
 		}

@@ -123,7 +123,7 @@ func (rc *reconciler) writeScope(c *cycle, change func(stored applyset.Scope) ap
 		patch := &Patch{}
 		patch.Transform(func(object map[string]any) error { return scope.Store(object, set, Version) })
 		if !scope.IsEmpty() {
-			patch.adds = []string{c.served.persistence.Finalizer}
+			patch.changes.Adds = []string{c.served.persistence.Finalizer}
 		}
 		_, err = c.request(patch)
 		if conflict := (*conflictError)(nil); !errors.As(err, &conflict) {

@@ -290,10 +290,7 @@ func (h *handler) functionID() (HandlerID, error) {
 
 // newSubhandler makes a handler that is registered by another one while it runs for a reason.
 func newSubhandler(parent *handler, reason Reason, id HandlerID, fn ChangeFunc, opts *ChangeOptions) (*handler, error) {
-	o := ChangeOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := optionsOf(opts)
 	if o.ID == "" {
 		o.ID = id
 	}

@@ -87,6 +87,11 @@ func (r Resource) URL(namespace, name, subresource string) string {
 	return path
 }
 
+// path is URL for names of any characters.
+func (r Resource) path(namespace, name, subresource string) string {
+	return r.URL(url.PathEscape(namespace), url.PathEscape(name), subresource)
+}
+
 // fieldManager owns the fields that handlers of the resource write by their client. It must never change: another one could not remove them.
 func (r Resource) fieldManager() string {
 	name := "kopf-" + strings.Trim(r.Plural+"."+r.Group, ".")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/objectpatch"
 	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/stopper"
 )
@@ -435,7 +436,7 @@ func (t *task) noteFailure(out outcome, o *Object) {
 		t.failed.times += before.times
 	}
 	err := safecall.Do(func() error { // a storage of the user can be asked
-		for _, patch := range []*Patch{{}, {merge: o.Patch.merge}, o.Patch} {
+		for _, patch := range []*Patch{{}, {changes: objectpatch.Changes{Merge: o.Patch.changes.Merge}}, o.Patch} {
 			t.failed.states = append(t.failed.states, t.object.engine.owner.trackedState(patch.applied(o.Body)).digest())
 		}
 		return nil
@@ -547,9 +548,9 @@ func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 	} else {
 		log.Warn("Sending a patch failed; it will be sent again", handlerKey, t.handler.id, "error", err)
 	}
-	if excess := len(w.patch.transforms) - maxTransforms; excess > 0 {
+	if excess := len(w.patch.changes.Transforms) - maxTransforms; excess > 0 {
 		log.Error("Dropped the oldest transformations of a patch that cannot be sent", handlerKey, t.handler.id, "dropped", excess)
-		w.patch.transforms = slices.Delete(w.patch.transforms, 0, excess)
+		w.patch.changes.Transforms = slices.Delete(w.patch.changes.Transforms, 0, excess)
 	}
 	w.retryAt = time.Now().Add(t.pause(w))
 	t.pending = w
@@ -631,16 +632,16 @@ func (w *pendingWrite) refresh(s *sender, known *Body) (*Body, error) {
 func (w *pendingWrite) request(s *sender, known *Body, handler HandlerID) (*Body, error) {
 	w.patch.err = nil // which was returned to the function
 	w.patch.keepOwnStatus(known, false)
-	if !w.patch.replaces() { // after which the rest would be merged
+	if !w.patch.changes.Replaces() { // after which the rest would be merged
 		var err error
-		known, err = s.request(known, &Patch{merge: w.patch.merge})
+		known, err = s.request(known, &Patch{changes: objectpatch.Changes{Merge: w.patch.changes.Merge}})
 		if w.permanentlyRefused(s.log, handler, err) {
 			err, w.succeeded = nil, false
 		}
 		if err != nil {
 			return known, err
 		}
-		w.patch.merge = nil
+		w.patch.changes.Merge = nil
 	}
 	var err error
 	if known, err = s.request(known, w.patch); w.permanentlyRefused(s.log, handler, err) {
@@ -652,7 +653,7 @@ func (w *pendingWrite) request(s *sender, known *Body, handler HandlerID) (*Body
 // permanentlyRefused reports whether it makes no sense to send a patch again, and logs why.
 func (w *pendingWrite) permanentlyRefused(log *slog.Logger, handler HandlerID, err error) bool {
 	var refused *patchRefusedError
-	var panicked *transformError
+	var panicked *objectpatch.TransformError
 	if w.denials++; !isDenied(err) {
 		w.denials = 0
 	}

@@ -1,8 +1,8 @@
 package kopf
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,7 +11,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
@@ -19,6 +18,7 @@ import (
 	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/rights"
+	"github.com/kopf-go/kopf/internal/testrun"
 )
 
 // This file knows how operators are run in tests: in the background, until the test is over, and how what they have done is compared with the rights that their manifests have. It takes what
@@ -65,18 +65,9 @@ type RunnerOptions struct {
 
 // Runner runs an operator in the background of a test. It is made by [NewRunner].
 type Runner struct {
-	t        TB
-	options  RunnerOptions
-	ctx      context.Context
-	end      context.CancelCauseFunc // of ctx; its cause is what the operator has returned
-	stop     context.CancelFunc
-	err      error       // what the operator has returned, once ctx has ended
-	stopped  atomic.Bool // Stop was called
-	reported atomic.Bool // the error was returned or logged
+	t    TB
+	task *testrun.Task
 }
-
-// errRunnerStopped is the cause of the end of a Runner's context after an orderly stop.
-var errRunnerStopped = errors.New("the operator was stopped")
 
 // NewRunner starts an operator, and returns when it is ready: when its start-up handlers are done and its streams are being opened. It
 // does not wait until objects are listed, indices are filled, or webhooks are configured: use [WaitFor] for that.
@@ -85,91 +76,34 @@ var errRunnerStopped = errors.New("the operator was stopped")
 // not stop in time, or returns an error. The operator logs to the test, unless it has a Logger. Nil options mean the defaults.
 func NewRunner(t TB, operator Runnable, options *RunnerOptions) *Runner {
 	t.Helper()
-	r := &Runner{t: t}
-	if options != nil {
-		r.options = *options
-	}
-	if r.options.Timeout == 0 {
-		r.options.Timeout = time.Minute
-	}
+	o := optionsOf(options)
 	ready := make(chan struct{})
 	if op, ok := operator.(testable); ok {
-		logger := slog.New((&LogOptions{Output: t.Output()}).handler(r.options.Level))
+		logger := slog.New((&LogOptions{Output: t.Output()}).handler(o.Level))
 		operator = op.forTest(logger, func() { close(ready) })
 	} else {
 		close(ready)
 	}
-	r.start(operator)
+	r := &Runner{t, testrun.Start(t.Context(), operator, cmp.Or(o.Timeout, time.Minute))}
 	t.Cleanup(r.finish)
-	if err := r.await(ready); err != nil {
-		r.reported.Store(true)
+	if err := r.task.Await(ready); err != nil {
 		t.Fatalf("the operator is not ready: %v", err)
 	}
 	return r
 }
 
-func (r *Runner) start(operator Runnable) {
-	var ctx context.Context
-	ctx, r.stop = context.WithCancel(context.WithoutCancel(r.t.Context()))
-	r.ctx, r.end = context.WithCancelCause(context.WithoutCancel(r.t.Context()))
-	go func() {
-		r.err = operator.Run(ctx)
-		cause := r.err
-		switch {
-		case cause == nil && r.stopped.Load():
-			cause = errRunnerStopped
-		case cause == nil:
-			r.err = errors.New("the operator has ended without being told to")
-			cause = r.err
-		}
-		r.end(cause)
-	}()
-}
-
-// await waits until the operator is ready, unless it ends before that.
-func (r *Runner) await(ready <-chan struct{}) error {
-	timeout := time.NewTimer(r.options.Timeout)
-	defer timeout.Stop()
-	select {
-	case <-ready:
-		return nil
-	case <-r.ctx.Done():
-		select {
-		case <-ready: // it was ready, and has ended since, which is told at the end
-			return nil
-		default:
-			return r.err
-		}
-	case <-timeout.C:
-		return fmt.Errorf("still starting after %s", r.options.Timeout)
-	}
-}
-
 // Context returns a context that ends with the operator. Its cause is why the operator has ended.
 // Give it to what waits for the operator's work.
-func (r *Runner) Context() context.Context { return r.ctx }
+func (r *Runner) Context() context.Context { return r.task.Context() }
 
 // Stop stops the operator, waits until it has ended, and returns what it has returned. It may
 // be called several times.
-func (r *Runner) Stop() error {
-	r.stopped.Store(true)
-	r.stop()
-	timeout := time.NewTimer(r.options.Timeout)
-	defer timeout.Stop()
-	select {
-	case <-r.ctx.Done():
-		r.reported.Store(true)
-		return r.err
-	case <-timeout.C:
-		return fmt.Errorf("the operator is still running %s after it was told to stop", r.options.Timeout)
-	}
-}
+func (r *Runner) Stop() error { return r.task.Stop() }
 
 // finish stops the operator at the end of the test, and reports its error unless the test knows it already.
 func (r *Runner) finish() {
 	r.t.Helper()
-	reported := r.reported.Load()
-	if err := r.Stop(); err != nil && !reported {
+	if err := r.task.Finish(); err != nil {
 		r.t.Errorf("the operator has failed: %v", err)
 	}
 }

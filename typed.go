@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/funcid"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/manifest"
+	"github.com/kopf-go/kopf/internal/objectpatch"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/structschema"
 )
@@ -165,15 +165,9 @@ func (t *typed) begin(o *Object, value any) (*typedCall, error) {
 
 // rejoin puts what is still to be sent of earlier calls back, below what the function has changed.
 func (c *typedCall) rejoin() {
-	own := *c.object.Patch
-	for _, t := range own.transforms {
-		if r, ok := t.(*replacement); ok {
-			c.pending.dropValue(r.keys...)
-		}
-	}
-	p := c.object.Patch
+	own, p := *c.object.Patch, c.object.Patch
 	*p = c.pending
-	p.merge, p.transforms = jsonpatch.CombineMerges(p.merge, own.merge), append(p.transforms, own.transforms...)
+	p.changes.Append(&own.changes)
 	p.err = cmp.Or(p.err, own.err)
 }
 
@@ -207,9 +201,9 @@ func (c *typedCall) end(failure error) error {
 		return cmp.Or(failure, Permanent(fmt.Errorf("the status of the %T: %w", c.value, err)))
 	}
 	after := rawjson.AsMap(normalized)
-	change := &statusChange{jsonpatch.Change{Before: typedStatus(c.before), After: typedStatus(after), Keys: c.keys}}
+	change := &objectpatch.StatusChange{Change: jsonpatch.Change{Before: typedStatus(c.before), After: typedStatus(after), Keys: c.keys}}
 	conditions := c.changedConditions(change)
-	change.addTo(c.object.Patch, c.body, conditions)
+	change.AddTo(&c.object.Patch.changes, c.body.Status().Map(), conditions)
 	for _, path := range (&jsonpatch.Change{Before: c.before, After: after}).Paths("status") {
 		if c.warned.Add(path) {
 			c.object.Logger.Warn("A change of a typed object outside of its status was dropped", "field", path, "hint", "put it into the Patch")
@@ -226,7 +220,7 @@ func typedStatus(object map[string]any) map[string]any {
 }
 
 // changedConditions returns the conditions that are new or differ, and leaves in the change those that are gone.
-func (c *typedCall) changedConditions(change *statusChange) (all []transformation) {
+func (c *typedCall) changedConditions(change *objectpatch.StatusChange) (all []objectpatch.Transformation) {
 	now := c.currentConditions()
 	if len(now)+len(c.conditions) == 0 {
 		return nil
@@ -245,48 +239,6 @@ func (c *typedCall) changedConditions(change *statusChange) (all []transformatio
 	}
 	return all
 }
-
-// statusChange changes what a function has changed in the status of its struct.
-type statusChange struct{ jsonpatch.Change }
-
-// addTo adds the change to the patch of the handler, but for what that has in it already: as a merge patch, or as a transformation if it depends on what other clients may change at the
-// same time.
-func (s *statusChange) addTo(p *Patch, body *Body, conditions []transformation) {
-	status, removed := p.merge["status"]
-	s.WithoutMerged(rawjson.AsMap(status))
-	_, own := rawjson.AsMap(status)["conditions"]
-	for _, t := range p.transforms {
-		if r, ok := t.(*replacement); ok && r.keys[0] == "status" {
-			s.Without(r.keys[1:]...)
-			own = own || len(r.keys) == 1 || r.keys[1] == "conditions"
-		}
-	}
-	if removed = removed && rawjson.AsMap(status) == nil; removed || own {
-		conditions = nil
-	}
-	stored := body.Status().Map()
-	if removed || len(s.Patch(stored))+len(conditions) == 0 {
-		return
-	}
-	s.AddUnstored(stored)
-	if s.Replaces() {
-		p.transforms = slices.Insert(p.transforms, 0, transformation(s))
-	} else if change := s.Patch(stored); len(change) > 0 {
-		p.merge = jsonpatch.CombineMerges(map[string]any{"status": change}, p.merge)
-	}
-	p.transforms = slices.Insert(p.transforms, 0, conditions...)
-}
-
-func (s *statusChange) apply(object map[string]any, _ *Body) error {
-	if change := s.Patch(rawjson.AsMap(object["status"])); len(change) > 0 {
-		object["status"] = rawjson.Merge(object["status"], change)
-	}
-	return nil
-}
-
-func (s *statusChange) touched() map[string]any { return map[string]any{"status": nil} }
-
-func (s *statusChange) holds(body *Body) bool { return len(s.Patch(body.Status().Map())) == 0 }
 
 // Meta is what all objects have, to be embedded in the struct of a kind: see [Define]. Handlers read it; what they change in it is not sent.
 type Meta struct {

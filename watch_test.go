@@ -2,7 +2,6 @@ package kopf
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/watchstream"
 )
 
 // fakeServer is a server of a test: it answers listings and watches, the n-th one (from 0) as it is told.
@@ -55,17 +56,17 @@ func holdOpen(w http.ResponseWriter, r *http.Request) {
 
 // recordedStream records what a stream hands over.
 type recordedStream struct {
-	ignoreStream
+	watchstream.Ignore
 	calls    *[]string
 	failures *[]error
 }
 
-func (h *recordedStream) onListing() { *h.calls = append(*h.calls, "listing") }
-func (h *recordedStream) onListed()  { *h.calls = append(*h.calls, "listed") }
-func (h *recordedStream) onEvent(ev RawEvent) {
-	*h.calls = append(*h.calls, string(ev.Type)+" "+ev.Body.Name())
+func (h *recordedStream) OnListing() { *h.calls = append(*h.calls, "listing") }
+func (h *recordedStream) OnListed()  { *h.calls = append(*h.calls, "listed") }
+func (h *recordedStream) OnEvent(t string, o *rawjson.Header, raw []byte) {
+	*h.calls = append(*h.calls, t+" "+streamed(t, o, raw, testPods.typeMeta()).Body.Name())
 }
-func (h *recordedStream) onStatus(err error) { *h.failures = append(*h.failures, err) }
+func (h *recordedStream) OnStatus(err error) { *h.failures = append(*h.failures, err) }
 
 // runStream runs a stream for a while, and returns what it has told.
 func runStream(t *testing.T, s *fakeServer, life time.Duration, change func(*Settings)) (calls []string, failures []error, logged string) {
@@ -76,17 +77,11 @@ func runStream(t *testing.T, s *fakeServer, life time.Duration, change func(*Set
 func runSomeStream(t *testing.T, s *fakeServer, life time.Duration, change func(*Settings), overlaps bool) (calls []string, failures []error, logged string) {
 	t.Helper()
 	c, log := clientOf(t, s, change)
-	settings := NewSettings()
-	if change != nil {
-		change(settings)
-	}
-	st := &stream{
-		client: c, resource: testPods, settings: &settings.Watching, logger: c.log, overlaps: overlaps,
-		handler: &recordedStream{calls: &calls, failures: &failures},
-	}
+	st := c.stream(testPods, "", "", &recordedStream{calls: &calls, failures: &failures})
+	st.Overlaps = overlaps
 	ctx, cancel := context.WithTimeout(context.Background(), life)
 	defer cancel()
-	st.run(ctx)
+	st.Run(ctx)
 	return calls, failures, log.String()
 }
 
@@ -563,15 +558,5 @@ func TestStreamPages(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestLongReconnectBackoff has a pause that is longer than a minute, while the server does not answer.
-func TestLongReconnectBackoff(t *testing.T) {
-	s := &stream{settings: &WatchingSettings{ReconnectBackoff: 5 * time.Minute}}
-	for _, idle := range []int{1, 2, 10} {
-		if got := s.pause(idle, errors.New("connection refused")); got < s.settings.ReconnectBackoff {
-			t.Errorf("got a pause of %s for the attempt %d of an outage, want %s at least", got, idle, s.settings.ReconnectBackoff)
-		}
 	}
 }

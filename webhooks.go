@@ -10,13 +10,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/certs"
 	"github.com/kopf-go/kopf/internal/ngrok"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/watchstream"
 	"github.com/kopf-go/kopf/internal/webhookca"
 	"github.com/kopf-go/kopf/internal/webhookconfig"
 	"github.com/kopf-go/kopf/internal/webhookserver"
@@ -479,7 +479,7 @@ func (s *secretStore) resource() Resource {
 }
 
 func (s *secretStore) path(name string) string {
-	return s.resource().URL(url.PathEscape(s.namespace), url.PathEscape(name), "")
+	return s.resource().path(s.namespace, name, "")
 }
 
 // Read implements [webhookca.Store]. Its requests are not repeated, because the caller does that. See [Client.object] for the list.
@@ -525,11 +525,7 @@ func (s *secretStore) write(ctx context.Context, r *request) error {
 
 // Follow implements [webhookca.Store].
 func (s *secretStore) Follow(ctx context.Context, f webhookca.Follower) {
-	st := &stream{
-		client: s.client, resource: s.resource(), namespace: s.namespace, name: s.name, settings: &s.client.source.Watching, logger: s.client.log,
-		handler: &secretHandler{follower: f},
-	}
-	st.run(ctx)
+	s.client.stream(s.resource(), s.namespace, s.name, &secretHandler{follower: f}).Run(ctx)
 }
 
 // Code implements [webhookca.Store].
@@ -537,14 +533,10 @@ func (s *secretStore) Code(err error) int { return StatusCode(err) }
 
 // secretHandler tells of changes, and remembers nothing of what has changed.
 type secretHandler struct {
-	ignoreStream
+	watchstream.Ignore
 	follower webhookca.Follower
 }
 
-func (h *secretHandler) skip(EventType, *rawjson.Header, []byte) bool {
-	h.follower.NoteChange(nil)
-	return true
-}
-
-func (h *secretHandler) onListed()          { h.follower.NoteChange(nil) }
-func (h *secretHandler) onStatus(err error) { h.follower.NoteChange(err) }
+func (h *secretHandler) OnEvent(string, *rawjson.Header, []byte) { h.follower.NoteChange(nil) }
+func (h *secretHandler) OnListed()                               { h.follower.NoteChange(nil) }
+func (h *secretHandler) OnStatus(err error)                      { h.follower.NoteChange(err) }

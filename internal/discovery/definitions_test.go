@@ -1,0 +1,42 @@
+package discovery
+
+import "testing"
+
+func TestDefinitions(t *testing.T) {
+	var d Definitions
+	changed := func(name, state string, want bool) {
+		t.Helper()
+		if got := d.Note(name, state); got != want {
+			t.Errorf("the state %q of %s: got that it has changed %t, want %t", state, name, got, want)
+		}
+	}
+	deleted := func(name string, want bool) {
+		t.Helper()
+		if got := d.Deleted(name); got != want {
+			t.Errorf("%s: got that it is deleted %t, want %t", name, got, want)
+		}
+	}
+	deleted("a", false)
+	d.BeginListing()
+	changed("a", "1", false)
+	changed("b", "1", false)
+	changed("c", "1", false)
+	if d.EndListing() {
+		t.Error("there was a listing before the first one")
+	}
+	changed("a", "2", true)
+	changed("a", "2", false)
+	changed("b", "", true)
+	deleted("a", false)
+	deleted("b", true)
+	changed("b", "3", true)
+	deleted("b", false)
+	d.BeginListing() // the stream was cut off meanwhile
+	changed("a", "2", false)
+	if !d.EndListing() {
+		t.Error("there was no listing before the second one")
+	}
+	for name, want := range map[string]bool{"a": false, "b": true, "c": true} {
+		deleted(name, want)
+	}
+}

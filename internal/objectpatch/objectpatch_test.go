@@ -1,0 +1,269 @@
+package objectpatch
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/jsonpatch"
+	"github.com/kopf-go/kopf/internal/manifest"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+const stored = `{"kind":"Thing","metadata":{"uid":"u","resourceVersion":"7","generation":3,"finalizers":["a"]},"spec":{"x":1,"list":[1,2]},"status":{"conditions":[{"type":"Ready"}],"size":1}}`
+
+// objectOf returns an object, and its decoded form.
+func objectOf(t *testing.T, raw string) (*Object, map[string]any) {
+	t.Helper()
+	decoded, err := rawjson.DecodeObject([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &Object{Raw: []byte(raw)}
+	o.Metadata, _ = rawjson.Find(o.Raw, "metadata")
+	o.Spec, _ = rawjson.Find(o.Raw, "spec")
+	o.Status, _ = rawjson.Find(o.Raw, "status")
+	return o, decoded
+}
+
+// textOf returns a value as JSON.
+func textOf(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// doubling is a transformation that can be anything.
+type doubling struct{ err error }
+
+func (d doubling) Apply(object map[string]any, _ *Object) error {
+	spec := rawjson.AsMap(object["spec"])
+	list, _ := spec["list"].([]any)
+	spec["list"] = append(list, list...)
+	return d.err
+}
+func (doubling) Touched() map[string]any { return nil }
+func (doubling) Holds(*Object) bool      { return false }
+
+func nothing() map[string]any { return nil }
+
+func TestApply(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		make func(*Changes)
+		want func(object map[string]any)
+	}{
+		{"nothing", func(*Changes) {}, func(map[string]any) {}},
+		{"a merge patch", func(c *Changes) { c.Put(json.Number("2"), "spec", "x") }, func(o map[string]any) { rawjson.AsMap(o["spec"])["x"] = json.Number("2") }},
+		{"a replacement comes before what is merged", func(c *Changes) {
+			c.Put(json.Number("2"), "spec", "y")
+			c.Replace(map[string]any{}, "spec")
+			c.Put(json.Number("3"), "spec", "z")
+		}, func(o map[string]any) { o["spec"] = map[string]any{"z": json.Number("3")} }},
+		{"a replacement below what was removed", func(c *Changes) {
+			c.Put(nil, "status")
+			c.Replace(map[string]any{"a": true}, "status", "inner")
+		}, func(o map[string]any) { o["status"] = map[string]any{"inner": map[string]any{"a": true}} }},
+		{"a replaced status keeps its conditions", func(c *Changes) { c.Replace(map[string]any{"new": true}, "status") }, func(o map[string]any) {
+			o["status"] = map[string]any{"new": true, "conditions": rawjson.AsMap(o["status"])["conditions"]}
+		}},
+		{"a transformation comes after what is merged", func(c *Changes) {
+			c.Transforms = append(c.Transforms, doubling{})
+			c.Put([]any{json.Number("5")}, "spec", "list")
+		}, func(o map[string]any) { rawjson.AsMap(o["spec"])["list"] = []any{json.Number("5"), json.Number("5")} }},
+		{"finalizers", func(c *Changes) { c.Adds, c.Removes = []string{"b"}, []string{"a"} }, func(o map[string]any) {
+			rawjson.AsMap(o["metadata"])["finalizers"] = []any{"b"}
+		}},
+		{"what comes last", func(c *Changes) {
+			c.Transforms = []Transformation{Removal("status")}
+			c.Last = map[string]any{"status": map[string]any{"stored": true}}
+		}, func(o map[string]any) { o["status"] = map[string]any{"stored": true} }},
+		{"what earlier changes have left to be sent", func(c *Changes) {
+			c.Put(json.Number("2"), "spec", "x")
+			c.Put(json.Number("2"), "spec", "y")
+			var later Changes
+			later.Replace(map[string]any{"y": json.Number("3")}, "spec")
+			c.Append(&later)
+		}, func(o map[string]any) { o["spec"] = map[string]any{"y": json.Number("3")} }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o, want := objectOf(t, stored)
+			_, object := objectOf(t, stored)
+			var c Changes
+			tt.make(&c)
+			got, err := c.Apply(object, o, nothing)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.want(want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if changes := textOf(t, got) != textOf(t, rawjson.DecodeOrNil([]byte(stored))); c.Holds(o) && changes {
+				t.Error("the object is said to be so already")
+			}
+		})
+	}
+}
+
+func TestApplyKeeps(t *testing.T) {
+	o, object := objectOf(t, stored)
+	c := &Changes{Transforms: []Transformation{Removal("status")}}
+	got, err := c.Apply(object, o, func() map[string]any { return map[string]any{"status": map[string]any{"size": json.Number("1")}} })
+	if want := `{"size":1}`; err != nil || textOf(t, got["status"]) != want {
+		t.Errorf("got %s and %v, want %s", textOf(t, got["status"]), err, want)
+	}
+}
+
+// panicking is a transformation that panics.
+type panicking struct{ doubling }
+
+func (panicking) Apply(map[string]any, *Object) error { panic("on purpose") }
+
+func TestTransformError(t *testing.T) {
+	failure := errors.New("on purpose")
+	for _, tt := range []struct {
+		at         int
+		transforms []Transformation
+		cause      error
+	}{
+		{1, []Transformation{doubling{}, doubling{failure}, doubling{}}, failure},
+		{0, []Transformation{panicking{}}, nil},
+	} {
+		o, object := objectOf(t, stored)
+		_, err := (&Changes{Transforms: tt.transforms}).Apply(object, o, nothing)
+		var failed *TransformError
+		if !errors.As(err, &failed) || failed.At != tt.at || failed.Unwrap() != tt.cause || !strings.Contains(err.Error(), "on purpose") {
+			t.Errorf("got %v, want an error of the transformation %d, with the cause %v", err, tt.at, tt.cause)
+		}
+	}
+}
+
+func TestHolds(t *testing.T) {
+	o, _ := objectOf(t, stored)
+	for _, tt := range []struct {
+		name string
+		c    Changes
+		want bool
+	}{
+		{"nothing", Changes{}, true},
+		{"what is there", Changes{Merge: map[string]any{"spec": map[string]any{"x": json.Number("1")}, "kind": "Thing"}}, true},
+		{"what is not there", Changes{Merge: map[string]any{"spec": map[string]any{"y": nil}, "other": nil}}, true},
+		{"another value", Changes{Merge: map[string]any{"spec": map[string]any{"x": json.Number("2")}}}, false},
+		{"another value at last", Changes{Last: map[string]any{"status": map[string]any{"size": json.Number("2")}}}, false},
+		{"a finalizer that is there", Changes{Adds: []string{"a"}}, false},
+		{"a transformation", Changes{Transforms: []Transformation{doubling{}}}, false},
+		{"a status that has not changed", Changes{Transforms: []Transformation{&StatusChange{Change: jsonpatch.Change{Before: map[string]any{}, After: map[string]any{}}}}}, true},
+		{"a new condition", Changes{Transforms: []Transformation{&ConditionChange{Condition: manifest.Condition{Type: "Ready", Status: "True"}}}}, false},
+	} {
+		if got := tt.c.Holds(o); got != tt.want {
+			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestModel(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		c    Changes
+		want string
+	}{
+		{"nothing", Changes{}, `{}`},
+		{"a merge patch, finalizers and a condition", Changes{
+			Merge: map[string]any{"spec": map[string]any{"x": true}}, Adds: []string{"a"}, Transforms: []Transformation{&ConditionChange{}},
+		}, `{"metadata":{"finalizers":null,"generation":null},"spec":{"x":true},"status":{"conditions":null}}`},
+		{"a replacement", Changes{Transforms: []Transformation{&replacement{keys: []string{"spec", "x"}}}}, `{"spec":{"x":null}}`},
+		{"a function", Changes{Transforms: []Transformation{doubling{}}}, `null`},
+	} {
+		if got := textOf(t, tt.c.Model()); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestRequests(t *testing.T) {
+	type request struct{ kind, body string }
+	for _, tt := range []struct {
+		name         string
+		make         func(*Changes)
+		state        State
+		status, main request
+	}{
+		{"a merge patch names the object", func(c *Changes) { c.Put(json.Number("2"), "spec", "x") }, State{},
+			request{}, request{mergeType, `{"metadata":{"uid":"u"},"spec":{"x":2}}`}},
+		{"what is so already is not sent", func(c *Changes) { c.Put(json.Number("1"), "spec", "x") }, State{}, request{}, request{}},
+		{"a status that is a subresource", func(c *Changes) {
+			c.Put(json.Number("2"), "status", "size")
+			c.Put(json.Number("2"), "spec", "x")
+		}, State{Apart: true},
+			request{OperationsType, `[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"replace","path":"/status/size","value":2}]`},
+			request{mergeType, `{"metadata":{"uid":"u"},"spec":{"x":2}}`}},
+		{"finalizers", func(c *Changes) { c.Removes = []string{"a"} }, State{}, request{}, request{OperationsType,
+			`[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/metadata/finalizers/0","value":"a"},{"op":"remove","path":"/metadata/finalizers/0"}]`}},
+		{"a transformation is for one version", func(c *Changes) { c.Replace(json.Number("2"), "spec", "x") }, State{}, request{},
+			request{OperationsType, `[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"replace","path":"/spec/x","value":2}]`}},
+		{"a lenient one is for what it changes", func(c *Changes) { c.Replace(json.Number("2"), "spec", "x") }, State{Lenient: true}, request{}, request{OperationsType,
+			`[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/spec/x","value":1},{"op":"replace","path":"/spec/x","value":2}]`}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var c Changes
+			tt.make(&c)
+			o, before := objectOf(t, stored)
+			_, object := objectOf(t, stored)
+			after, err := c.Apply(object, o, nothing)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !c.Versioned() {
+				before, after = c.Sides(o.Raw)
+			}
+			s := tt.state
+			s.UID, s.Version = "u", "7"
+			s.Finalizers, _ = rawjson.Find(o.Metadata, "finalizers")
+			shown := func(r *Request) request {
+				if r == nil {
+					return request{}
+				}
+				return request{r.Type, textOf(t, r.Body)}
+			}
+			var status request
+			if s.Apart {
+				status = shown(s.Status(&c, before, after))
+			}
+			if status != tt.status {
+				t.Errorf("got for the status %v, want %v", status, tt.status)
+			}
+			if main := shown(s.Main(&c, before, after)); main != tt.main {
+				t.Errorf("got for the object %v, want %v", main, tt.main)
+			}
+		})
+	}
+}
+
+func TestStatusChange(t *testing.T) {
+	for _, tt := range []struct {
+		name                  string
+		before, after, stored string
+		own                   func(*Changes)
+		want                  string
+	}{
+		{"a field", `{"a":1}`, `{"a":2}`, `{"a":1,"b":1}`, func(*Changes) {}, `{"status":{"a":2}}`},
+		{"nothing", `{"a":1}`, `{"a":1}`, `{"a":2}`, func(*Changes) {}, `null`},
+		{"what the handler sets itself wins", `{"a":1}`, `{"a":2}`, `{"a":1}`, func(c *Changes) { c.Put(json.Number("3"), "status", "a") }, `{"status":{"a":3}}`},
+		{"a removed status stays removed", `{"a":1}`, `{"a":2}`, `{"a":1}`, func(c *Changes) { c.Put(nil, "status") }, `{"status":null}`},
+	} {
+		object := func(text string) map[string]any { return rawjson.Map([]byte(text)) }
+		var c Changes
+		tt.own(&c)
+		(&StatusChange{Change: jsonpatch.Change{Before: object(tt.before), After: object(tt.after)}}).AddTo(&c, object(tt.stored), nil)
+		if got := textOf(t, c.Merge); got != tt.want || len(c.Transforms) > 0 {
+			t.Errorf("%s: got %s and %d transformations, want %s", tt.name, got, len(c.Transforms), tt.want)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package objectpatch
+
+import (
+	"slices"
+
+	"github.com/kopf-go/kopf/internal/jsonpatch"
+	"github.com/kopf-go/kopf/internal/manifest"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// Transformation changes an object, which was o when the changes began to be applied.
+type Transformation interface {
+	Apply(object map[string]any, o *Object) error
+	// Touched is a model for [jsonpatch.DecodeLike] of what is changed or read, nil if that can be anything.
+	Touched() map[string]any
+	// Holds reports whether nothing is changed, as far as that can be seen without decoding the object.
+	Holds(o *Object) bool
+}
+
+// replacement replaces the field at the keys, or removes it for nil. It comes before what is merged.
+type replacement struct {
+	keys  []string
+	value any
+}
+
+// Removal returns a transformation that removes a field at the top of an object, before anything is merged.
+func Removal(key string) Transformation { return &replacement{keys: []string{key}} }
+
+// isEarly reports whether a transformation comes before what is merged.
+func isEarly(t Transformation) bool {
+	_, ok := t.(*replacement)
+	return ok
+}
+
+// Apply implements [Transformation].
+func (r *replacement) Apply(object map[string]any, _ *Object) error {
+	value := rawjson.Clone(r.value)
+	if status := rawjson.AsMap(value); status != nil && len(r.keys) == 1 && r.keys[0] == "status" {
+		if conditions, ok := rawjson.AsMap(object["status"])["conditions"]; ok && status["conditions"] == nil {
+			status["conditions"] = conditions
+		}
+	}
+	manifest.Replace(object, r.keys, value)
+	return nil
+}
+
+// Touched implements [Transformation].
+func (r *replacement) Touched() map[string]any {
+	model := map[string]any{r.keys[len(r.keys)-1]: nil}
+	for _, key := range slices.Backward(r.keys[:len(r.keys)-1]) {
+		model = map[string]any{key: model}
+	}
+	return model
+}
+
+// Holds implements [Transformation].
+func (r *replacement) Holds(*Object) bool { return false }
+
+// ConditionChange is a transformation that sets a condition. It comes after what is merged.
+type ConditionChange struct{ Condition manifest.Condition }
+
+// Apply implements [Transformation]. It compares the condition with the one that is stored, too: several handlers may set it in one patch, and only the last one counts.
+func (c *ConditionChange) Apply(object map[string]any, o *Object) error {
+	stored, _ := rawjson.ValueAt(o.Status, "conditions").([]any)
+	return manifest.SetCondition(object, stored, c.Condition)
+}
+
+// Touched implements [Transformation].
+func (c *ConditionChange) Touched() map[string]any {
+	return map[string]any{"status": map[string]any{"conditions": nil}, "metadata": map[string]any{"generation": nil}}
+}
+
+// Holds implements [Transformation].
+func (c *ConditionChange) Holds(o *Object) bool {
+	conditions, _ := rawjson.Find(o.Status, "conditions")
+	return c.Condition.IsIn(conditions, rawjson.ScalarAt(o.Metadata, "generation"))
+}
+
+// StatusChange is a transformation that changes what has changed in the status of a struct.
+type StatusChange struct{ jsonpatch.Change }
+
+// AddTo adds the change to others, but for what these have in them already, together with conditions that have changed: as a merge patch, or as a transformation if it depends on what other
+// clients may change at the same time. The status is that which is stored.
+func (s *StatusChange) AddTo(c *Changes, stored map[string]any, conditions []Transformation) {
+	status, removed := c.Merge["status"]
+	s.WithoutMerged(rawjson.AsMap(status))
+	_, own := rawjson.AsMap(status)["conditions"]
+	for _, t := range c.Transforms {
+		if r, ok := t.(*replacement); ok && r.keys[0] == "status" {
+			s.Without(r.keys[1:]...)
+			own = own || len(r.keys) == 1 || r.keys[1] == "conditions"
+		}
+	}
+	if removed = removed && rawjson.AsMap(status) == nil; removed || own {
+		conditions = nil
+	}
+	if removed || len(s.Patch(stored))+len(conditions) == 0 {
+		return
+	}
+	s.AddUnstored(stored)
+	if s.Replaces() {
+		c.Transforms = slices.Insert(c.Transforms, 0, Transformation(s))
+	} else if change := s.Patch(stored); len(change) > 0 {
+		c.Merge = jsonpatch.CombineMerges(map[string]any{"status": change}, c.Merge)
+	}
+	c.Transforms = slices.Insert(c.Transforms, 0, conditions...)
+}
+
+// Apply implements [Transformation].
+func (s *StatusChange) Apply(object map[string]any, _ *Object) error {
+	if change := s.Patch(rawjson.AsMap(object["status"])); len(change) > 0 {
+		object["status"] = rawjson.Merge(object["status"], change)
+	}
+	return nil
+}
+
+// Touched implements [Transformation].
+func (s *StatusChange) Touched() map[string]any { return map[string]any{"status": nil} }
+
+// Holds implements [Transformation].
+func (s *StatusChange) Holds(o *Object) bool { return len(s.Patch(rawjson.Map(o.Status))) == 0 }
