@@ -291,6 +291,6 @@ func (g *Gauge) Set(n float64, values ...string) { g.family.Set(n, values) }
 func (h *Histogram) Observe(n float64, values ...string) { h.family.Observe(n, values) }
 
 // WriteMetrics has a function called for each page of metrics, which writes more of them, in the text format of Prometheus, such as those of another library. What it writes is checked until a page was fine. Before that, and
-// when the function fails, the page is without it, and the log says what is wrong, with the line. Metrics that the operator has itself are left out. The page is in the text format then, also if OpenMetrics is asked for.
-// The function can be called on any goroutine, and never twice at the same time. It may write 1 MiB.
+// when the function fails, the page is without it, and the log says what is wrong, with the line. Metrics that are on the page already are left out. The page is in the text format then, also if OpenMetrics is asked for.
+// The function can be called on any goroutine, and never twice at the same time. It may write 1 MiB, and take 3 seconds.
 func WriteMetrics(write func(io.Writer) error) { metrics.RegisterWriter(callSite(), write) }
