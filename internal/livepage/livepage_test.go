@@ -336,7 +336,7 @@ func TestCalls(t *testing.T) {
 		if got := state(); len(got.Retries) != 3 || got.Retries[0].Error != "refused" || got.Retries[2].Handler != "slow" || got.Retries[2].Attempts != 1 {
 			t.Errorf("got %+v", got.Retries)
 		}
-		c.Settle("a", nil) // the object has changed: the handler is not called again, and the timer is
+		c.Settle("a", nil, nil) // the object has changed: the handler is not called again, and the timer is
 		if got := state(); len(got.Retries) != 2 || got.Retries[1].Handler != "timer" {
 			t.Errorf("got %+v", got.Retries)
 		}
@@ -344,7 +344,7 @@ func TestCalls(t *testing.T) {
 		if got := state(); len(got.Retries) != 1 {
 			t.Errorf("a pause that is over is still shown: %+v", got.Retries)
 		}
-		c.Settle("b", []*Retry{{Object: object("b"), Handler: "h", Next: time.Now().Add(time.Second)}})
+		c.Settle("b", []string{"h"}, []*Retry{{Object: object("b"), Handler: "h", Next: time.Now().Add(time.Second)}})
 		c.Forget("a")
 		if got := state(); len(got.Retries) != 1 || got.Retries[0].Handler != "h" {
 			t.Errorf("got %+v", got.Retries)
@@ -356,8 +356,28 @@ func TestCalls(t *testing.T) {
 		var none *Calls
 		none.Begin("a", object("a"), "h", Ordinary).End(true, 1, time.Time{}, nil)
 		none.Pause("a", object("a"), time.Time{}, "")
-		none.Settle("a", nil)
+		none.Settle("a", nil, nil)
+		none.Stop("a", "h")
 		none.Forget("a")
+	})
+}
+
+func TestCallsWithoutViewers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newServer(nil)
+		c := s.Calls
+		for i := range 2 * maxKept {
+			key := fmt.Sprint(i)
+			c.Pause(key, object(key), time.Now().Add(time.Second), "conflicts")
+		}
+		if c.kept != maxKept {
+			t.Errorf("%d are kept, want %d", c.kept, maxKept)
+		}
+		time.Sleep(time.Hour)
+		c.Settle("a", []string{"h"}, []*Retry{{Object: object("a"), Handler: "h", Next: time.Now().Add(time.Minute)}})
+		if got := ask(s, "GET", "http://127.0.0.1/api/v1/state").Body.String(); !strings.Contains(got, `"handler":"h"`) {
+			t.Error("what is long over leaves no place for a handler in retry")
+		}
 	})
 }
 
