@@ -115,6 +115,7 @@ func (c *command) serve(ctx context.Context, o *cli.Options, logger *slog.Logger
 		Kubeconfig: o.Kubeconfig, KubeContext: o.Context, Peering: o.Peering, LivenessEndpoint: o.Liveness,
 	}
 	if c.guard != nil {
+		c.guard.Operate()
 		c.guard.Limit(settings.Process.UltimateExitingTimeout)
 		op.guard = c.guard
 	}

@@ -147,7 +147,7 @@ func (d *daemons) failed(e *entry) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, f := range b.ended {
-		if f != nil {
+		if f != nil && !f.over {
 			return true
 		}
 	}
@@ -229,6 +229,11 @@ func (b *background) reconcile(handlers []*handler, o *Object) (held bool) {
 	for _, t := range slices.Clone(b.tasks) {
 		if !wanted[t.handler.id] {
 			t.requestLocked(reason)
+		}
+	}
+	for id, f := range b.ended {
+		if f != nil {
+			f.over = !slices.ContainsFunc(matching, func(h *handler) bool { return h.id == id })
 		}
 	}
 	return held || b.busyLocked()

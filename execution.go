@@ -469,7 +469,7 @@ func (c *cycle) attempt(ctx context.Context, p *progress) outcome {
 	h, r := p.handler, c.reactor
 	call := call{
 		handler: h, noun: "Handler", log: c.cause.Logger, meter: c.meterOf(p), settings: r.settings, replica: r.replica,
-		leader: r.leader, retries: p.record.Retries, waited: p.record.waits(), started: p.record.Started, cause: c.reason(), entry: c.entry, calls: r.calls,
+		leader: r.leader, retries: p.record.Retries, waited: p.record.waits(), started: p.record.Started, object: &c.cause.Object, cause: c.reason(), entry: c.entry, calls: r.calls,
 	}
 	if p.parent == nil { // whose worker is not active otherwise
 		call.limiter = r.limiter

@@ -15,7 +15,7 @@ import (
 )
 
 // fewestTargets is how many fuzz targets there are at least. Tests that move to another package must not lose one; raise it for new ones.
-const fewestTargets = 67
+const fewestTargets = 68
 
 // TestFuzzTargets holds that "make fuzz" runs the fuzz targets of all packages.
 func TestFuzzTargets(t *testing.T) {

@@ -6,13 +6,13 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/audit"
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/safecall"
+	"github.com/kopf-go/kopf/internal/traceparent"
 )
 
 // This file observes what an operator does, from inside: the audit of calls, and the spans of objects, handlers and requests. Without an audit and a tracer, these cost nothing. It also has the metrics of
@@ -21,7 +21,8 @@ import (
 // Tracer makes spans. An adapter to OpenTelemetry is in docs/tracing.md. It is safe for concurrent use.
 type Tracer interface {
 	// Start begins a span: in that of the context if there is one, else in that which [TraceParent] returns for the context, else in a new trace. The attributes have names of OpenTelemetry's semantic
-	// conventions. The attribute "kopf.link" is the traceparent of a span to link to. The returned context is used for what happens in the span.
+	// conventions. The attribute "kopf.link" is the traceparent of a span to link to. The returned context is used for what happens in the span. Without a span, nothing of that is traced.
+	// A panic of the tracer or of a span is logged, and changes nothing else.
 	Start(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, Span)
 }
 
@@ -29,7 +30,7 @@ type Tracer interface {
 type Span interface {
 	// End ends the span. The error is nil for success.
 	End(err error)
-	// TraceParent returns the span as the header "traceparent" of W3C Trace Context, which requests in the span are sent with; "" for none.
+	// TraceParent returns the span as the header "traceparent" of W3C Trace Context, which requests in the span are sent with; "" for none. What is no such header is none.
 	TraceParent() string
 }
 
@@ -60,12 +61,20 @@ func (s *TracingSettings) untracked() string {
 	return s.Annotation
 }
 
+// linkOf returns the traceparent in the annotation of an object, and whether there is one. Anybody who may change the object can write anything there.
+func (s *TracingSettings) linkOf(body *Body) (link string, ok bool) {
+	if link, ok = body.Annotation(s.Annotation); ok {
+		_, ok = traceparent.Parse(link)
+	}
+	return link, ok
+}
+
 // link gives a child the annotation of its owner, unless the child has one or may not have any.
 func (s *TracingSettings) link(child map[string]any, owner *Body) {
 	if s.Tracer == nil {
 		return
 	}
-	if value, ok := owner.Annotation(s.Annotation); ok {
+	if value, ok := s.linkOf(owner); ok {
 		manifest.AddAnnotation(child, s.Annotation, value)
 	}
 }
@@ -84,10 +93,43 @@ func TraceParent(ctx context.Context) string {
 	return ""
 }
 
-// startSpan begins a span, and returns it with its context.
-func startSpan(ctx context.Context, t Tracer, name string, attrs ...slog.Attr) (context.Context, Span) {
-	ctx, span := t.Start(ctx, name, attrs...)
-	return context.WithValue(ctx, tracedKey{}, span), span
+// startSpan begins a span, and returns it with its context; the given one and nil if the tracer makes none.
+func startSpan(ctx context.Context, t Tracer, log *slog.Logger, name string, attrs ...slog.Attr) (context.Context, Span) {
+	s, inner := &guardedSpan{log: log}, ctx
+	s.guard(func() { inner, s.span = t.Start(ctx, name, attrs...) })
+	if s.span == nil || inner == nil {
+		return ctx, nil
+	}
+	return context.WithValue(inner, tracedKey{}, Span(s)), s
+}
+
+// guardedSpan is a span of a tracer of the user's, which may panic, and may return what no request can have as a header.
+type guardedSpan struct {
+	span Span // nil before it has begun
+	log  *slog.Logger
+}
+
+// End implements [Span].
+func (s *guardedSpan) End(err error) { s.guard(func() { s.span.End(err) }) }
+
+// TraceParent implements [Span].
+func (s *guardedSpan) TraceParent() (parent string) {
+	s.guard(func() { parent = s.span.TraceParent() })
+	if _, ok := traceparent.Parse(parent); !ok {
+		return ""
+	}
+	return parent
+}
+
+// guard calls a function of the tracer.
+func (s *guardedSpan) guard(call func()) {
+	err := safecall.Do(func() error {
+		call()
+		return nil
+	})
+	if err != nil {
+		s.log.Error("The tracer panicked; going on without it", "error", err, "stack", string(safecall.StackOf(err)))
+	}
 }
 
 // endSpan ends a span, unless it is nil.
@@ -113,10 +155,10 @@ func (c *cycle) trace() Span {
 		return nil
 	}
 	attrs := objectAttrs(body.Reference(), c.served.resource)
-	if link, ok := body.Annotation(settings.Annotation); ok {
+	if link, ok := settings.linkOf(body); ok {
 		attrs = append(attrs, slog.String("kopf.link", link))
 	}
-	ctx, span := startSpan(c.handlers, t, "handle "+c.served.resource.Plural, attrs...)
+	ctx, span := startSpan(c.handlers, t, c.log, "handle "+c.served.resource.Plural, attrs...)
 	c.handlers = ctx
 	c.sender.ctx = within(c.sender.ctx, ctx)
 	return span
@@ -135,7 +177,7 @@ func (a *call) trace(ctx context.Context) (context.Context, Span) {
 		}
 		attrs = objectAttrs(a.object.Body.Reference(), a.object.Resource)
 	}
-	return startSpan(ctx, t, string(a.handler.id), append(attrs, slog.Int("kopf.attempt", a.retries+1))...)
+	return startSpan(ctx, t, a.log, string(a.handler.id), append(attrs, slog.Int("kopf.attempt", a.retries+1))...)
 }
 
 // objectAttrs returns the attributes of a span about an object.
@@ -153,29 +195,27 @@ func tracedLogger(ctx context.Context, log *slog.Logger) *slog.Logger {
 
 // traceIDs returns the ids of the trace and the span that a context belongs to, and whether they are sampled.
 func traceIDs(ctx context.Context) (id, span string, sampled bool) {
-	parts := strings.Split(TraceParent(ctx), "-")
-	if len(parts) != 4 || parts[3] != "01" {
-		return "", "", false
-	}
-	return parts[1], parts[2], true
+	p, _ := traceparent.Parse(TraceParent(ctx))
+	return p.TraceID, p.SpanID, p.Sampled
 }
 
 // traceReview begins the span of a review, in that of the client's operation, if the request of the API server is traced.
 func (s *reviewServer) traceReview(ctx context.Context, r *ReviewRequest, a *Admission) (context.Context, Span) {
 	parent, t := r.Header.Get("Traceparent"), s.settings.Tracing.Tracer
-	if t == nil || !strings.HasSuffix(parent, "-01") {
+	if p, _ := traceparent.Parse(parent); t == nil || !p.Sampled {
 		return ctx, nil
 	}
 	attrs := append(objectAttrs(a.Body.Reference(), a.Resource), slog.String("kopf.operation", string(a.Operation)))
-	return startSpan(context.WithValue(ctx, tracedKey{}, parent), t, "review "+a.Resource.Plural, attrs...)
+	return startSpan(context.WithValue(ctx, tracedKey{}, parent), t, a.Logger, "review "+a.Resource.Plural, attrs...)
 }
 
-// trace begins the span of a request, which is sent with it, if it is made in another span.
+// trace begins the span of a request, which is sent with it, if it is made in another span. The client can be one of its own, without a tracer.
 func (c *Client) trace(ctx context.Context, r *request) (context.Context, Span) {
-	if _, traced := ctx.Value(tracedKey{}).(Span); !traced {
+	t := c.source.Tracing.Tracer
+	if _, traced := ctx.Value(tracedKey{}).(Span); !traced || t == nil {
 		return ctx, nil
 	}
-	return startSpan(ctx, c.source.Tracing.Tracer, r.method, slog.String("http.request.method", r.method), slog.String("url.path", r.path))
+	return startSpan(ctx, t, c.log, r.method, slog.String("http.request.method", r.method), slog.String("url.path", r.path))
 }
 
 // audit reports a call that has ended, before what it leaves is stored.
@@ -251,6 +291,6 @@ func (g *Gauge) Set(n float64, values ...string) { g.family.Set(n, values) }
 func (h *Histogram) Observe(n float64, values ...string) { h.family.Observe(n, values) }
 
 // WriteMetrics has a function called for each page of metrics, which writes more of them, in the text format of Prometheus, such as those of another library. What it writes is checked until a page was fine. Before that, and
-// when the function fails, the page is without it, and the log says what is wrong, with the line. Metrics that the operator has itself are left out. The page is in the text format then, also if OpenMetrics is asked for.
-// The function can be called on any goroutine, and never twice at the same time. It may write 1 MiB.
+// when the function fails, the page is without it, and the log says what is wrong, with the line. Metrics that are on the page already are left out. The page is in the text format then, also if OpenMetrics is asked for.
+// The function can be called on any goroutine, and never twice at the same time. It may write 1 MiB, and take 3 seconds.
 func WriteMetrics(write func(io.Writer) error) { metrics.RegisterWriter(callSite(), write) }

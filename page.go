@@ -172,14 +172,14 @@ func (a *call) live() *livepage.Running {
 	switch h := a.handler; {
 	case h.kind == kindDaemon:
 		kind = livepage.Endless
-	case h.kind < kindDaemon && h.kind != kindEvent, h.kind == kindSub:
+	case h.kind < kindDaemon && h.kind != kindEvent, h.kind == kindSub, h.kind == kindReconcile:
 		kind = livepage.Ordinary
 	}
 	return a.calls.Begin(a.entry.key, a.entry.ref().inspected(), string(a.handler.id), kind)
 }
 
-// settle notes for the live page which handlers of changes are to be called again for the object after an error.
-func (c *cycle) settle() {
+// settle notes for the live page which handlers are to be called again for the object after an error, but for daemons and timers.
+func (c *cycle) settle(ids []string) {
 	if !livepage.Included || c.reactor.calls == nil {
 		return
 	}
@@ -189,7 +189,7 @@ func (c *cycle) settle() {
 			all = append(all, &livepage.Retry{Object: c.entry.ref().inspected(), Handler: string(p.handler.id), Attempts: r.Retries, Next: r.Delayed.UTC(), Error: *r.Message})
 		}
 	}
-	c.reactor.calls.Settle(c.entry.key, all)
+	c.reactor.calls.Settle(c.entry.key, ids, all)
 }
 
 // noteDelay notes for the live page why the object is looked at again later, if that is the fault of no handler.

@@ -173,9 +173,10 @@ func (c *cycle) countFailing() {
 		}
 	}
 	ids, stalled := e.state.reconcile.failing(ids)
-	if looked := len(c.progress.all) > 0 || !e.state.handling.inProgress; looked && len(ids)+len(e.state.failing) > 0 && !c.superseded() {
+	looked := len(c.progress.all) > 0 || !e.state.handling.inProgress || c.decided.Kind == decision.Skip || c.decided.Kind == decision.Unchanged // in which no handler is called again
+	if looked && len(ids)+len(e.state.failing) > 0 && !c.superseded() {
 		e.state.failing.Set(c.served.counts, ids...)
-		c.settle()
+		c.settle(ids)
 	}
 	c.reactor.queue.setFailed(e, e.last.failed || stalled || len(c.served.tasks) > 0 && c.reactor.daemons.failed(e))
 }
@@ -458,6 +459,7 @@ func (c *cycle) act() (time.Duration, error) {
 		}
 		return -1, c.write(&Patch{changes: objectpatch.Changes{Removes: []string{p.Finalizer}}})
 	case decision.Skip:
+		c.entry.last.failed = false // whichever handler that was, it is not for the object any more
 		return c.thenReconcile(-1, c.write(nil))
 	case decision.Await:
 		return c.decided.Wait, c.write(nil)
@@ -563,6 +565,9 @@ func (c *cycle) handle() (time.Duration, error) {
 	}
 	if err != nil {
 		return 0, err
+	}
+	if c.reason() != reasonNoop {
+		e.last.failed = false
 	}
 	if top := c.topHandlers(); len(top) > 0 {
 		e.last.failed = c.logProcessed() > 0

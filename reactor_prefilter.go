@@ -268,6 +268,10 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 		e.last.unmatched = !handled
 		e.last.trackingCurrent = e.last.trackingCurrent || handled
 		e.last.handled = e.last.handled || handled && initial
+		if !handled { // whichever handler has failed permanently, it is not for the object any more
+			e.last.failed = false
+			r.queue.setFailedLocked(e, false)
+		}
 	}) {
 		return false, false
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/objectpatch"
 	"github.com/kopf-go/kopf/internal/safecall"
@@ -54,6 +55,7 @@ type taskCalls struct {
 type failure struct {
 	times  int      // in a row, without a success in between
 	states []uint64 // the digests of the object as the call has seen it, and as the requests of its patch leave it
+	over   bool     // whether the timer is not for the object any more
 }
 
 // maxTransforms bounds what is pending of a timer whose patches cannot be sent.
@@ -171,7 +173,9 @@ func (t *task) endLocked() {
 		t.stage.Stop()
 	}
 	b.tasks = slices.DeleteFunc(b.tasks, func(o *task) bool { return o == t })
-	t.calls.failing.Clear()
+	if t.calls.failing.Clear(); livepage.Included {
+		d.calls.Stop(b.entry.key, string(t.handler.id))
+	}
 	b.signalIdleLocked()
 	b.forgetLocked()
 	if t.abandoned {

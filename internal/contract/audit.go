@@ -51,6 +51,20 @@ var _ = Suite("audit", func(t *testing.T, c *C) {
 			}
 		}
 	})
+	c.Run(t, "OB-28 a handler that may not be called any more is reported with its object", func(c *C) {
+		c.OnlyInBubble("it waits")
+		var log auditLog
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(context.Context, *kopf.Change) error { return kopf.Permanent(errors.New("it was called")) }, &kopf.ChangeOptions{ID: "create", Retries: 2})
+		c.Operator(r, log.attach)
+		record := `{"started":"2000-01-01T00:00:00.000000+00:00","purpose":"create","retries":2,"success":false,"failure":false}`
+		c.Create("a", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"kopf.zalando.org/create": record}}})
+		c.handled("a")
+		all := log.all()
+		if len(all) != 1 || all[0].object["name"] != "a" || all[0].object["uid"] == "" || all[0].attrs["outcome"] != "failure" || strings.Contains(all[0].attrs["error"], "it was called") {
+			c.Errorf("got %v, want one failure with the object and without a call", all)
+		}
+	})
 	c.Run(t, "OB-28 children that were applied and deleted are reported", func(c *C) {
 		c.OnlyInBubble("it waits")
 		var log auditLog

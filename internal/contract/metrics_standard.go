@@ -84,7 +84,10 @@ func failingOf(handler string) string {
 const failedExamples = "kopf_objects_failed" + examplesLabel + "}"
 
 // troubled returns handlers that fail in one way each, as long as the spec of the object says so.
-func troubled() *kopf.Registry {
+func troubled() *kopf.Registry { return troubledIf(nil) }
+
+// troubledIf returns such handlers for objects with some labels.
+func troubledIf(labels kopf.Match) *kopf.Registry {
 	r := &kopf.Registry{}
 	fails := func(o *kopf.Object, handler kopf.FieldPath) error {
 		switch how := o.Spec().String(handler); how {
@@ -95,10 +98,10 @@ func troubled() *kopf.Registry {
 		}
 		return nil
 	}
-	r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error { return fails(&ch.Object, "change") }, named("change"))
-	r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error { return fails(&ch.Object, "change") }, named("change"))
-	r.OnTimer(Examples, func(_ context.Context, tm *kopf.Timer) error { return fails(&tm.Object, "timer") }, &kopf.TimerOptions{ID: "timer", Interval: time.Minute, WithoutFinalizer: true})
-	r.OnReconcile(Examples, func(_ context.Context, rec *kopf.Reconcile) error { return fails(&rec.Object, "reconcile") }, &kopf.ReconcileOptions{ID: "reconcile"})
+	r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error { return fails(&ch.Object, "change") }, &kopf.ChangeOptions{ID: "change", Labels: labels})
+	r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error { return fails(&ch.Object, "change") }, &kopf.ChangeOptions{ID: "change", Labels: labels})
+	r.OnTimer(Examples, func(_ context.Context, tm *kopf.Timer) error { return fails(&tm.Object, "timer") }, &kopf.TimerOptions{ID: "timer", Interval: time.Minute, WithoutFinalizer: true, Labels: labels})
+	r.OnReconcile(Examples, func(_ context.Context, rec *kopf.Reconcile) error { return fails(&rec.Object, "reconcile") }, &kopf.ReconcileOptions{ID: "reconcile", Labels: labels})
 	return r
 }
 
@@ -137,6 +140,62 @@ func countingProgress(t *testing.T, c *C) {
 		c.Pass(150 * time.Second)
 		want[failedExamples] = 0
 		wantMetrics(c, p, want)
+	})
+	for _, others := range []bool{false, true} {
+		c.Run(t, fmt.Sprintf("OB-20 OB-30 what has failed is over when the handler is not for the object any more; others are: %t", others), func(c *C) {
+			c.OnlyInBubble("it waits")
+			p := newPipe()
+			r := troubledIf(kopf.Match{"on": "yes"})
+			if others {
+				r.OnUpdate(Examples, ready, named("other"))
+			}
+			c.Operator(r, paged(p))
+			handlers := []string{"change", "timer", "reconcile"}
+			on := func(value string) map[string]any {
+				return map[string]any{"metadata": map[string]any{"labels": map[string]any{"on": value}}}
+			}
+			for _, h := range handlers {
+				for _, how := range []string{"again", "permanently"} {
+					c.Create(how+"-"+h, map[string]any{"metadata": on("yes")["metadata"], "spec": map[string]any{h: how}})
+				}
+			}
+			c.Pass(10 * time.Second)
+			if got := p.page(c, "/api/v1/state"); len(got.Retries) != 3 {
+				c.Errorf("in retry are %+v", got.Retries)
+			}
+			wantMetrics(c, p, map[string]float64{failingOf("change"): 1, failingOf("timer"): 1, failingOf("reconcile"): 1, failedExamples: 3})
+			for _, h := range handlers {
+				c.Patch("again-"+h, on("no"))
+				c.Patch("permanently-"+h, on("no"))
+			}
+			c.Pass(10 * time.Second)
+			if got := p.page(c, "/api/v1/state"); len(got.Retries) != 0 {
+				c.Errorf("in retry are %+v", got.Retries)
+			}
+			wantMetrics(c, p, map[string]float64{failingOf("change"): 0, failingOf("timer"): 0, failingOf("reconcile"): 0, failedExamples: 0})
+			for _, h := range handlers {
+				c.Patch("again-"+h, on("yes"))
+				c.Patch("permanently-"+h, on("yes"))
+			}
+			c.Pass(10 * time.Second)
+			wantMetrics(c, p, map[string]float64{failingOf("timer"): 1, failingOf("reconcile"): 1})
+		})
+	}
+	c.Run(t, "OB-30 an object with a permanent failure has not failed any more when it has changed, also if no handler is for that", func(c *C) {
+		c.OnlyInBubble("it waits")
+		p := newPipe()
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(context.Context, *kopf.Change) error { return kopf.Permanent(errors.New("never")) }, named("create"))
+		c.Operator(r, probed(p, "http://0.0.0.0/healthz"))
+		c.Create("a", nil)
+		c.handled("a")
+		wantMetrics(c, p, map[string]float64{failedExamples: 1})
+		c.Patch("a", map[string]any{"status": map[string]any{"phase": "seen"}}) // which is no change
+		c.Pass(time.Second)
+		wantMetrics(c, p, map[string]float64{failedExamples: 1})
+		c.Patch("a", spec(map[string]any{"x": 1}))
+		c.Pass(time.Second)
+		wantMetrics(c, p, map[string]float64{failedExamples: 0})
 	})
 	c.Run(t, "OB-30 objects in retry are counted at once after a restart", func(c *C) {
 		c.OnlyInBubble("it waits")

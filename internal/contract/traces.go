@@ -1,9 +1,11 @@
 package contract
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -112,21 +114,173 @@ var _ = Suite("traces", func(t *testing.T, c *C) {
 			c.Errorf("got the spans %v, want none", all)
 		}
 	})
+	tracesOfStrangers(t, c)
+	tracesWithoutSpans(t, c)
 })
+
+// tracesOfStrangers is about traceparents that others have written.
+func tracesOfStrangers(t *testing.T, c *C) {
+	c.Run(t, "OB-41 OB-43 the flag of a traceparent is a bit, and what is no traceparent is not there", func(c *C) {
+		var tracer recordingTracer
+		r := &kopf.Registry{}
+		r.OnValidate(Examples, func(_ context.Context, a *kopf.Admission) error { a.Logger.Info("Validating"); return nil }, &kopf.AdmissionOptions{ID: "v"})
+		s, op := c.Reviewed(r, tracer.attach)
+		const ids = "-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-"
+		for _, tt := range []struct {
+			header string
+			traced bool
+		}{
+			{"00" + ids + "01", true}, {"00" + ids + "00", false}, {"00" + ids + "03", true}, {"00" + ids + "02", false}, {"cc" + ids + "01-more", true},
+			{"00" + ids + "01-more", false}, {"ff" + ids + "01", false}, {"00" + strings.ToUpper(ids) + "01", false}, {"cc" + ids + "01-" + strings.Repeat("a", 1<<20), false}, {"-01", false}, {"", false},
+		} {
+			before := len(tracer.all())
+			if _, err := s.raw(c, &kopf.ReviewRequest{Handler: "v", Body: c.reviewOf(nil), Header: http.Header{"Traceparent": {tt.header}}}); err != nil {
+				c.Fatal(err)
+			}
+			if traced := len(tracer.all()) > before; traced != tt.traced {
+				c.Errorf("with the traceparent %.80q: traced is %t, want %t", tt.header, traced, tt.traced)
+			}
+		}
+		tracer.set("03") // of the spans themselves
+		if _, err := s.raw(c, &kopf.ReviewRequest{Handler: "v", Body: c.reviewOf(nil), Header: http.Header{"Traceparent": {"00" + ids + "03"}}}); err != nil {
+			c.Fatal(err)
+		}
+		lines := op.Logs.Find("Validating")
+		if last := lines[len(lines)-1]; last.Attrs["trace_id"] == "" {
+			c.Errorf("got the line %v, want one with a trace", last)
+		}
+	})
+	c.Run(t, "OB-42 what is no traceparent is neither linked to nor copied", func(c *C) {
+		c.OnlyInBubble("it waits")
+		var tracer recordingTracer
+		r := &kopf.Registry{}
+		r.OnReconcile(Examples, func(_ context.Context, r *kopf.Reconcile) error {
+			r.Desired(map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}, nil)
+			return nil
+		}, &kopf.ReconcileOptions{ID: "reconcile", Owns: []kopf.Selector{"configmaps"}})
+		c.Operator(r, tracer.attach)
+		const annotation = "tracing.k8s.io/traceparent"
+		c.Create("a", map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotation: strings.Repeat("x", 1<<17)}}})
+		c.Pass(time.Second)
+		if got, ok := c.configMaps().Get("a").Annotations()[annotation]; ok {
+			c.Errorf("the child has an annotation of %d bytes", len(got))
+		}
+		for _, s := range tracer.all() {
+			if link, ok := s.attrs["kopf.link"]; ok {
+				c.Errorf("%v links to %d bytes", s, len(link))
+			}
+		}
+	})
+}
+
+// tracesWithoutSpans is about tracers that are broken, and clients without one.
+func tracesWithoutSpans(t *testing.T, c *C) {
+	for _, broken := range []struct {
+		name   string
+		tracer kopf.Tracer
+	}{
+		{"panics at the start", &brokenTracer{start: true}}, {"panics at the end", &brokenTracer{end: true}}, {"panics when asked", &brokenTracer{parent: "panic"}},
+		{"returns nonsense", &brokenTracer{parent: "a\nHost: b"}}, {"makes no spans", &brokenTracer{without: true}},
+	} {
+		c.Run(t, "OB-38 a tracer that "+broken.name+" stops nothing", func(c *C) {
+			c.OnlyInBubble("it waits")
+			r := &kopf.Registry{}
+			events, calls := 0, 0
+			r.OnEvent(Examples, func(context.Context, *kopf.WatchEvent) error { events++; return nil }, &kopf.EventOptions{ID: "event"})
+			r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+				calls++
+				return ch.Client.Get(ctx, kopf.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "default"}, nil, nil)
+			}, named("create"))
+			p := newPipe()
+			op := c.Operator(r, func(o *kopf.Operator) {
+				o.Settings.Tracing.Tracer, o.Settings.Execution.MaxWorkers = broken.tracer, 1
+			}, paged(p))
+			c.Create("a", nil)
+			c.handled("a")
+			if events == 0 || calls != 1 {
+				c.Errorf("got %d events and %d calls, want some and one", events, calls)
+			}
+			if got := p.page(c, "/api/v1/state"); len(got.Calls) > 0 || got.Handlers[0].Running+got.Handlers[1].Running > 0 {
+				c.Errorf("still running are %+v of %+v", got.Calls, got.Handlers)
+			}
+			b := broken.tracer.(*brokenTracer)
+			if lines := op.Logs.Find("The tracer panicked; going on without it"); (len(lines) > 0) != (b.start || b.end || b.parent == "panic") {
+				c.Errorf("got the lines %v", lines)
+			}
+		})
+	}
+	c.Run(t, "OB-38 a client of one's own without a tracer can be used in a span, and sends it", func(c *C) {
+		c.OnlyInBubble("it waits")
+		var tracer recordingTracer
+		r := &kopf.Registry{}
+		own, err := kopf.NewClient(c.ConnectionInfo(), nil)
+		if err != nil {
+			c.Fatal(err)
+		}
+		r.OnCreate(Examples, func(ctx context.Context, _ *kopf.Change) error {
+			return own.Get(ctx, kopf.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "default"}, nil, nil)
+		}, named("create"))
+		op := c.Operator(r, tracer.attach)
+		c.Create("a", nil)
+		c.handled("a")
+		if lines := op.Logs.Find("Handler 'create' failed"); len(lines) > 0 {
+			c.Errorf("got %v", lines)
+		}
+		for _, s := range tracer.all() {
+			if s.name == "GET" {
+				c.Errorf("got the span %v of a client without a tracer", s)
+			}
+		}
+	})
+}
+
+// brokenTracer is a tracer with faults, and its span.
+type brokenTracer struct {
+	start, end, without bool
+	parent              string // "panic" if it panics when asked for that
+}
+
+// Start implements [kopf.Tracer].
+func (b *brokenTracer) Start(ctx context.Context, _ string, _ ...slog.Attr) (context.Context, kopf.Span) {
+	if b.start {
+		panic("no span")
+	}
+	if b.without {
+		return nil, nil
+	}
+	return ctx, b
+}
+
+// End implements [kopf.Span].
+func (b *brokenTracer) End(error) {
+	if b.end {
+		panic("no end")
+	}
+}
+
+// TraceParent implements [kopf.Span].
+func (b *brokenTracer) TraceParent() string {
+	if b.parent == "panic" {
+		panic("no parent")
+	}
+	return b.parent
+}
 
 // traceParent returns a traceparent that is sampled.
 func traceParent(id int) string { return fmt.Sprintf("00-%032x-%016x-01", 1, id) }
 
 // recordingTracer keeps its spans.
 type recordingTracer struct {
-	mu    sync.Mutex // guards spans, and what has become of them
+	mu    sync.Mutex // guards following, and what has become of the spans
 	spans []*recordedSpan
+	flags string // of the next spans, "01" if there are none
 }
 
 type recordedSpan struct {
 	tracer       *recordingTracer
 	id           int
 	name, parent string
+	flags        string
 	attrs        map[string]string
 	ended        int
 }
@@ -137,7 +291,7 @@ func (t *recordingTracer) attach(o *kopf.Operator) { o.Settings.Tracing.Tracer =
 func (t *recordingTracer) Start(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, kopf.Span) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := &recordedSpan{tracer: t, id: len(t.spans) + 1, name: name, parent: "none", attrs: make(map[string]string)}
+	s := &recordedSpan{tracer: t, id: len(t.spans) + 1, name: name, parent: "none", flags: cmp.Or(t.flags, "01"), attrs: make(map[string]string)}
 	for _, other := range t.spans {
 		if other.TraceParent() == kopf.TraceParent(ctx) {
 			s.parent = other.name
@@ -148,6 +302,13 @@ func (t *recordingTracer) Start(ctx context.Context, name string, attrs ...slog.
 	}
 	t.spans = append(t.spans, s)
 	return ctx, s
+}
+
+// set sets the flags of the next spans.
+func (t *recordingTracer) set(flags string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.flags = flags
 }
 
 func (t *recordingTracer) all() []*recordedSpan {
@@ -164,7 +325,9 @@ func (s *recordedSpan) End(error) {
 }
 
 // TraceParent implements [kopf.Span].
-func (s *recordedSpan) TraceParent() string { return traceParent(s.id) }
+func (s *recordedSpan) TraceParent() string {
+	return strings.TrimSuffix(traceParent(s.id), "01") + s.flags
+}
 
 // String returns the span and the one that it is in.
 func (s *recordedSpan) String() string { return s.name + " in " + s.parent }

@@ -22,6 +22,7 @@ type Guard struct {
 	force    context.Context // ended by watch: the operator must not wait for handlers any more
 	hurry    context.CancelFunc
 	ultimate atomic.Int64 // Settings.Process.UltimateExitingTimeout
+	operates atomic.Bool  // whether the process runs an operator, and no command that only reads or writes something
 }
 
 // New returns a guard of a process whose exit has not begun.
@@ -43,6 +44,13 @@ func (g *Guard) ForceContext() context.Context {
 func (g *Guard) Limit(timeout time.Duration) {
 	if g != nil {
 		g.ultimate.Store(int64(timeout))
+	}
+}
+
+// Operate notes that the process runs an operator, which takes its time to stop.
+func (g *Guard) Operate() {
+	if g != nil {
+		g.operates.Store(true)
 	}
 }
 
@@ -84,8 +92,14 @@ func (g *Guard) Watch(over <-chan struct{}, signals <-chan os.Signal, stop conte
 	}
 }
 
-// handleSignal handles the first, the second or the third signal.
+// handleSignal handles the first, the second or the third signal. A command that is no operator ends without a word, and with the second one at once.
 func (g *Guard) handleSignal(number int, s os.Signal, stop context.CancelFunc, exit func(code int)) {
+	if !g.operates.Load() {
+		if stop(); number > 1 {
+			exit(ExitFailure)
+		}
+		return
+	}
 	name := map[os.Signal]string{os.Interrupt: "SIGINT", syscall.SIGTERM: "SIGTERM"}[s]
 	switch number {
 	case 1:

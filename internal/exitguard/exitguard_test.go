@@ -14,12 +14,16 @@ import (
 
 func TestExitGuard(t *testing.T) {
 	defer slog.SetDefault(slog.Default())
-	slog.SetDefault(slog.New(slog.DiscardHandler))
+	var log bytes.Buffer
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	type call struct{ stopped, hurried, exited bool }
 	// after runs the guard until it has done what the signals and the time tell.
-	after := func(t *testing.T, ultimate time.Duration, beginning bool, signals ...os.Signal) (got call, stderr string) {
+	after := func(t *testing.T, operates bool, ultimate time.Duration, beginning bool, signals ...os.Signal) (got call, stderr string) {
 		guard := New()
 		guard.Limit(ultimate)
+		if operates {
+			guard.Operate()
+		}
 		ctx, stop := context.WithCancel(t.Context())
 		over, done := make(chan struct{}), make(chan struct{})
 		incoming := make(chan os.Signal, 3)
@@ -47,6 +51,7 @@ func TestExitGuard(t *testing.T) {
 		name      string
 		ultimate  time.Duration
 		beginning bool
+		command   bool // whether there is no operator
 		signals   []os.Signal
 		want      call
 	}{
@@ -58,16 +63,22 @@ func TestExitGuard(t *testing.T) {
 		{name: "OP-42 out of time after a signal", ultimate: time.Minute, signals: []os.Signal{syscall.SIGTERM},
 			want: call{stopped: true, exited: true}},
 		{name: "OP-42 out of time after a failure", ultimate: time.Minute, beginning: true, want: call{exited: true}},
+		{name: "OB-1 first signal to a command", command: true, signals: []os.Signal{os.Interrupt}, want: call{stopped: true}},
+		{name: "OB-1 second signal to a command", command: true, signals: []os.Signal{os.Interrupt, os.Interrupt}, want: call{stopped: true, exited: true}},
 		{name: "OP-T4 in time", ultimate: 2 * time.Hour, signals: []os.Signal{syscall.SIGTERM}, want: call{stopped: true}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				got, stderr := after(t, tt.ultimate, tt.beginning, tt.signals...)
+				log.Reset()
+				got, stderr := after(t, !tt.command, tt.ultimate, tt.beginning, tt.signals...)
 				if got != tt.want {
 					t.Errorf("got %+v, want %+v", got, tt.want)
 				}
-				if dumped := strings.Contains(stderr, "goroutine "); dumped != (tt.want.exited && len(tt.signals) < 3) {
+				if logged := strings.Contains(log.String(), "Operator is stopping."); logged != (len(tt.signals) > 0 && !tt.command) {
+					t.Errorf("got the log %q", log.String())
+				}
+				if dumped := strings.Contains(stderr, "goroutine "); dumped != (tt.want.exited && tt.ultimate > 0) {
 					t.Errorf("a dump of the goroutines: %t", dumped)
 				}
 			})

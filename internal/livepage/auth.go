@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/await"
 )
 
 // TokenHeader carries the token where the header Authorization does not come through, as with the API server's proxy.
@@ -30,7 +32,8 @@ const (
 	allowedFor   = time.Minute      // the verdict of the API server counts
 	refusedFor   = 10 * time.Second
 	reviewWithin = 10 * time.Second
-	maxReviewed  = 1000 // tokens whose verdicts are remembered
+	reviewEvery  = 100 * time.Millisecond // at most: strangers with tokens that they have made up must not use up what the operator may ask
+	maxReviewed  = 1000                   // tokens whose verdicts are remembered
 )
 
 // Reviewer asks the API server.
@@ -43,9 +46,11 @@ type Reviewer interface {
 type Auth struct {
 	file   string
 	log    *slog.Logger
-	review Reviewer // nil without reviews
+	review Reviewer      // nil without reviews
+	turn   chan struct{} // holds a token while the API server is asked
+	asked  time.Time     // when that was the last time; of who has the turn
 
-	mu       sync.Mutex // guards following, and reviews one after another
+	mu       sync.Mutex // guards following
 	token    []byte
 	read     time.Time
 	reviewed map[[sha256.Size]byte]verdict
@@ -62,7 +67,7 @@ func NewAuth(file string, reviewer Reviewer, log *slog.Logger) (*Auth, error) {
 	if file == "" && reviewer == nil {
 		return nil, nil
 	}
-	a := &Auth{file: file, log: log, review: reviewer, reviewed: make(map[[sha256.Size]byte]verdict)}
+	a := &Auth{file: file, log: log, review: reviewer, turn: make(chan struct{}, 1), reviewed: make(map[[sha256.Size]byte]verdict)}
 	if file == "" {
 		return a, nil
 	}
@@ -96,6 +101,7 @@ func (a *Auth) allow(w http.ResponseWriter, r *http.Request, ask bool) bool {
 	switch {
 	case ok:
 		return true
+	case err != nil && r.Context().Err() != nil: // who has asked does not wait for the answer
 	case err != nil:
 		a.log.Warn("Asking the API server about a token for the live page failed", "error", err, "hint", "grant the permission to create tokenreviews and subjectaccessreviews")
 		refuse(w, http.StatusServiceUnavailable, "the API server could not be asked about the token; see the log of the operator")
@@ -125,38 +131,57 @@ func tokenOf(r *http.Request) string {
 
 // knows reports whether a token is good.
 func (a *Auth) knows(ctx context.Context, token string) (bool, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now, sum := time.Now(), sha256.Sum256([]byte(token))
-	if a.file != "" {
-		if now.Sub(a.read) >= rereadAfter {
-			_ = a.readToken(now) // the old one counts until there is a new one
-		}
-		if want := sha256.Sum256(a.token); subtle.ConstantTimeCompare(sum[:], want[:]) == 1 {
-			return true, nil
-		}
-	}
-	if a.review == nil {
-		return false, nil
-	}
-	if v := a.reviewed[sum]; now.Before(v.until) {
-		return v.allowed, nil
+	sum := sha256.Sum256([]byte(token))
+	if allowed, known := a.remembers(sum); known || a.review == nil {
+		return allowed, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewWithin)
 	defer cancel()
-	allowed, err := a.ask(ctx, token)
-	if err != nil {
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	if allowed, known := a.remembers(sum); known { // as another request has asked meanwhile
+		return allowed, nil
+	}
+	if err := await.Sleep(ctx, time.Until(a.asked.Add(reviewEvery))); err != nil {
 		return false, err
 	}
-	if len(a.reviewed) >= maxReviewed {
-		clear(a.reviewed)
+	allowed, err := a.ask(ctx, token)
+	now := time.Now()
+	if a.asked = now; err != nil {
+		return false, err
 	}
 	v := verdict{allowed, now.Add(refusedFor)}
 	if allowed {
 		v.until = now.Add(allowedFor)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.reviewed) >= maxReviewed {
+		clear(a.reviewed)
+	}
 	a.reviewed[sum] = v
 	return allowed, nil
+}
+
+// remembers reports whether a token is good, if that is known without asking anybody.
+func (a *Auth) remembers(sum [sha256.Size]byte) (allowed, known bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	if a.file != "" {
+		if now.Sub(a.read) >= rereadAfter {
+			_ = a.readToken(now) // the old one counts until there is a new one
+		}
+		if want := sha256.Sum256(a.token); subtle.ConstantTimeCompare(sum[:], want[:]) == 1 {
+			return true, true
+		}
+	}
+	v := a.reviewed[sum]
+	return v.allowed, now.Before(v.until)
 }
 
 // ask has the API server say whose token it is, and whether they may look.

@@ -20,6 +20,7 @@ type Calls struct {
 	running map[*Running]struct{}
 	retries map[string][]*Retry // by the key of the object
 	kept    int                 // in all of them
+	swept   time.Time           // when those were dropped last whose time is long over
 }
 
 // NewCalls returns what knows the calls, and where they are in the source if that is wanted.
@@ -42,7 +43,7 @@ type Kind int
 // The kinds of calls.
 const (
 	Ordinary Kind = iota // of a handler that the worker of the object calls
-	Apart                // of a timer or an index, of which the worker does not know whether it is to be called again
+	Apart                // of a timer, or for an event: the worker does not know whether it is to be called again
 	Endless              // of a daemon: how long it runs says nothing
 )
 
@@ -91,18 +92,30 @@ func (c *Calls) Pause(key string, object *inspection.Object, next time.Time, why
 	c.setLocked(key, &Retry{Object: object, Next: next.UTC(), Error: cut.End(why, maxError)})
 }
 
-// Settle notes which ordinary handlers of an object are to be called again after an error.
-func (c *Calls) Settle(key string, now []*Retry) {
+// Settle notes which ordinary handlers of an object are to be called again after an error, and more about those of changes.
+func (c *Calls) Settle(key string, handlers []string, now []*Retry) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dropLocked(key, func(t *Retry) bool { return t.Handler != "" && !t.apart || t.Next.Before(time.Now()) })
+	c.dropLocked(key, func(t *Retry) bool {
+		return t.Handler != "" && !t.apart && !slices.Contains(handlers, t.Handler) || t.Next.Before(time.Now())
+	})
 	for _, t := range now {
 		t.Error = cut.End(t.Error, maxError)
 		c.setLocked(key, t)
 	}
+}
+
+// Stop notes that a handler is not called again for an object.
+func (c *Calls) Stop(key, handler string) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropLocked(key, func(t *Retry) bool { return t.Handler == handler })
 }
 
 // Forget forgets an object.
@@ -117,6 +130,9 @@ func (c *Calls) Forget(key string) {
 
 func (c *Calls) setLocked(key string, t *Retry) {
 	c.dropLocked(key, func(old *Retry) bool { return old.Handler == t.Handler })
+	if now := time.Now(); c.kept >= maxKept && now.Sub(c.swept) >= interval { // as there are no viewers
+		c.dropOutdatedLocked(now)
+	}
 	if c.kept < maxKept {
 		c.kept++
 		c.retries[key] = append(c.retries[key], t)
@@ -143,15 +159,23 @@ func (c *Calls) fill(s *State) {
 			s.Calls = append(s.Calls, &r.call)
 		}
 	}
-	outdated := s.Time.Add(-keptAfter)
-	for key := range c.retries {
-		c.dropLocked(key, func(t *Retry) bool { return t.Next.Before(outdated) || t.Handler == "" && t.Next.Before(s.Time) })
-		s.Retries = append(s.Retries, c.retries[key]...)
+	c.dropOutdatedLocked(s.Time)
+	for _, all := range c.retries {
+		s.Retries = append(s.Retries, all...)
 	}
 	c.mu.Unlock()
 	slices.SortFunc(s.Calls, func(a, b *Call) int { return a.Since.Compare(b.Since) })
 	slices.SortFunc(s.Retries, func(a, b *Retry) int { return a.Next.Compare(b.Next) })
 	s.Calls, s.Retries = bounded(s, "calls", s.Calls, maxCalls), bounded(s, "retries", s.Retries, maxRows)
+}
+
+// dropOutdatedLocked drops what was to be called again and was not, and the pauses that are over.
+func (c *Calls) dropOutdatedLocked(now time.Time) {
+	c.swept = now
+	outdated := now.Add(-keptAfter)
+	for key := range c.retries {
+		c.dropLocked(key, func(t *Retry) bool { return t.Next.Before(outdated) || t.Handler == "" && t.Next.Before(now) })
+	}
 }
 
 // Of fills in what is under way for an object, with the stacks of the calls if they are wanted and known.

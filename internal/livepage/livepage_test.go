@@ -336,7 +336,7 @@ func TestCalls(t *testing.T) {
 		if got := state(); len(got.Retries) != 3 || got.Retries[0].Error != "refused" || got.Retries[2].Handler != "slow" || got.Retries[2].Attempts != 1 {
 			t.Errorf("got %+v", got.Retries)
 		}
-		c.Settle("a", nil) // the object has changed: the handler is not called again, and the timer is
+		c.Settle("a", nil, nil) // the object has changed: the handler is not called again, and the timer is
 		if got := state(); len(got.Retries) != 2 || got.Retries[1].Handler != "timer" {
 			t.Errorf("got %+v", got.Retries)
 		}
@@ -344,7 +344,7 @@ func TestCalls(t *testing.T) {
 		if got := state(); len(got.Retries) != 1 {
 			t.Errorf("a pause that is over is still shown: %+v", got.Retries)
 		}
-		c.Settle("b", []*Retry{{Object: object("b"), Handler: "h", Next: time.Now().Add(time.Second)}})
+		c.Settle("b", []string{"h"}, []*Retry{{Object: object("b"), Handler: "h", Next: time.Now().Add(time.Second)}})
 		c.Forget("a")
 		if got := state(); len(got.Retries) != 1 || got.Retries[0].Handler != "h" {
 			t.Errorf("got %+v", got.Retries)
@@ -356,8 +356,28 @@ func TestCalls(t *testing.T) {
 		var none *Calls
 		none.Begin("a", object("a"), "h", Ordinary).End(true, 1, time.Time{}, nil)
 		none.Pause("a", object("a"), time.Time{}, "")
-		none.Settle("a", nil)
+		none.Settle("a", nil, nil)
+		none.Stop("a", "h")
 		none.Forget("a")
+	})
+}
+
+func TestCallsWithoutViewers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newServer(nil)
+		c := s.Calls
+		for i := range 2 * maxKept {
+			key := fmt.Sprint(i)
+			c.Pause(key, object(key), time.Now().Add(time.Second), "conflicts")
+		}
+		if c.kept != maxKept {
+			t.Errorf("%d are kept, want %d", c.kept, maxKept)
+		}
+		time.Sleep(time.Hour)
+		c.Settle("a", []string{"h"}, []*Retry{{Object: object("a"), Handler: "h", Next: time.Now().Add(time.Minute)}})
+		if got := ask(s, "GET", "http://127.0.0.1/api/v1/state").Body.String(); !strings.Contains(got, `"handler":"h"`) {
+			t.Error("what is long over leaves no place for a handler in retry")
+		}
 	})
 }
 
@@ -437,6 +457,21 @@ func (r *reviewer) Post(_ context.Context, path string, body []byte, into any) e
 		return r.err
 	}
 	return json.Unmarshal([]byte(answer), into)
+}
+
+// slowReviewer takes its time.
+type slowReviewer struct {
+	reviewer
+	takes atomic.Int64
+}
+
+func (r *slowReviewer) Post(ctx context.Context, path string, body []byte, into any) error {
+	select {
+	case <-time.After(time.Duration(r.takes.Load())):
+		return r.reviewer.Post(ctx, path, body, into)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -564,6 +599,46 @@ func TestReviews(t *testing.T) {
 			}
 			if len(s.Auth.reviewed) > maxReviewed {
 				t.Errorf("%d verdicts are remembered", len(s.Auth.reviewed))
+			}
+		})
+	})
+	t.Run("OB-24 strangers hold up neither those who are known nor the API server", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "token")
+			if err := os.WriteFile(file, []byte("0123456789abcdef"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := &slowReviewer{reviewer: reviewer{may: true}}
+			s, _ := newServer(nil)
+			s.Auth, _ = NewAuth(file, r, quiet)
+			code := func(token string) int {
+				return ask(s, "GET", "http://10.0.0.1/api/v1/state", "Authorization", "Bearer "+token).Code
+			}
+			if got := code("good"); got != 200 {
+				t.Fatalf("got %d", got)
+			}
+			r.takes.Store(int64(time.Hour))
+			var strangers sync.WaitGroup
+			var codes [50]int
+			for i := range codes {
+				strangers.Go(func() { codes[i] = code(fmt.Sprint("stranger", i)) })
+			}
+			synctest.Wait()
+			began := time.Now()
+			if a, b := code("0123456789abcdef"), code("good"); a != 200 || b != 200 || time.Since(began) > 0 {
+				t.Errorf("got %d for the token of the file and %d for one that was reviewed, after %s", a, b, time.Since(began))
+			}
+			strangers.Wait()
+			if took := time.Since(began); took > 2*reviewWithin {
+				t.Errorf("the last stranger has waited for %s", took)
+			}
+			r.takes.Store(0)
+			before, began := len(r.calls), time.Now()
+			for i := range 1000 {
+				code(fmt.Sprint("another", i))
+			}
+			if asked, took := len(r.calls)-before, time.Since(began); asked > int(took/reviewEvery)+1 {
+				t.Errorf("the API server was asked %d times in %s", asked, took)
 			}
 		})
 	})

@@ -25,7 +25,7 @@ func process() (memory, cpu float64) {
 	data, _ := os.ReadFile("/proc/self/statm") // which only Linux has
 	memory = number(bytes.Fields(data), 1) * float64(os.Getpagesize())
 	data, _ = os.ReadFile("/proc/self/stat")
-	_, data, _ = bytes.Cut(data, []byte(") ")) // the name of the program can have spaces; the third field follows it
+	data = data[bytes.LastIndexByte(data, ')')+1:] // the name of the program can have spaces and parentheses; the third field follows it
 	fields := bytes.Fields(data)
 	return memory, (number(fields, 11) + number(fields, 12)) / ticks
 }

@@ -81,7 +81,7 @@ type userSeries struct {
 // Register adds a metric, whose registration is at a place in the source. Without bounds, a histogram has those of durations in seconds. It fails if the name or a label is bad, or if there is such a
 // metric already.
 func Register(where string, kind Type, name, help string, upper []float64, labels []string) (*Family, error) {
-	f := &Family{name: name, help: help, kind: kind, labels: slices.Clone(labels), bounds: slices.Clone(upper), series: make(map[string]*userSeries)}
+	f := &Family{name: name, help: strings.ToValidUTF8(help, "\uFFFD"), kind: kind, labels: slices.Clone(labels), bounds: slices.Clone(upper), series: make(map[string]*userSeries)}
 	if kind == Histogram && len(upper) == 0 {
 		f.bounds = bounds[:]
 	}
@@ -232,12 +232,16 @@ func (f *Family) of(values []string) *userSeries {
 func (g *registry) write(p *page) {
 	g.mu.Lock()
 	all, writers := g.all, g.writers
+	taken := make(map[string]bool, len(g.names)) // the names that are on the page
+	for name := range g.names {
+		taken[name] = true
+	}
 	g.mu.Unlock()
 	for _, f := range all {
 		f.write(p)
 	}
 	for _, w := range writers {
-		w.write(p)
+		w.write(p, taken)
 	}
 }
 

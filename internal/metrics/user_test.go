@@ -9,7 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // alone gives a test metrics of users of its own.
@@ -167,6 +170,64 @@ func TestWriters(t *testing.T) {
 		text = "bad line\n"
 		if page := write(t, m, false); !strings.Contains(page, "bad line") {
 			t.Error("it is checked again")
+		}
+	})
+	t.Run("OB-33 metrics that are on the page already are left out", func(t *testing.T) {
+		alone(t)
+		register(t, Counter, "sent_total", nil)
+		for i := range 2 {
+			RegisterWriter("main.go:7", func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "# TYPE sent_total counter\nsent_total 5\n# TYPE both gauge\nboth{a=\"b\"} %d\nboth{a=\"c\"} 7\n# TYPE only_%d gauge\nonly_%d 1\n", i, i, i)
+				return err
+			})
+		}
+		page := write(t, newMetrics(), false)
+		wantLines(t, page, "sent_total 0", `both{a="b"} 0`, `both{a="c"} 7`, "only_0 1", "only_1 1")
+		if err := Check([]byte(page)); err != nil {
+			t.Errorf("the page has something twice: %v", err)
+		}
+	})
+	t.Run("OB-33 a function that does not return leaves the pages to the others", func(t *testing.T) {
+		alone(t)
+		synctest.Test(t, func(t *testing.T) {
+			var log strings.Builder
+			m := newMetrics()
+			m.state.Log = slog.New(slog.NewTextHandler(&log, nil))
+			end := make(chan struct{})
+			var calls atomic.Int32
+			RegisterWriter("main.go:7", func(io.Writer) error {
+				calls.Add(1)
+				<-end
+				return nil
+			})
+			RegisterWriter("main.go:8", func(w io.Writer) error { _, err := io.WriteString(w, "well 1\n"); return err })
+			for range 3 {
+				began := time.Now()
+				wantLines(t, write(t, m, false), "well 1")
+				if took := time.Since(began); took > maxWriting {
+					t.Errorf("the page has taken %s", took)
+				}
+			}
+			if n := calls.Load(); n != 1 || strings.Count(log.String(), "it has not returned in 3s") != 1 {
+				t.Errorf("got %d calls, and the log %s", n, log.String())
+			}
+			close(end)
+			synctest.Wait()
+			write(t, m, false)
+			if n := calls.Load(); n != 2 {
+				t.Errorf("got %d calls after the first one has ended, want 2", n)
+			}
+		})
+	})
+	t.Run("OB-33 a help that is no UTF-8 leaves the page one", func(t *testing.T) {
+		alone(t)
+		if _, err := Register("main.go:1", Gauge, "odd", "Of \xff things.\nAnd more.", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		page := write(t, newMetrics(), false)
+		wantLines(t, page, "# HELP odd Of \uFFFD things.\\nAnd more.")
+		if err := Check([]byte(page)); err != nil {
+			t.Error(err)
 		}
 	})
 	for name, call := range map[string]func(io.Writer) error{

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/kopf-go/kopf/internal/safecall"
@@ -16,15 +18,19 @@ import (
 
 // This file has the metrics of other libraries, which a function of the user writes in the text format. They are checked, since a page with one bad line is of no use at all.
 
-// maxWritten is how many bytes a function of a user can add to a page.
-const maxWritten = 1 << 20
+// The limits of a function of a user.
+const (
+	maxWritten = 1 << 20         // bytes that it can add to a page
+	maxWriting = 3 * time.Second // for its call, and for the ones before it: those who read a page wait a few times as long
+)
 
 // writer is such a function.
 type writer struct {
 	call  func(io.Writer) error
-	where string // it was registered
+	where string        // it was registered
+	turn  chan struct{} // holds a token while the function is called
 
-	mu      sync.Mutex // guards following, and is held while the function is called
+	mu      sync.Mutex // guards following
 	checked bool       // whether what it writes was found to be right
 	logged  bool       // whether the log has a line on what is wrong
 }
@@ -33,21 +39,50 @@ type writer struct {
 func RegisterWriter(where string, call func(io.Writer) error) {
 	registered.mu.Lock()
 	defer registered.mu.Unlock()
-	registered.writers = append(registered.writers, &writer{call: call, where: where})
+	registered.writers = append(registered.writers, &writer{call: call, where: where, turn: make(chan struct{}, 1)})
 	registered.announce()
 }
 
-// write adds what the function writes, without the metrics that are on the page already.
-func (w *writer) write(p *page) {
+// written is what a call of the function has left.
+type written struct {
+	text limited
+	err  error
+}
+
+// collect calls the function, and returns what it writes. One that does not return costs a goroutine, and the pages are without what it writes.
+func (w *writer) collect() ([]byte, error) {
+	late := time.NewTimer(maxWriting)
+	defer late.Stop()
+	select {
+	case w.turn <- struct{}{}:
+	case <-late.C:
+		return nil, errors.New("it has not returned from an earlier call")
+	}
+	done := make(chan written, 1)
+	go func() {
+		defer func() { <-w.turn }()
+		var r written
+		r.err = safecall.Do(func() error { return w.call(&r.text) })
+		done <- r
+	}()
+	select {
+	case r := <-done:
+		if r.err == nil && len(r.text) == maxWritten {
+			r.err = fmt.Errorf("it has written more than %d bytes", maxWritten)
+		}
+		return r.text, r.err
+	case <-late.C:
+		return nil, fmt.Errorf("it has not returned in %s", maxWriting)
+	}
+}
+
+// write adds what the function writes, without the metrics that are on the page already, to which it adds its own.
+func (w *writer) write(p *page, taken map[string]bool) {
+	text, err := w.collect()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var b limited
-	err := safecall.Do(func() error { return w.call(&b) })
-	if err == nil && len(b) == maxWritten {
-		err = fmt.Errorf("it has written more than %d bytes", maxWritten)
-	}
 	if err == nil && !w.checked {
-		err = Check(b)
+		err = Check(text)
 	}
 	if w.checked = w.checked || err == nil; err != nil {
 		if !w.logged {
@@ -57,14 +92,17 @@ func (w *writer) write(p *page) {
 		return
 	}
 	w.logged = false
-	for line := range bytes.Lines(b) {
-		if _, name, _ := split(line); name != "" && isOurs(name) {
+	own := make(map[string]bool)
+	for line := range bytes.Lines(text) {
+		_, name, _ := split(line)
+		if own[name] = true; name != "" && (taken[name] || isOurs(name)) {
 			continue
 		}
 		if p.b = append(p.b, line...); line[len(line)-1] != '\n' {
 			p.text("\n")
 		}
 	}
+	maps.Copy(taken, own)
 }
 
 // limited is a buffer that takes so many bytes and drops the rest.
