@@ -14,22 +14,22 @@ import (
 // those that the framework makes in their place. They are data: nothing here
 // logs, sleeps or retries.
 
+// The special delays of [Temporary].
 const (
-	// DefaultRetryDelay is the delay after a temporary error that has none of its own: one minute.
+	// DefaultRetryDelay is the delay after a temporary error with a zero delay: one minute.
 	DefaultRetryDelay = time.Minute
-	// Immediately is the delay of a temporary error for an attempt as soon as possible.
+	// Immediately is the delay of a temporary error that asks for a retry as soon as possible.
 	Immediately time.Duration = -1
 )
 
-// TemporaryError tells that a handler has failed for now, and is to be called
-// again after Delay. It is made by [Temporary] and found by [errors.As].
+// TemporaryError means that a handler has failed for now. kopf retries it after the Delay. [Temporary] creates it, and [errors.As] finds it.
 type TemporaryError struct {
-	Err   error         // what went wrong; nil if the handler just waits
-	Delay time.Duration // the pause before the next attempt; zero means [DefaultRetryDelay], negative none
+	Err   error         // the cause, nil if the handler only waits
+	Delay time.Duration // the delay before the next attempt, zero means [DefaultRetryDelay], negative means none
 }
 
-// Temporary returns err as a [TemporaryError] with the given delay. Zero means [DefaultRetryDelay], and [Immediately] no
-// delay; attempts that follow each other without one are slowed down after [ExecutionSettings.QuickRetries].
+// Temporary returns err as a [TemporaryError] with the given delay. Zero means [DefaultRetryDelay], and [Immediately] means no delay. kopf throttles
+// retries without a delay after [ExecutionSettings.QuickRetries] attempts.
 func Temporary(err error, delay time.Duration) error {
 	return &TemporaryError{Err: err, Delay: delay}
 }
@@ -40,11 +40,10 @@ func (e *TemporaryError) Error() string { return safecall.ErrorText(e.Err, "temp
 // Unwrap returns the wrapped error.
 func (e *TemporaryError) Unwrap() error { return e.Err }
 
-// PermanentError tells that a handler has failed permanently: it is not called
-// again for this change of the object. A timer is called again when the object changes, a daemon never.
-// It is made by [Permanent] and found by [errors.As].
+// PermanentError means that a handler has failed permanently. kopf does not call it again for this change of the object. It calls a timer again when the
+// object changes, and a daemon never. [Permanent] creates it, and [errors.As] finds it.
 type PermanentError struct {
-	Err error // what went wrong
+	Err error // the cause
 }
 
 // Permanent returns err as a [PermanentError].
@@ -56,15 +55,14 @@ func (e *PermanentError) Error() string { return safecall.ErrorText(e.Err, "perm
 // Unwrap returns the wrapped error.
 func (e *PermanentError) Unwrap() error { return e.Err }
 
-// HandlerTimeoutError is the failure of a handler whose total time, over all its
-// attempts, has reached its Timeout option. It is a kind of [PermanentError].
+// HandlerTimeoutError means that all attempts of a handler together have exceeded its Timeout option. It is also a [PermanentError].
 type HandlerTimeoutError struct {
 	ID      HandlerID     // the handler
-	Runtime time.Duration // the time since its first attempt became possible
-	Err     error         // the error of the last attempt, if there was one
+	Runtime time.Duration // the time since the first attempt was due
+	Err     error         // the error of the last attempt, nil if there was none
 }
 
-// Error tells the handler and its runtime.
+// Error returns a text with the handler and its runtime.
 func (e *HandlerTimeoutError) Error() string {
 	return fmt.Sprintf("handler %q is out of time after %s", e.ID, e.Runtime)
 }
@@ -72,18 +70,17 @@ func (e *HandlerTimeoutError) Error() string {
 // Unwrap returns the error of the last attempt.
 func (e *HandlerTimeoutError) Unwrap() error { return e.Err }
 
-// As makes errors.As find a [PermanentError] in it.
+// As makes [errors.As] find a [PermanentError] in it.
 func (e *HandlerTimeoutError) As(target any) bool { return asPermanent(e, target) }
 
-// HandlerRetriesError is the failure of a handler that has used up the attempts
-// of its Retries option. It is a kind of [PermanentError].
+// HandlerRetriesError means that a handler has used up the attempts of its Retries option. It is also a [PermanentError].
 type HandlerRetriesError struct {
 	ID      HandlerID // the handler
-	Retries int       // the attempts that were made
-	Err     error     // the error of the last attempt, if there was one
+	Retries int       // the number of attempts
+	Err     error     // the error of the last attempt, nil if there was none
 }
 
-// Error tells the handler and the number of its attempts.
+// Error returns a text with the handler and the number of its attempts.
 func (e *HandlerRetriesError) Error() string {
 	return fmt.Sprintf("handler %q has used up its %d attempts", e.ID, e.Retries)
 }
@@ -91,18 +88,17 @@ func (e *HandlerRetriesError) Error() string {
 // Unwrap returns the error of the last attempt.
 func (e *HandlerRetriesError) Unwrap() error { return e.Err }
 
-// As makes errors.As find a [PermanentError] in it.
+// As makes [errors.As] find a [PermanentError] in it.
 func (e *HandlerRetriesError) As(target any) bool { return asPermanent(e, target) }
 
-// ErrSuperseded is the cause, as of [context.Cause], for which the context of an Interruptible handler has ended: the object was deleted or
-// changed while the handler was running.
+// ErrSuperseded is the cause of the canceled context of an Interruptible handler. [context.Cause] returns it after the object was deleted or changed
+// during the call.
 var ErrSuperseded = errors.New("the object was changed or deleted meanwhile")
 
-// LoginError tells that no usable credentials for the API server were found, or that it refused
-// all of them, and what was looked for and where.
+// LoginError means that kopf has found no credentials for the API server, or that the API server has rejected all of them.
 type LoginError struct {
-	Message string // what was looked for, and where
-	Err     error  // the cause, if there is one
+	Message string // the credentials that kopf looked for, and the places
+	Err     error  // the cause, nil if there is none
 }
 
 // Error returns the message with its cause.
@@ -124,54 +120,54 @@ func asPermanent(err error, target any) bool {
 	return ok
 }
 
-// ErrorsMode says what becomes of a handler whose error is neither temporary nor permanent. Zero means the default.
+// ErrorsMode is the treatment of errors that are neither temporary nor permanent. Zero means the default.
 type ErrorsMode int
 
 const (
-	// ErrorsTemporary calls the handler again after its Backoff. It is the default for all but handlers of raw events and
-	// indices.
+	// ErrorsTemporary retries the handler after its Backoff. It is the default for all handlers except event handlers and indices.
 	ErrorsTemporary ErrorsMode = iota + 1
 	// ErrorsPermanent fails the handler permanently.
 	ErrorsPermanent
-	// ErrorsIgnored takes the error for a success.
+	// ErrorsIgnored counts the error as a success.
 	ErrorsIgnored
 )
 
-// ReviewError tells that a review cannot be answered because of what it is. The API server then obeys the failure policy of the webhook.
+// ReviewError means that kopf cannot answer an admission review because the review is invalid. The API server then follows the failure policy of the
+// webhook.
 type ReviewError struct {
-	Code    int    // the status of the HTTP response, such as 404
-	Message string // what is wrong, in plain text
+	Code    int    // the HTTP status code of the response, such as 404
+	Message string // the problem, in plain text
 }
 
 // Error returns the message.
 func (e *ReviewError) Error() string { return e.Message }
 
-// APIError is a refusal by the API server.
+// APIError is an error response of the API server.
 type APIError struct {
-	Code       int           // of HTTP
-	Reason     string        // a word for programs, such as "NotFound"
-	Message    string        // a sentence for people
-	Causes     []ErrorCause  // what is wrong with which field
-	RetryAfter time.Duration // how long the server wants us to wait, at most 10 minutes; zero if it said nothing
-	Method     string        // of the request
-	Path       string        // of the request
-	Header     http.Header   // of the answer; nil if the error came as an event of a watch
-	Name       string        // of the object that the refusal is about; may be empty
+	Code       int           // the HTTP status code
+	Reason     string        // the reason for programs, such as "NotFound"
+	Message    string        // the message for people
+	Causes     []ErrorCause  // the invalid fields
+	RetryAfter time.Duration // the delay that the server asks for, at most 10 minutes, zero if it asks for none
+	Method     string        // the HTTP method of the request
+	Path       string        // the path of the request
+	Header     http.Header   // the header of the response, nil if the error came as a watch event
+	Name       string        // the name of the object that the server rejects, may be empty
 }
 
-// ErrorCause is one thing that the API server, or an admission webhook, has found to be wrong with an object.
+// ErrorCause is one problem of an object that the API server or an admission webhook has found.
 type ErrorCause struct {
-	Reason  string `json:"reason,omitempty"`  // one word, such as "FieldValueInvalid"; the Type of a metav1.StatusCause
-	Message string `json:"message,omitempty"` // what is wrong, to be read
-	Field   string `json:"field,omitempty"`   // the path of the field, such as "spec.size"; may be empty
+	Reason  string `json:"reason,omitempty"`  // a word such as "FieldValueInvalid", the Type of a metav1.StatusCause
+	Message string `json:"message,omitempty"` // the problem, for people
+	Field   string `json:"field,omitempty"`   // the path of the field, such as "spec.size", may be empty
 }
 
-// Error tells the request and the answer.
+// Error returns a text with the request and the response.
 func (e *APIError) Error() string {
 	return fmt.Sprintf("%s %s: %d %s: %s", e.Method, e.Path, e.Code, e.Reason, e.Message)
 }
 
-// StatusCode returns the HTTP code of the [APIError] in err's chain, 0 if there is none.
+// StatusCode returns the HTTP status code of the [APIError] in err's chain, or 0 if there is none.
 //
 //go:noinline
 func StatusCode(err error) int {
@@ -181,7 +177,7 @@ func StatusCode(err error) int {
 	return 0
 }
 
-// IgnoreNotFound returns nil for an error that says that an object does not exist, such as that of a deletion, and else the error.
+// IgnoreNotFound returns nil if err means that an object does not exist, for example after Delete. Otherwise it returns err.
 func IgnoreNotFound(err error) error {
 	if StatusCode(err) == http.StatusNotFound {
 		return nil
@@ -189,7 +185,7 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-// IgnoreAlreadyExists returns nil for an error that says that an object exists already, such as that of a creation, and else the error.
+// IgnoreAlreadyExists returns nil if err means that an object already exists, for example after Create. Otherwise it returns err.
 func IgnoreAlreadyExists(err error) error {
 	if e := (*APIError)(nil); errors.As(err, &e) && e.Code == http.StatusConflict && e.Reason == "AlreadyExists" {
 		return nil
@@ -200,15 +196,15 @@ func IgnoreAlreadyExists(err error) error {
 // denied reports whether an admission webhook or a policy has refused the request, both of which choose the code as they like.
 func (e *APIError) denied() bool { return apirequest.IsDenial(e.Message) }
 
-// AdmissionError denies an operation with a code. It is made by [Deny] and found by [errors.As].
+// AdmissionError denies an operation with a code. [Deny] creates it, and [errors.As] finds it.
 type AdmissionError struct {
-	Message string       // what the user reads
-	Code    int          // the status of the HTTP response to the user, from 400 to 599; zero means 500
-	Causes  []ErrorCause // what is wrong with which field, for programs; may be empty
+	Message string       // the message for the user
+	Code    int          // the HTTP status code for the user, from 400 to 599, zero means 500
+	Causes  []ErrorCause // the invalid fields, for programs, may be empty
 }
 
-// Deny returns an [AdmissionError], with any causes. Zero means the code 500. Other codes below 400 or above 599 are refused: API servers do not pass them on, and the
-// error that is returned instead says so, and denies as well.
+// Deny returns an [AdmissionError] with an HTTP status code and any causes. Zero means the code 500. For other codes below 400 or above 599, which API
+// servers do not pass on, Deny returns a different error, which names the invalid code and also denies the operation.
 func Deny(message string, code int, causes ...ErrorCause) error {
 	if code != 0 && (code < 400 || code > 599) {
 		return fmt.Errorf("invalid code %d of a denial: want 400 to 599 (%s)", code, message)

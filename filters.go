@@ -12,52 +12,51 @@ import (
 // This file knows the filters of handlers: what an object must look like, or must have turned
 // from and into, for a handler to be called. Filters are plain data and plain functions; they look and change nothing.
 
-// Match says which labels or annotations an object must have: for each key a string that the value must equal,
-// [Present], [Absent], or a predicate, a func(*FieldValue) bool.
+// Match is the labels or annotations that an object must have. The value of each key is a string, [Present], [Absent], or a predicate, a func(*FieldValue)
+// bool.
 type Match map[string]any
 
 // marker is the type of [Present] and [Absent].
 type marker int
 
 const (
-	// Present fits any value that is there, null and the empty string included.
+	// Present matches any existing value, also null and the empty string.
 	Present marker = iota + 1
-	// Absent fits where there is no value.
+	// Absent matches a missing value.
 	Absent
 )
 
 // String returns the name of the marker.
 func (m marker) String() string { return [...]string{"", "Present", "Absent"}[m] }
 
-// FieldValue is what a predicate for one value gets: a func(*kopf.FieldValue) bool, in a [Match], or as the option Value, Old or New.
+// FieldValue is the argument of a predicate for one value, a func(*kopf.FieldValue) bool, in a [Match] or in the options Value, Old or New.
 type FieldValue struct {
-	// Value is the decoded value, or nil if it is absent.
+	// Value is the decoded value, or nil if it is missing.
 	Value any
-	// Present is whether there is a value. A null is one.
+	// Present reports whether the value exists. Null exists.
 	Present bool
-	// Object is the object with the value.
+	// Object is the object that contains the value.
 	Object *Object
 }
 
-// Not returns a predicate that is true where the given one is false. Like the other combinators, it takes the predicates of
-// When options and those for values alike.
+// Not returns a predicate that is true if f is false. Like [All], [Any] and [None], it accepts predicates of the When options and of values.
 func Not[T any](f func(*T) bool) func(*T) bool { return func(v *T) bool { return !f(v) } }
 
-// All returns a predicate that is true where all the given ones are, also if there are none.
+// All returns a predicate that is true if all of the given predicates are. Without predicates, it is true.
 func All[T any](fs ...func(*T) bool) func(*T) bool {
 	return func(v *T) bool {
 		return !slices.ContainsFunc(fs, func(f func(*T) bool) bool { return !f(v) })
 	}
 }
 
-// Any returns a predicate that is true where at least one of the given ones is.
+// Any returns a predicate that is true if at least one of the given predicates is. Without predicates, it is false.
 func Any[T any](fs ...func(*T) bool) func(*T) bool {
 	return func(v *T) bool {
 		return slices.ContainsFunc(fs, func(f func(*T) bool) bool { return f(v) })
 	}
 }
 
-// None returns a predicate that is true where none of the given ones is, also if there are none.
+// None returns a predicate that is true if none of the given predicates is. Without predicates, it is true.
 func None[T any](fs ...func(*T) bool) func(*T) bool { return Not(Any(fs...)) }
 
 // criterion is what one value must be: a literal, a marker, or a predicate.

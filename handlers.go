@@ -19,41 +19,40 @@ import (
 // This file knows what handlers get, one type for each family of handlers, and how the reason of
 // a change is detected. The types are filled by the reactor, and read on the goroutine of the object's worker.
 
-// ChangeFunc handles a change of an object: its creation, update, deletion, resuming,
-// or the change of one field. It is called on the goroutine of the object's worker: never twice at
-// the same time for one object, and at the same time for different ones.
+// ChangeFunc is a change handler. kopf calls it when an object is created, updated, deleted or resumed, or when one field changes. kopf serializes the
+// calls for one object, and calls handlers of different objects concurrently.
 //
-// A nil error means success. A [Temporary] error means another attempt after its
-// delay, a [Permanent] one none, any other error is treated as the Errors option
-// says: by default, another attempt after the Backoff. A panic counts as such an error.
+// A nil error means success. After a [Temporary] error, kopf retries after its delay. After a [Permanent] error, it does not retry. The Errors option
+// decides about any other error: by default, kopf retries after the Backoff. A panic counts as such an error.
 //
-// The context ends [QueueingSettings.ExitTimeout] after the operator has begun to stop, and at the handler's Timeout. If the
-// handler is Interruptible, it also ends when the object is deleted or its tracked fields change.
+// kopf cancels the context at the handler's Timeout, and at shutdown after [QueueingSettings.ExitTimeout]. If the handler is Interruptible, kopf also
+// cancels it when the object is deleted or its tracked fields change.
 type ChangeFunc func(ctx context.Context, c *Change) error
 
-// EventFunc sees every event of an object as it comes, in order. It is called once for an
-// event; its errors are logged and forgotten.
+// EventFunc is an event handler. kopf calls it once for each watch event of an object, in order. It logs the error, and does not retry.
 type EventFunc func(ctx context.Context, e *WatchEvent) error
 
-// ActivityFunc is called when the operator starts or stops.
+// ActivityFunc is a handler of an activity of the operator: start-up, clean-up, or the start or end of leading.
 type ActivityFunc func(ctx context.Context, a *Activity) error
 
-// LoginFunc returns how to reach the API server, or nil if it has nothing to tell.
+// LoginFunc returns how to reach the API server. It returns nil without an error if it has no credentials, and kopf then uses the other login handlers. An
+// error means that kopf retries as the options of the handler allow.
 type LoginFunc func(ctx context.Context, l *Login) (*ConnectionInfo, error)
 
-// Object is what all handlers of objects get, embedded in the type of their family.
+// Object is the part that the arguments of all handlers of objects have in common. It is embedded in [Change], [WatchEvent], [Daemon], [Timer],
+// [Indexing], [Admission] and [Reconcile].
 type Object struct {
-	// Resource is the kind of the object, as the API server describes it.
+	// Resource is the resource of the object, as the API server describes it.
 	Resource Resource
-	// Body is the object itself.
+	// Body is the object as kopf received it, read-only.
 	Body *Body
-	// Patch takes the changes to make to the object after the handler.
+	// Patch collects changes to the object, which kopf sends after the handler.
 	Patch *Patch
-	// Logger logs with the object's reference.
+	// Logger adds the reference of the object to each line.
 	Logger *slog.Logger
-	// Client talks to the API server with the operator's credentials.
+	// Client sends requests to the API server with the operator's credentials.
 	Client *Client
-	// Indices are the operator's indices. [Index.Get] reads them with their types.
+	// Indices are the operator's indices by their IDs. Use [Index.Get] to read them with their types.
 	Indices Indices
 	// Param is the Param option of the handler.
 	Param any
@@ -64,9 +63,8 @@ type Object struct {
 	live   *atomic.Pointer[Body] // the newest state, where that changes during the call
 }
 
-// Latest returns the newest state of the object that is known. For daemons and timers it follows the events while the
-// function runs, and so do Spec, Status, Meta, Labels, Annotations and Decode; Body stays as it was when the
-// call began. For all other handlers it is Body.
+// Latest returns the newest known state of the object. For daemons and timers, it follows the watch events during the call, and so do Spec, Status, Meta,
+// Labels, Annotations and Decode. Body is the state when the call started. For all other handlers, Latest returns Body.
 func (o *Object) Latest() *Body {
 	if o.live != nil {
 		return o.live.Load()
@@ -74,36 +72,35 @@ func (o *Object) Latest() *Body {
 	return o.Body
 }
 
-// Name returns the object's name.
+// Name returns the name of the object.
 func (o *Object) Name() string { return o.Body.Name() }
 
-// Namespace returns the object's namespace, "" if it is not in one.
+// Namespace returns the namespace of the object, or "" if it is cluster-scoped.
 func (o *Object) Namespace() string { return o.Body.Namespace() }
 
-// UID returns the object's unique id.
+// UID returns the UID of the object.
 func (o *Object) UID() string { return o.Body.UID() }
 
-// Meta returns the object's metadata.
+// Meta returns the metadata of the object.
 func (o *Object) Meta() View { return o.Latest().Metadata() }
 
-// Spec returns the object's spec, empty if it has none.
+// Spec returns the spec of the object, empty if it has none.
 func (o *Object) Spec() View { return o.Latest().Spec() }
 
-// Status returns the object's status, empty if it has none.
+// Status returns the status of the object, empty if it has none.
 func (o *Object) Status() View { return o.Latest().Status() }
 
-// Labels returns a copy of the object's labels, never nil.
+// Labels returns a copy of the labels of the object, never nil.
 func (o *Object) Labels() map[string]string { return o.Latest().Labels() }
 
-// Annotations returns a copy of the object's annotations, never nil.
+// Annotations returns a copy of the annotations of the object, never nil.
 func (o *Object) Annotations() map[string]string { return o.Latest().Annotations() }
 
-// Decode stores the object in the value that v points to, as [encoding/json.Unmarshal] does.
+// Decode stores the object in the value that v points to, as [encoding/json.Unmarshal] does. It returns an error if a field has another type.
 func (o *Object) Decode(v any) error { return o.Latest().Decode(v) }
 
-// Memo returns the object's memo: what handlers remember of the object as long as the operator runs. Call it in the handler, and
-// pass the [*Memo] to goroutines that outlive the handler. For an object that is idle, kopf keeps only a memo that a handler has
-// asked for.
+// Memo returns the memo of the object, which keeps values in memory while the operator runs. Call it in the handler, and pass the [*Memo] to goroutines
+// that outlive the handler: kopf keeps the memo of an idle object only if a handler has called Memo.
 func (o *Object) Memo() *Memo {
 	if o.memory == nil { // of an object that was made by hand
 		o.memory = &memory{}
@@ -113,23 +110,22 @@ func (o *Object) Memo() *Memo {
 
 func (o *Object) indexes() Indices { return o.Indices }
 
-// WatchEvent is what handlers of raw events get.
+// WatchEvent is the argument of event handlers.
 type WatchEvent struct {
 	Object
-	// Type is the type of the event, [Listed] for objects that were there before the operator.
+	// Type is the type of the event, [Listed] for objects that existed before the operator started.
 	Type EventType
 }
 
-// Change is what handlers of changes get, and also their sub-handlers and filters.
+// Change is the argument of change handlers, of their sub-handlers, and of their filters.
 type Change struct {
 	Object
 	Attempt
-	// Reason is what happened. Handlers of [OnResume] get [ReasonResume], and [ReasonUpdate] or [ReasonDelete] if that has happened
-	// while the operator was down. Handlers of [OnField] get [ReasonCreate], [ReasonUpdate] or [ReasonDelete], and with an empty
-	// field [ReasonResume], too.
+	// Reason is the cause of the change. [OnResume] handlers get [ReasonResume], and [ReasonUpdate] or [ReasonDelete] if that happened while the operator was
+	// down. [OnField] handlers get [ReasonCreate], [ReasonUpdate] or [ReasonDelete], and with an empty field also [ReasonResume].
 	Reason Reason
-	// Old and New are the tracked part of the object as it was last handled and as it is now; of a handler with
-	// a Field, the field's values. Old is empty on creation.
+	// Old and New are the tracked fields of the object as it was last handled and as it is now. For a handler with a Field, they are the old and new value of
+	// the field. Old is empty on creation.
 	Old, New View
 
 	resulting
@@ -150,11 +146,11 @@ func (r *resulting) set(value any) {
 	}
 }
 
-// Subhandler registers a sub-handler of the running handler. It is called after the running handler
-// has returned, or in [Change.Execute]; its progress is kept under the id of the running handler, a
-// slash, and the given id, and it is not called again when it has succeeded. While it is
-// unfinished, the running handler is called again and has to register the same sub-handlers.
-// It panics on the errors that registration panics on, and if the handler has returned.
+// Subhandler registers a sub-handler of the running handler. kopf calls it after the running handler has returned, or in [Change.Execute]. Its ID is the
+// ID of the running handler, a slash, and the given ID. kopf does not call a sub-handler again after a success.
+//
+// While a sub-handler is unfinished, kopf calls the running handler again, which must register the same sub-handlers. Subhandler panics if an option is
+// invalid, if the ID is taken, and if the handler has returned.
 func (c *Change) Subhandler(id HandlerID, fn ChangeFunc, opts *ChangeOptions) {
 	if c.subs == nil {
 		panic("kopf: a sub-handler can be registered only by a handler of changes while it runs")
@@ -162,8 +158,8 @@ func (c *Change) Subhandler(id HandlerID, fn ChangeFunc, opts *ChangeOptions) {
 	c.subs.register(id, fn, opts, c.Reason)
 }
 
-// Execute runs the sub-handlers registered so far, instead of after the handler's return. An error means
-// that some of them are not finished: the handler has to return it.
+// Execute runs the sub-handlers that are registered so far, without waiting for the handler's return. It returns an error if some of them are unfinished,
+// and the handler must return that error.
 func (c *Change) Execute(ctx context.Context) error {
 	if c.subs == nil {
 		return errors.New("sub-handlers can be executed only by a handler of changes while it runs")
@@ -171,7 +167,7 @@ func (c *Change) Execute(ctx context.Context) error {
 	return c.subs.execute(ctx)
 }
 
-// Diff returns the differences from Old to New.
+// Diff returns the differences between Old and New.
 func (c *Change) Diff() Diff {
 	if c.diff == nil {
 		return nil
@@ -179,21 +175,20 @@ func (c *Change) Diff() Diff {
 	return c.diff()
 }
 
-// SetResult stores a value in the object's status, under the handler's id, when the
-// handler succeeds: a map is merged with what is there, all else replaces it, and nil withdraws the result.
-// A value that encoding/json cannot encode fails the handler.
+// SetResult stores a value in the status of the object, under the handler's ID, when the handler succeeds. A map is merged with the current value. Other
+// values replace it. Nil discards a result set earlier in this call. A value that encoding/json cannot encode fails the handler.
 func (c *Change) SetResult(value any) { c.resulting.set(value) }
 
-// Activity is what handlers of the operator's own start and stop get.
+// Activity is the argument of start-up, clean-up and leading handlers.
 type Activity struct {
 	Attempt
-	// Settings are the operator's, to be adjusted by start-up handlers.
+	// Settings are the settings of the operator. Start-up handlers can change them.
 	Settings *Settings
-	// Logger logs under the activity's name.
+	// Logger adds the name of the activity to each line.
 	Logger *slog.Logger
-	// Client talks to the API server. In start-up handlers, it logs in when it is used first, and has the networking settings of that moment.
+	// Client sends requests to the API server. In start-up handlers, it logs in at its first use, with the networking settings of that moment.
 	Client *Client
-	// Indices are the operator's indices, empty in start-up handlers. [Index.Get] reads them with their types.
+	// Indices are the operator's indices by their IDs, empty in start-up handlers. Use [Index.Get] to read them with their types.
 	Indices Indices
 	// Param is the Param option of the handler.
 	Param any
@@ -204,12 +199,12 @@ type Activity struct {
 
 func (a *Activity) indexes() Indices { return a.Indices }
 
-// Memo returns the operator's memo, from which the memos of objects are copied.
+// Memo returns the operator's memo, from which kopf copies the memos of objects.
 func (a *Activity) Memo() *Memo { return a.memo }
 
-// MemoOf returns the memo of an object or of the operator as a struct of the user's own type. It
-// is the zero T at first, or a copy of the T in the operator's memo. The pointer is always the same
-// for one object; whether what it points to is safe for concurrent use is up to T.
+// MemoOf returns the memo of an object or of the operator as a struct of your type. At first, the struct is the zero T, or a copy of the T in the
+// operator's memo. The pointer is the same in each call for one object. T itself must be safe for concurrent use if daemons or timers share it with other
+// handlers.
 func MemoOf[T any](holder HandlerArgument) *T {
 	m, key := holder.Memo(), reflect.TypeFor[T]()
 	m.mu.Lock()
@@ -225,15 +220,14 @@ func MemoOf[T any](holder HandlerArgument) *T {
 	return v
 }
 
-// Memo keeps what handlers want to remember of an object, or of the operator, in
-// memory only. It begins as a copy of the operator's memo, made when the object is first seen; values
-// behind pointers are shared with it. A Memo is safe for concurrent use.
+// Memo keeps values for an object or for the operator, in memory only. The memo of an object starts as a copy of the operator's memo, made when kopf first
+// sees the object. The copies share values behind pointers. A Memo is safe for concurrent use.
 type Memo struct {
 	mu     sync.Mutex // guards values
 	values map[any]any
 }
 
-// Load returns the value stored under key, and whether there is one.
+// Load returns the value for a key, and reports whether it exists.
 func (m *Memo) Load(key any) (any, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -241,7 +235,7 @@ func (m *Memo) Load(key any) (any, bool) {
 	return v, ok
 }
 
-// Store stores a value under key.
+// Store sets the value for a key.
 func (m *Memo) Store(key, value any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -251,7 +245,7 @@ func (m *Memo) Store(key, value any) {
 	m.values[key] = value
 }
 
-// Delete forgets the value stored under key.
+// Delete removes the value for a key.
 func (m *Memo) Delete(key any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -286,65 +280,65 @@ func (m *Memo) copy() *Memo {
 	return c
 }
 
-// HandlerID names a handler. It is stored on the objects, so a handler that is renamed
-// loses the progress of the objects that are being handled at that moment.
+// HandlerID names a handler. kopf stores it on the objects, so renaming a handler loses the progress of objects that kopf is handling at that moment.
 type HandlerID string
 
-// Reason is the reason for which change handlers are called.
+// Reason is the cause of a change, for which kopf calls change handlers.
 type Reason string
 
 // The reasons of changes.
 const (
 	ReasonCreate Reason = "create" // the object was never handled before
-	ReasonUpdate Reason = "update" // it differs from what was last handled
-	ReasonDelete Reason = "delete" // it is marked for deletion, and a finalizer blocks that
-	ReasonResume Reason = "resume" // it was there before the operator, and has not changed since it was last handled
+	ReasonUpdate Reason = "update" // it differs from its last-handled configuration
+	ReasonDelete Reason = "delete" // it is marked for deletion, and a finalizer blocks the deletion
+	ReasonResume Reason = "resume" // it existed before the operator started, and has not changed since it was last handled
 )
 
 // reasonNoop is one for which no handler is called: nothing that we track has changed.
 const reasonNoop = Reason(decision.Noop)
 
-// Attempt is which attempt of a retried handler this is.
+// Attempt describes the current attempt of a handler that kopf retries after errors.
 type Attempt struct {
-	// Retry is the number of attempts that were made before, 0 in the first one.
+	// Retry is the number of earlier attempts, 0 in the first attempt.
 	Retry int
-	// Started is when the first attempt became possible.
+	// Started is the time when the first attempt was due.
 	Started time.Time
-	// Runtime is the time from Started until now.
+	// Runtime is the time since Started.
 	Runtime time.Duration
 }
 
-// Indexing is what functions of indices get. What they put into the Patch is not sent.
+// Indexing is the argument of index functions. kopf does not send their Patch.
 type Indexing struct {
 	Object
 	Attempt
 }
 
-// HandlerArgument is the argument of any handler. It knows the operator that the call belongs to.
+// HandlerArgument is the argument of any handler. It refers to the operator of the call.
 type HandlerArgument interface {
-	// Memo returns the memo of the object, or of the operator where there is no object.
+	// Memo returns the memo of the object, or of the operator if there is no object.
 	Memo() *Memo
 	indexes() Indices
 }
 
-// IndexFunc tells what an object contributes to an index: a value for each of some keys. A nil map leaves what the object
-// has contributed before; an empty one takes it back. It is called for each event of the object, and before all other handlers.
+// IndexFunc returns the values of an object in an index, by their keys. A nil map keeps the object's former values, and an empty map removes them. kopf
+// calls it for each watch event of the object, before all other handlers.
 type IndexFunc[K comparable, V any] func(ctx context.Context, i *Indexing) (map[K]V, error)
 
-// ProbeFunc tells something about the operator: a value for the answer of its endpoint, which has to be possible in JSON, or nil for none; or an
-// error, if the operator is not well. It is called when the endpoint is asked, and the last answer of all probes is 10 seconds old; never
-// twice at the same time. There is one attempt for an answer.
+// ProbeFunc reports the health of the operator. It returns a value for the response of the endpoint, which encoding/json must be able to encode, or nil
+// for none. It returns an error if the operator is not healthy.
+//
+// kopf calls it for a request to the endpoint if the last result of all probes is more than 10 seconds old, and never concurrently. It makes one attempt.
 type ProbeFunc func(ctx context.Context, p *Probe) (any, error)
 
-// Probe is what a [ProbeFunc] gets.
+// Probe is the argument of a [ProbeFunc].
 type Probe struct {
-	// Settings are the operator's. They are not to be changed any more.
+	// Settings are the settings of the operator. Probes must not change them.
 	Settings *Settings
-	// Logger logs under the name of the activity.
+	// Logger adds the name of the activity to each line.
 	Logger *slog.Logger
-	// Client talks to the API server with the operator's credentials.
+	// Client sends requests to the API server with the operator's credentials.
 	Client *Client
-	// Indices are the operator's indices. [Index.Get] reads them with their types.
+	// Indices are the operator's indices by their IDs. Use [Index.Get] to read them with their types.
 	Indices Indices
 	// Param is the Param option of the handler.
 	Param any
@@ -354,60 +348,62 @@ type Probe struct {
 
 func (p *Probe) indexes() Indices { return p.Indices }
 
-// Memo returns the operator's memo, from which the memos of objects are copied.
+// Memo returns the operator's memo, from which kopf copies the memos of objects.
 func (p *Probe) Memo() *Memo { return p.memo }
 
-// AdmissionFunc decides about an operation before it happens, and may change the object of it. A nil error admits the operation; any error
-// denies it, with the error's text, and with the code of [Deny] if there is one. There are no further attempts. The context
-// ends a little before the API server stops waiting.
+// AdmissionFunc is an admission handler. A nil error admits the operation. Any other error denies it, with the text of the error, and with the code of
+// [Deny] if there is one. kopf makes one attempt. It cancels the context a little before the API server stops waiting.
 type AdmissionFunc func(ctx context.Context, a *Admission) error
 
-// Admission is what handlers of admission get. Body is the object as it is going to be, or as it was if it is being deleted. It may have no
-// name yet, and no uid. The Patch of a mutating handler is made to the object before it is stored; that of a validating one is dropped.
-// Retry is always 0: a review has one attempt.
+// Admission is the argument of admission handlers. Body is the object as it will be stored, or as it was before a deletion. It may have no name and no UID
+// yet. The API server applies the Patch of a mutating handler before it stores the object. kopf drops the Patch of a validating one. Retry is always 0,
+// because a review has one attempt.
 type Admission struct {
 	Object
 	Attempt
-	// Operation is what is about to happen.
+	// Operation is the operation that the API server asks about.
 	Operation Operation
-	// Subresource is the part of the object that the operation is about, such as "status" or "scale", "" for the object itself.
+	// Subresource is the affected subresource, such as "status" or "scale". It is "" for the object itself.
 	Subresource string
-	// DryRun tells that nothing will be stored, so that nothing that lasts must be done elsewhere either.
+	// DryRun reports whether the API server will store nothing. The handler must then make no lasting changes elsewhere.
 	DryRun bool
-	// UserInfo is who asks for the operation, as the API server tells it: username, uid, groups and extra.
+	// UserInfo is the user of the operation: username, uid, groups and extra.
 	UserInfo View
-	// Old and New are the object before and after the operation, metadata and all; empty if there is none. They are not
-	// narrowed to the Field of the handler.
+	// Old and New are the whole objects before and after the operation, with their metadata, or empty if there is none. They are not limited to the Field of
+	// the handler.
 	Old, New View
-	// Request is the request of the API server with its headers and its certificate, which say nothing about the user.
+	// Request is the HTTP request with its headers and its client certificate. It comes from the API server, not from the user.
 	Request *ReviewRequest
 
 	warnings *[]string
 }
 
-// Warn tells the user something, whether the operation is denied or not: kubectl prints it. API servers cut warnings of more than 256 characters;
-// such are cut at a word.
+// Warn adds a warning for the user, whether or not the operation is denied. kubectl prints it. kopf cuts warnings of more than 256 characters at a word,
+// because API servers cut them.
 func (a *Admission) Warn(text string) {
 	if a.warnings != nil {
 		*a.warnings = append(*a.warnings, cut.Words(text, maxWarning))
 	}
 }
 
-// Diff returns the differences from Old to New, those of the metadata too.
+// Diff returns the differences between Old and New, including those of the metadata.
 func (a *Admission) Diff() Diff { return diffRaw(a.Old.raw, a.New.raw) }
 
-// DaemonFunc runs alongside the handlers of an object, as long as the object exists and matches: it is called when the
-// object is first seen, on a goroutine of its own, and asked to stop by its context and by Daemon.Stopping. When
-// it returns nil or fails permanently, it is not called again for this object; after other errors it is,
-// as handlers of changes are. What it has put into the Patch is sent when it returns.
+// DaemonFunc is a daemon. kopf calls it on a goroutine of its own when it first sees the object, and runs it alongside other handlers as long as the
+// object exists and matches. To stop it, kopf closes the channel of [Daemon.Stopping] and cancels the context.
+//
+// After a nil or [Permanent] error, kopf does not call it again for this object. After other errors, kopf retries as for change handlers. It sends the
+// Patch when the function returns.
 type DaemonFunc func(ctx context.Context, d *Daemon) error
 
-// TimerFunc is called again and again, as long as the object exists and matches, and never twice at the same time for
-// one object. After a nil error it is called in the next interval, after a [Permanent] one not before the object has changed, and after others as handlers of
-// changes are. The context ends when it is asked to stop, and at the Timeout. What it has put into the Patch is sent when it returns.
+// TimerFunc is a timer. kopf calls it periodically as long as the object exists and matches, and never concurrently for one object. It sends the Patch
+// when the function returns.
+//
+// After a nil error, the next call follows after the interval. After a [Permanent] error, it follows when the object has changed. After other errors, kopf
+// retries as for change handlers. kopf cancels the context when the timer must stop, and at the Timeout.
 type TimerFunc func(ctx context.Context, t *Timer) error
 
-// Daemon is what daemons get.
+// Daemon is the argument of daemons.
 type Daemon struct {
 	Object
 	Attempt
@@ -417,20 +413,20 @@ type Daemon struct {
 	resulting
 }
 
-// Stopping returns a channel that is closed when the daemon is asked to stop: with a CancellationBackoff, its context ends that much later.
+// Stopping returns a channel that kopf closes when the daemon must stop. With a CancellationBackoff, kopf cancels the context that much later.
 func (d *Daemon) Stopping() <-chan struct{} { return d.stopper.Stopping() }
 
-// StopReason returns why the daemon is asked to stop, and "" while it is not. If there are several reasons, it is the most final one.
+// StopReason returns the reason for which the daemon must stop, or "" while it may run. If there are several reasons, it returns the most final one.
 func (d *Daemon) StopReason() StopReason { return d.call.reason(d.stopper) }
 
-// Sleep waits between two runs of a loop, and reports whether there is to be another one: it returns false as soon as the daemon is asked to stop,
-// and at its Timeout.
+// Sleep waits between two runs of a loop, and reports whether the daemon may continue. It returns false as soon as the daemon must stop, and at its
+// Timeout.
 func (d *Daemon) Sleep(duration time.Duration) bool { return d.stopper.Sleep(duration, d.call.over()) }
 
-// SetResult stores a value in the object's status, under the daemon's id, when the call succeeds. See [Change.SetResult].
+// SetResult stores a value in the status of the object, under the daemon's ID, when the call succeeds. See [Change.SetResult].
 func (d *Daemon) SetResult(value any) { d.resulting.set(value) }
 
-// Timer is what timers get.
+// Timer is the argument of timers.
 type Timer struct {
 	Object
 	Attempt
@@ -440,34 +436,36 @@ type Timer struct {
 	resulting
 }
 
-// Stopping returns a channel that is closed when the timer is asked to stop. Its context ends at the same time.
+// Stopping returns a channel that kopf closes when the timer must stop. kopf cancels the context at the same time.
 func (t *Timer) Stopping() <-chan struct{} { return t.stopper.Stopping() }
 
-// StopReason returns why the timer is asked to stop, and "" while it is not. If there are several reasons, it is the most final one.
+// StopReason returns the reason for which the timer must stop, or "" while it may run. If there are several reasons, it returns the most final one.
 func (t *Timer) StopReason() StopReason { return t.call.reason(t.stopper) }
 
-// SetResult stores a value in the object's status, under the timer's id, when the call succeeds. See [Change.SetResult].
+// SetResult stores a value in the status of the object, under the timer's ID, when the call succeeds. See [Change.SetResult].
 func (t *Timer) SetResult(value any) { t.resulting.set(value) }
 
-// ReconcileFunc makes things as the object wants them. It is called when the object or what belongs to it has changed, and never twice at the same time for one object. It should look at
-// what there is, and not at why it was called. What it has put into the Patch is sent when it returns, also if it has failed. After an error it is called again, after growing
-// pauses; after a [Permanent] one not before something has changed. The context ends when the object is deleted, with the cause [ErrSuperseded], and at the Timeout.
+// ReconcileFunc is a reconcile handler, which makes the actual state match the desired state. kopf calls it when the object or one of its children has
+// changed, and never concurrently for one object. It should look at the current state, not at the reason of the call.
+//
+// kopf sends the Patch when the function returns, also after an error. After an error, kopf calls it again with exponential backoff. After a [Permanent]
+// error, kopf waits until something has changed. kopf cancels the context when the object is deleted, with the cause [ErrSuperseded], and at the Timeout.
 type ReconcileFunc func(ctx context.Context, r *Reconcile) error
 
-// Reconcile is what reconcile handlers get.
+// Reconcile is the argument of reconcile handlers.
 type Reconcile struct {
 	Object
 	// Attempt is about the calls since the last success: Retry is how many have failed.
 	Attempt
-	// Triggers are the reasons of the call, for logs: what is to be done must not depend on them. There are at most a few of a kind.
+	// Triggers are the reasons of the call, at most a few of each kind. Use them for logs only.
 	Triggers []Trigger
 
 	requeueAfter time.Duration // negative for never
 	desired      children      // nil in an argument that was made by hand
 }
 
-// RequeueAfter has the handler called again after some time, also if it fails. Of several times, the shortest counts. The next call, for whatever reason, forgets it. A
-// duration that is not positive, as one until a time that has passed, means a second, so that the handler is not called without a pause.
+// RequeueAfter makes kopf call the handler again after some time, also if it fails. The shortest of several times counts. The next call for any reason
+// cancels it. A zero or negative duration means one second, to prevent a hot loop.
 func (r *Reconcile) RequeueAfter(after time.Duration) {
 	if after <= 0 {
 		after = minRetryDelay
@@ -477,14 +475,14 @@ func (r *Reconcile) RequeueAfter(after time.Duration) {
 	}
 }
 
-// SetCondition sets a condition of the object, as [Patch.SetCondition] does with the Patch.
+// SetCondition sets a condition of the object. See [Patch.SetCondition].
 func (r *Reconcile) SetCondition(c Condition) { r.Patch.SetCondition(c) }
 
-// Trigger is a reason for which a reconcile handler is called.
+// Trigger is a reason for which kopf calls a reconcile handler.
 type Trigger struct {
-	// Reason is what has happened.
+	// Reason is the type of the event.
 	Reason TriggerReason
-	// Object is the child or the watched object that has changed; empty for other reasons.
+	// Object is the child or the watched object that has changed. It is empty for other reasons.
 	Object ObjectReference
 }
 
@@ -496,27 +494,28 @@ func (t Trigger) String() string {
 	return string(t.Reason) + " " + t.Object.String()
 }
 
-// TriggerReason is what has happened for a reconcile handler to be called.
+// TriggerReason is the type of an event that triggers a reconcile handler.
 type TriggerReason string
 
 const (
-	// TriggerFirst is that the object is seen first, by this process or since a pause, or matches the filters now, or that a kind is there now that the handler owns or watches.
+	// TriggerFirst means that kopf sees the object for the first time in this process or since a pause, that the object matches the filters now, or that a
+	// kind exists now that the handler owns or watches.
 	TriggerFirst TriggerReason = "First"
-	// TriggerChanged is that the object has changed.
+	// TriggerChanged means that the object has changed.
 	TriggerChanged TriggerReason = "Changed"
-	// TriggerChild is that a child has changed, is gone, or is not one any more.
+	// TriggerChild means that a child has changed, is gone, or no longer belongs to the object.
 	TriggerChild TriggerReason = "Child"
-	// TriggerWatched is that an object of the Watches has changed.
+	// TriggerWatched means that an object of the Watches has changed.
 	TriggerWatched TriggerReason = "Watched"
-	// TriggerSource is that a [Source] was triggered.
+	// TriggerSource means that your code has triggered a [Source].
 	TriggerSource TriggerReason = "Source"
-	// TriggerRequeue is that the time of RequeueAfter has come.
+	// TriggerRequeue means that the time of RequeueAfter is over.
 	TriggerRequeue TriggerReason = "Requeue"
-	// TriggerRetry is that the pause after an error is over.
+	// TriggerRetry means that the delay after an error is over.
 	TriggerRetry TriggerReason = "Retry"
-	// TriggerResync is that the time of the option Resync has come.
+	// TriggerResync means that the time of the option Resync is over.
 	TriggerResync TriggerReason = "Resync"
 )
 
-// Watched is what the option Objects of a [Watch] gets: an object that has changed. The Patch and the Client are none.
+// Watched is the argument of the function Objects of a [Watch]: an object that has changed. It has no Patch and no Client.
 type Watched struct{ Object }

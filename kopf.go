@@ -1,14 +1,12 @@
-// Package kopf is a framework for Kubernetes operators. A program registers functions for kinds of objects, and kopf does the rest:
-// it watches the objects, detects what has changed, calls the functions, and retries after errors. It keeps the progress on the
-// objects themselves, so an operator that was killed goes on where it was.
+// Package kopf is a framework for writing Kubernetes operators as plain Go functions. You register handlers for kinds of objects. kopf watches the objects,
+// detects changes, calls your handlers, and retries them after errors. It stores its progress on the objects, so an operator survives crashes without a database.
 //
-// It is Kopf for Python, on the standard library of Go alone. Both write the same finalizer, annotations and status, so either one
-// can take over the objects of the other.
+// kopf is compatible with Kopf for Python, and uses only the standard library. Both store the same finalizer, annotations and status, so each can take over the
+// objects of the other.
 //
 // # A first operator
 //
-// A handler is a function; a call in main says what it is for. This operator greets each new object of the kind "kopfexamples", and looks
-// at what becomes of its size:
+// This operator handles creations, updates and deletions of the custom resource "kopfexamples", and calls a timer for each object:
 //
 //	package main
 //
@@ -29,22 +27,22 @@
 //	}
 //
 //	func create(ctx context.Context, c *kopf.Change) error {
-//		c.Logger.Info("creating", "size", c.Spec().Int("size"))
-//		c.Patch.Set("status.phase", "Ready")                         // what is to change in the object
-//		c.SetResult(map[string]any{"message": "hello world"}) // the same, under status.create
+//		c.Logger.Info("Creating", "size", c.Spec().Int("size"))
+//		c.Patch.Set("status.phase", "Ready")                         // a change to the object
+//		c.SetResult(map[string]any{"message": "hello world"}) // a result, stored in status.create
 //		return nil
 //	}
 //
 //	func resize(ctx context.Context, c *kopf.Change) error {
 //		if c.New.Int("") < 0 {
-//			return kopf.Permanent(errors.New("there is no such size")) // no other attempt
+//			return kopf.Permanent(errors.New("the size is negative")) // no retry
 //		}
-//		c.Logger.Info("resizing", "old", c.Old.Int(""), "new", c.New.Int(""))
+//		c.Logger.Info("Resizing", "old", c.Old.Int(""), "new", c.New.Int(""))
 //		return nil
 //	}
 //
 //	func farewell(ctx context.Context, c *kopf.Change) error {
-//		c.Logger.Info("the object may go now")
+//		c.Logger.Info("Deleting")
 //		return nil
 //	}
 //
@@ -53,55 +51,50 @@
 //		return nil
 //	}
 //
-// It runs with "go run . run", on the cluster of kubectl, or in a pod as its service account; or with "go run . run --embedded --apply crd.yaml" on an
-// API server in its own memory, which kubectl works with too.
+// Run it with "go run . run". It logs in as kubectl does, or in a pod as its service account. To try it without a cluster, run
+// "go run . run --embedded --apply crd.yaml". That starts an embedded API server in memory, which also works with kubectl.
 //
-// # Where to find what
+// # Index by task
 //
-// What happens to objects: [OnCreate], [OnUpdate], [OnDelete], [OnResume] and [OnField] register handlers of changes. A change is what
-// differs from the state in which the object was last handled; what happened while the operator was down comes as one change after it is
-// up again. [OnEvent] is for the single events of the watch stream, [OnDaemon] and [OnTimer] for what runs alongside an object, [OnIndex]
-// for what handlers want to know of all objects, [OnValidate] and [OnMutate] for what the API server asks before it stores an object.
-// Which objects are meant is said by a [Selector] and by options such as [ChangeOptions], with [Match], [Present] and [Absent].
+//   - Handle changes of objects: [OnCreate], [OnUpdate], [OnDelete], [OnResume], [OnField]
+//   - Reconcile child objects: [OnReconcile], [Reconcile.Desired], [Source]
+//   - Observe watch events: [OnEvent]
+//   - Run code in the background: [OnDaemon], [OnTimer]
+//   - Look up objects in memory: [OnIndex]
+//   - Review operations before they happen: [OnValidate], [OnMutate], [WebhookServer]
+//   - Handle the start and end of the operator: [OnStartup], [OnCleanup], [OnLogin], [OnProbe]
+//   - Select objects: [Selector], [Match], [Present], [Absent], [ChangeOptions]
+//   - Read an object: [Object], [Body], [View], [Change], [Diff]
+//   - Change an object: [Patch], [Condition], [Change.SetResult]
+//   - Retry or fail: [Temporary], [Permanent], [ErrorsMode]
+//   - Send requests: [Client], [NewClient], [APIError]
+//   - Create child objects: [Adopt], [AppendOwnerReference], [Label]
+//   - Keep values in memory: [Memo], [MemoOf]
+//   - Post Kubernetes events: [Object.PostInfo], [Object.PostEvent]
+//   - Use structs for custom resources: [Define], [Typed]
+//   - Run an operator: [Main], [Operator], [Settings], [ConfigureLogging]
+//   - Store state elsewhere: [ProgressStorage], [DiffBaseStorage]
+//   - Test an operator: [NewRunner], [NewAPIServer], [WaitFor]
 //
-// What a handler gets is a pointer to a struct of its family: [Change], [WatchEvent], [Daemon], [Timer], [Indexing], [Admission]. Each has
-// the object as a [Body] with a [View] of its parts, a [Patch] to be made to it, a Logger, a [Client], a [Memo]. Sub-handlers, attempts and
-// results are methods and fields of it. New facts will be new fields.
-//
-// What a handler returns decides what is next: nil for success, [Temporary] for another attempt, [Permanent] for none, any other
-// error by the option Errors; see [ErrorsMode].
-//
-// The operator itself: [OnStartup], [OnCleanup], [OnLogin] and [OnProbe]. [Main] is the command line; [Operator] is one to be run by a
-// program of your own, and its zero value works. [Settings] are what can be adjusted; [ProgressStorage] and [DiffBaseStorage] are where
-// it keeps what it knows. [ConfigureLogging] is for log lines, [Object.PostEvent] for Kubernetes events.
-//
-// Objects that belong to others: [Adopt], [AppendOwnerReference], [Label]. Requests of your own: [NewClient]. Webhooks: [WebhookServer].
-//
-// Tests: [APIServer] is an API server in the process, and a [Runner] runs an operator on it, in a bubble of testing/synctest as fast as a
-// function. "run --embedded" does the same at the command line.
-//
-// Registration panics on mistakes that a programmer has made, and names the line.
+// Each handler receives a pointer to a struct, such as [Change], [Timer] or [Admission]. Registration panics on mistakes, and names the line.
 //
 // # Ordering
 //
-// The handlers of one object are called one after another, those of different objects at the same time. Handlers
-// of events see every event in order. Handlers of changes are called for the newest state that is known,
-// in the order of their registration or as the [Lifecycle] of the operator says.
+// kopf calls the handlers of one object one after another, and those of different objects concurrently. Event handlers see every watch event in order. Change
+// handlers see the newest known state, in the order of registration or in the order of the operator's [Lifecycle].
 //
-// Formally: for one object and one operator, the end of a call of a handler of changes or events is synchronized before the
-// beginning of the next one. Less formally: what such handlers keep for their object alone needs no lock. Daemons and timers run alongside them.
+// Formally: for one object and one operator, the end of a call of a change or event handler is synchronized before the start of the next one. So data of one
+// object that only these handlers use needs no lock. Daemons and timers run alongside them.
 //
 // # Retries
 //
-// A handler is called until it succeeds or fails permanently, over restarts of the operator if need be. A call that was cut off by the
-// end of the process is made again; so is what was finished less than Settings.Execution.FlushAfter, one second,
-// before a crash. Handlers should look before they make what they may have made before.
+// kopf calls a handler until it succeeds or fails permanently, also across restarts of the operator. It repeats a call that the end of the process has
+// interrupted, and calls that finished less than Settings.Execution.FlushAfter, one second, before a crash. So you must write idempotent handlers.
 //
 // # Shutdown
 //
-// When its context ends, an operator closes its streams, lets the running handlers finish for
-// Settings.Queueing.ExitTimeout, ends their contexts, runs the clean-up handlers and closes its connections. No goroutine
-// of its own outlives [Operator.Run].
+// When its context is canceled, an operator shuts down gracefully. It closes its watch streams, waits for running handlers for Settings.Queueing.ExitTimeout,
+// cancels their contexts, calls the clean-up handlers, and closes its connections. None of its goroutines outlives [Operator.Run].
 package kopf
 
 import (
@@ -134,61 +127,60 @@ import (
 // This file knows the operator as a whole: what it is made of, in which order it starts and stops, and
 // the activities around that.
 
-// Operator serves the handlers of a registry. Its zero value serves the default registry in the whole cluster,
-// with the default settings and the login of the environment. Several operators can
-// run in one process; they share nothing but what they are given together.
+// Operator serves the handlers of a registry. Its zero value serves the default registry in the whole cluster, with the default settings and the
+// credentials of the environment. Several operators can run in one process. They share only the values that you give to more than one of them.
 type Operator struct {
-	// Registry holds the handlers. Defaults to [DefaultRegistry].
+	// Registry contains the handlers. Default: [DefaultRegistry].
 	Registry *Registry
-	// Settings adjust the operator. Defaults to [NewSettings].
+	// Settings are the settings of the operator. Default: [NewSettings].
 	Settings *Settings
-	// Namespaces are names or patterns of the namespaces to serve, such as "team-*" or "*,!kube-*". Of the comma-separated
-	// parts of one pattern, the first one decides, "!" drops, and a later part takes back what was dropped. None
-	// means the whole cluster.
+	// Namespaces are names or patterns of the namespaces to serve, such as "team-*" or "*,!kube-*". The first comma-separated part of a pattern selects
+	// namespaces. Later parts refine it: "!glob" excludes, and "glob" includes again. Default: the whole cluster.
 	Namespaces []string
-	// Clusterwide tells to serve the whole cluster, which is the default without Namespaces, too. It cannot be combined with them.
+	// Clusterwide serves the whole cluster, as the zero value without Namespaces does. It excludes Namespaces.
 	Clusterwide bool
-	// Memo is the operator's memo, copied for each object. Defaults to an empty one.
+	// Memo is the operator's memo, which kopf copies for each object. Default: an empty one.
 	Memo *Memo
-	// Identity tells this operator from all others: it is the key of its records in peering objects, and is in the JSON lines of its log. With an election, it is the first
-	// part of the holder of the Lease, before "_" and eight random digits, and the records have the name of the Lease instead. Any text will do. Empty, it defaults to the
-	// variable POD_ID, and if that is empty, too, to one of the user, the host, the time and chance, such as "me@laptop/20260102150405/x2k". The field itself stays as it is.
+	// Identity distinguishes this operator from others. It is the key of its records in peering objects, and in the JSON lines of its log. With leader
+	// election, it is the first part of the holder of the Lease, before "_" and eight random digits. The peering records then have the name of the Lease
+	// instead. Default: the environment variable POD_ID. If that is empty: the user, the host, the time and a random part, such as
+	// "me@laptop/20260102150405/x2k". kopf does not change the field.
 	Identity string
-	// Peering is the name of the peering object, and makes it mandatory. None leaves both to Settings.Peering.
+	// Peering is the name of the peering object, and requires its existence. Default: the values of Settings.Peering.
 	Peering string
-	// Logger takes all messages. Defaults to [slog.Default].
+	// Logger receives all messages. Default: [slog.Default].
 	Logger *slog.Logger
-	// Lifecycle chooses which handlers of a change are called in one cycle. Defaults to [AllAtOnce].
+	// Lifecycle selects the handlers of a change to call in one cycle. Default: [AllAtOnce].
 	Lifecycle Lifecycle
-	// Connection is how to reach the API server. It is used instead of all logins. Defaults to logging in.
+	// Connection is the address of the API server with credentials. kopf then does not log in. Default: the login handlers, or the built-in login.
 	Connection *ConnectionInfo
-	// Kubeconfig and KubeContext are given to the built-in login: the files instead of those in $KUBECONFIG, and the
-	// context instead of the current one.
+	// Kubeconfig and KubeContext configure the built-in login: the files instead of those in $KUBECONFIG, and the context instead of the current one.
 	Kubeconfig, KubeContext string
-	// LivenessEndpoint is where the operator tells how it is, such as "http://0.0.0.0:8080/healthz": at that path, what its probes tell; at
-	// /readyz, whether it does its work; at /metrics, what it has counted; under /debug/, what is in Settings.Process.Debug. The host defaults
-	// to localhost, which only this host can reach, and the port to 80. None means that there is no server.
+	// LivenessEndpoint is the URL of the health endpoint, such as "http://0.0.0.0:8080/healthz". Its path serves the results of the probes. The same server
+	// serves readiness at /readyz, metrics at /metrics, and the endpoints of Settings.Process.Debug under /debug/. The host defaults to localhost, which only
+	// this host can reach, and the port to 80. Default: no server.
 	LivenessEndpoint string
-	// LivenessListener takes the connections for LivenessEndpoint, of which only the path counts then. It is closed when the operator
-	// stops. Defaults to a new one for the host and port.
+	// LivenessListener accepts the connections for LivenessEndpoint, of which kopf then uses only the path. kopf closes it at shutdown. Default: a new
+	// listener for the host and port.
 	LivenessListener net.Listener
-	// Ready is called once, when the start-up handlers are done, the resources are discovered, and the streams are being opened. It
-	// does not wait until objects are listed, indices are filled, or webhooks are configured. It may be nil.
+	// Ready is called once, when the start-up handlers have finished, the resources are discovered, and kopf opens the watch streams. It does not wait for
+	// the initial list, the indices or the webhook configurations. Default: no function.
 	Ready func()
 
 	guard *exitguard.Guard // of Main, nil without it
 }
 
-// Run runs an operator with all its defaults until the context ends. See [Operator.Run].
+// Run runs an operator with all defaults until the context is canceled. It returns an error if the operator cannot start or continue. See [Operator.Run].
 func Run(ctx context.Context) error { return new(Operator).Run(ctx) }
 
-// Run runs the operator until the context ends, and returns nil then. It returns an error if the operator could not
-// start, or cannot go on: a failed start-up or clean-up handler, a failed login, no answer from the API server.
+// Run runs the operator until the context is canceled, and then returns nil. It returns an error if the operator cannot start or continue: a failed
+// start-up or clean-up handler, a failed login, or an API server that does not answer.
 //
-// It starts in this order: start-up handlers, login, discovery, streams. When the context ends, the streams are
-// closed, the running handlers may finish, their contexts end after Settings.Queueing.ExitTimeout, and then the clean-up handlers
-// run, for Settings.Process.UltimateExitingTimeout at most. No goroutine outlives Run but those of functions that ignore their contexts; they
-// are named in the log, a few seconds after the end of their contexts.
+// At the start, kopf calls the start-up handlers, logs in, discovers the resources, and opens the watch streams. At shutdown, kopf closes the streams, and
+// waits for running handlers for Settings.Queueing.ExitTimeout before it cancels their contexts. Then it calls the clean-up handlers, for
+// Settings.Process.UltimateExitingTimeout at most.
+//
+// No goroutine outlives Run, except functions of yours that ignore their contexts. kopf logs their names a few seconds after it has canceled them.
 func (o *Operator) Run(ctx context.Context) error {
 	r, err := o.prepare()
 	if err != nil {
@@ -656,7 +648,7 @@ func (r *run) await(ctx context.Context, what string, run func() (any, error)) (
 	return value, err
 }
 
-// Version is the version of the framework.
+// Version is the version of kopf.
 const Version = "0.1.0"
 
 // ender is what ends the operator.

@@ -20,108 +20,103 @@ import (
 // is wrong with a registration is a programmer's error, told by a panic with the line of the call.
 // The functions that register handlers of admission are declared with their engine, so that only operators with such handlers link it.
 
-// ChangeOptions are the options of handlers of changes. Zero values mean the defaults.
+// ChangeOptions are the options of change handlers. Zero values mean the defaults.
 type ChangeOptions struct {
-	// ID names the handler; it is stored on the objects. Defaults to the name of the function. A slash and the path of
-	// the Field are appended. The names of annotations that kopf stores itself, such as "handling-state", are reserved.
+	// ID names the handler. kopf stores the handler's progress and result on the objects under it. kopf appends a slash and the path of the Field. IDs of
+	// annotations that kopf stores, such as "handling-state", are reserved. Default: the name of the function.
 	ID HandlerID
-	// Where narrows the selector down to the resources for which it returns true. Defaults to all.
+	// Where narrows the selector to the resources for which the function returns true. Default: all resources.
 	Where func(Resource) bool
-	// Labels and Annotations say which ones the object must have. Default to any.
+	// Labels and Annotations are the labels and annotations that the object must have. Default: any.
 	Labels, Annotations Match
-	// When says whether the object is to be handled, by looking at all of it. Defaults to always.
+	// When is a predicate for the object and the change. It must be fast and change nothing. Default: always true.
 	When func(*Change) bool
-	// Field is the path of the field that the handler is about: it must be present, and of a handler of
-	// updates it must have changed. The handler's Old, New and Diff are those of the field. Defaults to none.
+	// Field is the path of the handler's field. The field must exist. For update handlers, it must have changed. The handler's Old, New and Diff are those of
+	// the field. Default: none.
 	Field FieldPath
-	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool.
-	// In handlers of updates, either the new value or the old one must fit. Defaults to Present.
+	// Value is the required value of the Field: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool. For update handlers, the old or the
+	// new value must match. Default: [Present].
 	Value any
-	// Old and New are what the Field must have been and must have become, in the forms of Value. They belong to handlers of updates and
-	// of fields, and cannot be combined with Value. Default to anything.
+	// Old and New are the required old and new values of the Field, in the forms of Value. Only update and field handlers have them, and not together with
+	// Value. Default: any.
 	Old, New any
-	// Param is handed to the handler as it is. Defaults to nil.
+	// Param is a value of yours, which kopf passes to the handler. Default: nil.
 	Param any
-	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
+	// Errors decides about errors that are neither temporary nor permanent. Default: [ErrorsTemporary].
 	Errors ErrorsMode
-	// Timeout limits the time from when the handler was first due, over all attempts and restarts of the operator. The wait for
-	// [ExecutionSettings.MaxWorkers] before the first attempt does not count. The context of the running attempt ends with the
-	// Timeout. Zero means no limit.
+	// Timeout is the limit for all attempts together, from when the handler was first due, including downtime of the operator. The wait for
+	// [ExecutionSettings.MaxWorkers] before the first attempt does not count. The Timeout also cancels the context of a running attempt. Zero means no limit.
 	Timeout time.Duration
-	// Retries is the number of attempts. Zero means no limit.
+	// Retries is the limit of attempts, including the first one. Zero means no limit.
 	Retries int
-	// Backoff is the pause after an error that is neither temporary nor permanent. Defaults to
-	// [ExecutionSettings.DefaultBackoff].
+	// Backoff is the delay after an error that is neither temporary nor permanent. Default: [ExecutionSettings.DefaultBackoff].
 	Backoff time.Duration
-	// WithoutFinalizer makes OnDelete add no finalizer. The handler then runs only if something else delays the deletion: another handler that
-	// needs the finalizer, or the finalizers of others. Defaults to false.
+	// WithoutFinalizer makes OnDelete not add a finalizer. The handler then runs only if something else delays the deletion: another handler that needs the
+	// finalizer, or the finalizer of another client. Default: false.
 	WithoutFinalizer bool
-	// IncludeDeleted makes OnResume call the handler also for objects that are being deleted. Defaults to false.
+	// IncludeDeleted makes OnResume also call the handler for objects that are being deleted. Default: false.
 	IncludeDeleted bool
-	// Interruptible ends the handler's context, with the cause [ErrSuperseded], when the object is deleted or its tracked fields
-	// change. An attempt that returns the error of its context then does not count: kopf drops its Patch, and calls the handlers
-	// of the new state. Defaults to false: the change waits until the handler has returned.
+	// Interruptible cancels the handler's context, with the cause [ErrSuperseded], when the object is deleted or its tracked fields change. An attempt that
+	// returns the error of its context then does not count: kopf drops its Patch, and calls the handlers for the new state. Default: false, so that changes
+	// wait until the handler has returned.
 	Interruptible bool
 }
 
-// EventOptions are the options of handlers of raw events. Zero values mean the defaults.
+// EventOptions are the options of event handlers. Zero values mean the defaults.
 type EventOptions struct {
-	// ID names the handler in logs. Defaults to the name of the function. A slash and the path of the Field are appended.
+	// ID names the handler in logs. kopf appends a slash and the path of the Field. Default: the name of the function.
 	ID HandlerID
-	// Where narrows the selector down to the resources for which it returns true. Defaults to all.
+	// Where narrows the selector to the resources for which the function returns true. Default: all resources.
 	Where func(Resource) bool
-	// Labels and Annotations say which ones the object must have. Default to any.
+	// Labels and Annotations are the labels and annotations that the object must have. Default: any.
 	Labels, Annotations Match
-	// When says whether the event is to be handled, by looking at all of it. Defaults to always.
+	// When is a predicate for the object and the event. It must be fast and change nothing. Default: always true.
 	When func(*WatchEvent) bool
-	// Field is the path of a field that must be present. Defaults to none.
+	// Field is the path of a field that must exist. Default: none.
 	Field FieldPath
-	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool.
-	// Defaults to Present.
+	// Value is the required value of the Field: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool. Default: [Present].
 	Value any
-	// Param is handed to the handler as it is. Defaults to nil.
+	// Param is a value of yours, which kopf passes to the handler. Default: nil.
 	Param any
 }
 
-// ActivityOptions are the options of handlers of the operator's own activities. Zero values mean the defaults.
+// ActivityOptions are the options of start-up, clean-up, leading and login handlers. Zero values mean the defaults.
 type ActivityOptions struct {
-	// ID names the handler in logs. Defaults to the name of the function.
+	// ID names the handler in logs. Default: the name of the function.
 	ID HandlerID
-	// Param is handed to the handler as it is. Defaults to nil.
+	// Param is a value of yours, which kopf passes to the handler. Default: nil.
 	Param any
-	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
+	// Errors decides about errors that are neither temporary nor permanent. Default: [ErrorsTemporary].
 	Errors ErrorsMode
-	// Timeout limits the time over all attempts, from the beginning of the activity. The context of the running attempt ends with the
-	// Timeout. Zero means no limit.
+	// Timeout is the limit for all attempts together, from the start of the activity. It also cancels the context of a running attempt. Zero means no limit.
 	Timeout time.Duration
-	// Retries is the number of attempts. Zero means no limit.
+	// Retries is the limit of attempts, including the first one. Zero means no limit.
 	Retries int
-	// Backoff is the pause after an error that is neither temporary nor permanent. Defaults to
-	// [ExecutionSettings.DefaultBackoff].
+	// Backoff is the delay after an error that is neither temporary nor permanent. Default: [ExecutionSettings.DefaultBackoff].
 	Backoff time.Duration
 }
 
-// OnEvent registers a handler of raw events in the default registry. See [Registry.OnEvent].
+// OnEvent registers an event handler in the default registry. See [Registry.OnEvent].
 func OnEvent(s Selector, fn EventFunc, opts *EventOptions) {
 	must(kindEvent, DefaultRegistry().onEvent(s, fn, opts))
 }
 
-// OnCreate registers a handler of creations in the default registry. See [Registry.OnCreate].
+// OnCreate registers a create handler in the default registry. See [Registry.OnCreate].
 func OnCreate(s Selector, fn ChangeFunc, opts *ChangeOptions) {
 	must(kindCreate, DefaultRegistry().onChange(kindCreate, s, "", fn, opts))
 }
 
-// OnUpdate registers a handler of updates in the default registry. See [Registry.OnUpdate].
+// OnUpdate registers an update handler in the default registry. See [Registry.OnUpdate].
 func OnUpdate(s Selector, fn ChangeFunc, opts *ChangeOptions) {
 	must(kindUpdate, DefaultRegistry().onChange(kindUpdate, s, "", fn, opts))
 }
 
-// OnDelete registers a handler of deletions in the default registry. See [Registry.OnDelete].
+// OnDelete registers a delete handler in the default registry. See [Registry.OnDelete].
 func OnDelete(s Selector, fn ChangeFunc, opts *ChangeOptions) {
 	must(kindDelete, DefaultRegistry().onChange(kindDelete, s, "", fn, opts))
 }
 
-// OnResume registers a handler of resuming in the default registry. See [Registry.OnResume].
+// OnResume registers a resume handler in the default registry. See [Registry.OnResume].
 func OnResume(s Selector, fn ChangeFunc, opts *ChangeOptions) {
 	must(kindResume, DefaultRegistry().onChange(kindResume, s, "", fn, opts))
 }
@@ -131,99 +126,99 @@ func OnField(s Selector, field FieldPath, fn ChangeFunc, opts *ChangeOptions) {
 	must(kindField, DefaultRegistry().onChange(kindField, s, field, fn, opts))
 }
 
-// OnStartup registers a handler of the operator's start in the default registry. See [Registry.OnStartup].
+// OnStartup registers a start-up handler in the default registry. See [Registry.OnStartup].
 func OnStartup(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindStartup, DefaultRegistry().onActivity(kindStartup, fn, nil, opts))
 }
 
-// OnCleanup registers a handler of the operator's end in the default registry. See [Registry.OnCleanup].
+// OnCleanup registers a clean-up handler in the default registry. See [Registry.OnCleanup].
 func OnCleanup(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindCleanup, DefaultRegistry().onActivity(kindCleanup, fn, nil, opts))
 }
 
-// OnStartedLeading registers a handler that is called when this replica becomes the leader in the default registry. See [Registry.OnStartedLeading].
+// OnStartedLeading registers in the default registry a handler that kopf calls when this replica becomes the leader. See [Registry.OnStartedLeading].
 func OnStartedLeading(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindStartedLeading, DefaultRegistry().onActivity(kindStartedLeading, fn, nil, opts))
 }
 
-// OnStoppedLeading registers a handler that is called when this replica stops leading in the default registry. See [Registry.OnStoppedLeading].
+// OnStoppedLeading registers in the default registry a handler that kopf calls when this replica stops leading. See [Registry.OnStoppedLeading].
 func OnStoppedLeading(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindStoppedLeading, DefaultRegistry().onActivity(kindStoppedLeading, fn, nil, opts))
 }
 
-// OnLogin registers a login in the default registry. See [Registry.OnLogin].
+// OnLogin registers a login handler in the default registry. See [Registry.OnLogin].
 func OnLogin(fn LoginFunc, opts *ActivityOptions) {
 	must(kindLogin, DefaultRegistry().onActivity(kindLogin, nil, fn, opts))
 }
 
-// OnEvent registers a handler that sees every event of the selected resources as it comes. It panics
-// on a bad selector, bad options, or a conflict with another handler.
+// OnEvent registers a handler that kopf calls for each watch event of the selected resources, in order. It panics if the selector or an option is invalid,
+// or if the handler conflicts with another one. The panic names the line of the call.
 func (r *Registry) OnEvent(s Selector, fn EventFunc, opts *EventOptions) {
 	must(kindEvent, r.onEvent(s, fn, opts))
 }
 
-// OnCreate registers a handler that is called when an object of the selected resources has appeared that was never
-// handled before. It panics as [Registry.OnEvent] does.
+// OnCreate registers a handler that kopf calls when it sees an object of the selected resources for the first time. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnCreate(s Selector, fn ChangeFunc, opts *ChangeOptions) {
 	must(kindCreate, r.onChange(kindCreate, s, "", fn, opts))
 }
 
-// OnUpdate registers a handler that is called when an object of the selected resources differs from what was handled last.
-// It panics as [Registry.OnEvent] does.
+// OnUpdate registers a handler that kopf calls when an object of the selected resources differs from its last-handled configuration. It panics as
+// [Registry.OnEvent] does.
 func (r *Registry) OnUpdate(s Selector, fn ChangeFunc, opts *ChangeOptions) {
 	must(kindUpdate, r.onChange(kindUpdate, s, "", fn, opts))
 }
 
-// OnDelete registers a handler that is called when an object of the selected resources is marked for deletion. Objects are
-// held by a finalizer until then, and until the handler is done, unless it is registered WithoutFinalizer. It panics as
-// [Registry.OnEvent] does.
+// OnDelete registers a handler that kopf calls when an object of the selected resources is marked for deletion. A finalizer blocks the deletion until the
+// handler has finished, unless WithoutFinalizer is set. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnDelete(s Selector, fn ChangeFunc, opts *ChangeOptions) {
 	must(kindDelete, r.onChange(kindDelete, s, "", fn, opts))
 }
 
-// OnResume registers a handler that is called once for each object of the selected resources that was there before the
-// operator has started. It panics as [Registry.OnEvent] does.
+// OnResume registers a handler that kopf calls once for each object of the selected resources that existed before the operator started. It panics as
+// [Registry.OnEvent] does.
 func (r *Registry) OnResume(s Selector, fn ChangeFunc, opts *ChangeOptions) {
 	must(kindResume, r.onChange(kindResume, s, "", fn, opts))
 }
 
-// OnField registers a handler that is called when a field has changed, appeared or vanished: in updates, on creations of
-// objects with the field, and even on deletions if the field was changed with them. [Change.Reason] is which of these it is. An
-// empty field means any change. It panics as [Registry.OnEvent] does.
+// OnField registers a handler that kopf calls when a field has changed, appeared or disappeared. That includes creations of objects with the field, and
+// deletions together with which the field has changed. [Change.Reason] distinguishes them. An empty field means any change. It panics as
+// [Registry.OnEvent] does.
 func (r *Registry) OnField(s Selector, field FieldPath, fn ChangeFunc, opts *ChangeOptions) {
 	must(kindField, r.onChange(kindField, s, field, fn, opts))
 }
 
-// OnStartup registers a handler that is called before the operator does anything else, such as logging
-// in. It panics as [Registry.OnEvent] does.
+// OnStartup registers a handler that kopf calls before it does anything else, such as logging in. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnStartup(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindStartup, r.onActivity(kindStartup, fn, nil, opts))
 }
 
-// OnCleanup registers a handler that is called after the operator has done everything else. It panics as
-// [Registry.OnEvent] does.
+// OnCleanup registers a handler that kopf calls at shutdown, after all other handlers have ended. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnCleanup(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindCleanup, r.onActivity(kindCleanup, fn, nil, opts))
 }
 
-// OnStartedLeading registers a handler that is called each time that this replica gets the Lease of [LeaderElectionSettings], before it handles any object. Objects
-// wait until it has succeeded, while the replica holds the Lease. Its context ends when the Lease is lost. If it fails permanently, the operator ends. Without an election
-// it is not called. It panics as [Registry.OnEvent] does.
+// OnStartedLeading registers a handler that kopf calls each time that this replica gets the Lease of [LeaderElectionSettings], before it handles any
+// object. Objects wait until the handler has succeeded, while the replica holds the Lease. kopf cancels its context when the Lease is lost. If it fails
+// permanently, the operator ends. Without leader election, kopf does not call it. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnStartedLeading(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindStartedLeading, r.onActivity(kindStartedLeading, fn, nil, opts))
 }
 
-// OnStoppedLeading registers a handler that is called when this replica has lost the Lease, and at the exit before it releases the Lease, after the clean-up handlers. It is
-// called once each time that the replica has had the Lease, also if handlers of [Registry.OnStartedLeading] have failed, were cut off, or were not called any more: as with
-// client-go, it must not assume that they have succeeded. None of them runs any more. After
-// a loss, another replica may work already: the handler's Client changes nothing any more. It has 5 seconds. A process that dies
-// does not call it, so nothing may depend on it. Its error is logged. It panics as [Registry.OnEvent] does.
+// OnStoppedLeading registers a handler that kopf calls when this replica has lost the Lease. At shutdown, kopf calls it before it releases the Lease,
+// after the clean-up handlers.
+//
+// kopf calls the handler once each time that the replica has held the Lease, also if handlers of [Registry.OnStartedLeading] have failed, were canceled,
+// or were not called. As with client-go, the handler must not assume that they have succeeded. None of them runs any more. After a loss, another replica
+// may already be working, so the handler's Client rejects changes.
+//
+// The handler has 5 seconds, and kopf logs its error. A process that is killed does not call it, so do not depend on it. It panics as [Registry.OnEvent]
+// does.
 func (r *Registry) OnStoppedLeading(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindStoppedLeading, r.onActivity(kindStoppedLeading, fn, nil, opts))
 }
 
-// OnLogin registers a function that tells how to reach the API server, instead of the built-in logins. It is called at the
-// start, and again when the server refuses what was told. It panics as [Registry.OnEvent] does.
+// OnLogin registers a function that returns credentials for the API server, instead of the built-in logins. kopf calls it at the start, and again when the
+// API server rejects the credentials. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnLogin(fn LoginFunc, opts *ActivityOptions) {
 	must(kindLogin, r.onActivity(kindLogin, nil, fn, opts))
 }
@@ -415,19 +410,18 @@ func (h *handler) filter(labels, annotations Match, value, old, now any) (err er
 
 // ProbeOptions are the options of probes. Zero values mean the defaults.
 type ProbeOptions struct {
-	// ID is the name of the value in the answer. Defaults to the name of the function.
+	// ID is the key of the value in the response. Default: the name of the function.
 	ID HandlerID
-	// Param is handed to the handler as it is. Defaults to nil.
+	// Param is a value of yours, which kopf passes to the handler. Default: nil.
 	Param any
-	// Timeout is the time for one call. One that takes longer has failed, and is not called again until it has returned. Defaults to 10 s.
+	// Timeout is the limit for one call. A call that takes longer has failed, and kopf does not call the probe again until it has returned. Default: 10 s.
 	Timeout time.Duration
 }
 
-// OnProbe registers a probe of the operator in the default registry. See [Registry.OnProbe].
+// OnProbe registers a health probe in the default registry. See [Registry.OnProbe].
 func OnProbe(fn ProbeFunc, opts *ProbeOptions) { must(kindProbe, DefaultRegistry().onProbe(fn, opts)) }
 
-// OnProbe registers a function that tells how the operator is, for those who ask its [Operator.LivenessEndpoint]. It panics as
-// [Registry.OnEvent] does.
+// OnProbe registers a function that reports the health of the operator at the [Operator.LivenessEndpoint]. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnProbe(fn ProbeFunc, opts *ProbeOptions) { must(kindProbe, r.onProbe(fn, opts)) }
 
 func (r *Registry) onProbe(fn ProbeFunc, opts *ProbeOptions) error {
@@ -444,31 +438,29 @@ func (r *Registry) onProbe(fn ProbeFunc, opts *ProbeOptions) error {
 
 // IndexOptions are the options of indices. Zero values mean the defaults.
 type IndexOptions struct {
-	// ID names the index. Several functions can fill one index if they have the same ID and return the same types. Defaults to the name of
-	// the function.
+	// ID names the index. Several functions fill one index if they have the same ID and return the same types. Default: the name of the function.
 	ID HandlerID
-	// Where narrows the selector down to the resources for which it returns true. Defaults to all.
+	// Where narrows the selector to the resources for which the function returns true. Default: all resources.
 	Where func(Resource) bool
-	// Labels and Annotations say which ones the object must have. Default to any.
+	// Labels and Annotations are the labels and annotations that the object must have. Default: any.
 	Labels, Annotations Match
-	// When says whether the object is to be indexed, by looking at all of it. Defaults to always.
+	// When is a predicate for the object. It must be fast and change nothing. Default: always true.
 	When func(*Indexing) bool
-	// Field is the path of a field that must be present. Defaults to none.
+	// Field is the path of a field that must exist. Default: none.
 	Field FieldPath
-	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool.
-	// Defaults to Present.
+	// Value is the required value of the Field: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool. Default: [Present].
 	Value any
-	// Param is handed to the function as it is. Defaults to nil.
+	// Param is a value of yours, which kopf passes to the function. Default: nil.
 	Param any
-	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsIgnored]: they are logged, and
-	// what the object has contributed before stays. After the others it does not.
+	// Errors decides about errors that are neither temporary nor permanent. Default: [ErrorsIgnored], which logs the error and keeps the object's values.
+	// Temporary and permanent errors remove them.
 	Errors ErrorsMode
-	// Timeout limits the time from the first attempt until a success, in memory only: a restart of the operator begins anew. The
-	// context of the running attempt ends with the Timeout. Zero means no limit.
+	// Timeout is the limit from the first attempt until a success. It also cancels the context of a running attempt. A restart of the operator resets it.
+	// Zero means no limit.
 	Timeout time.Duration
-	// Retries is the number of attempts until a success. Zero means no limit.
+	// Retries is the limit of attempts until a success. Zero means no limit.
 	Retries int
-	// Backoff is the pause after an error in the mode [ErrorsTemporary]. Defaults to [ExecutionSettings.DefaultBackoff].
+	// Backoff is the delay after an error in the mode [ErrorsTemporary]. Default: [ExecutionSettings.DefaultBackoff].
 	Backoff time.Duration
 }
 
@@ -479,8 +471,8 @@ func OnIndex[K comparable, V any](s Selector, fn IndexFunc[K, V], opts *IndexOpt
 	return i
 }
 
-// OnIndexIn registers an index of the objects of the selected resources in a registry. It panics as [Registry.OnEvent]
-// does, and if functions with other types fill the same index.
+// OnIndexIn registers an index of the objects of the selected resources in a registry. It panics as [Registry.OnEvent] does, and if functions with other
+// types fill the same index.
 func OnIndexIn[K comparable, V any](g *Registry, s Selector, fn IndexFunc[K, V], opts *IndexOptions) *Index[K, V] {
 	i, err := newIndex(g, s, fn, opts)
 	must(kindIndex, err)
@@ -517,53 +509,51 @@ func (r *Registry) onIndex(s Selector, fn any, spec *indexSpec, opts *IndexOptio
 	return h.id, err
 }
 
-// Operation is what is about to happen to an object.
+// Operation is an operation on an object that the API server asks an admission webhook about.
 type Operation string
 
-// The operations.
+// The operations of admission reviews.
 const (
-	OperationCreate  Operation = "CREATE"  // a new object
-	OperationUpdate  Operation = "UPDATE"  // a change of any kind, a patch as well
+	OperationCreate  Operation = "CREATE"  // the creation of an object
+	OperationUpdate  Operation = "UPDATE"  // any change, also a patch
 	OperationDelete  Operation = "DELETE"  // a deletion, or the mark for it
-	OperationConnect Operation = "CONNECT" // a connection to it, such as an exec into a pod
+	OperationConnect Operation = "CONNECT" // a connection, such as an exec into a pod
 )
 
 // maxWarning is the longest warning that API servers pass on, in characters.
 const maxWarning = 256
 
-// AdmissionOptions are the options of handlers of admission. Zero values mean the defaults.
+// AdmissionOptions are the options of admission handlers. Zero values mean the defaults.
 type AdmissionOptions struct {
-	// ID names the handler; the API server asks for it by this id. Defaults to the name of the function. A slash and the path of the Field
-	// are appended.
+	// ID names the handler, and is part of the path of its webhook. kopf appends a slash and the path of the Field. Default: the name of the function.
 	ID HandlerID
-	// Where narrows the selector down to the resources for which it returns true. Defaults to all.
+	// Where narrows the selector to the resources for which the function returns true. Default: all resources.
 	Where func(Resource) bool
-	// Operations are those that the handler is for. Nil means all of them for [OnValidate], and all except DELETE for [OnMutate].
-	// To mutate deletions, list [OperationDelete] alone: next to other operations, it has no effect in mutating handlers.
+	// Operations are the operations that the handler reviews. Nil means all operations for [OnValidate], and all except DELETE for [OnMutate]. To mutate
+	// deletions, list [OperationDelete] alone: next to other operations, it has no effect in mutating handlers.
 	Operations []Operation
-	// Subresource is the one that the handler is for, such as "status" or "scale"; "*" means the object itself and all of
-	// its subresources. Defaults to the object itself alone.
+	// Subresource is the subresource that the handler reviews, such as "status" or "scale". "*" means the object itself and all of its subresources. Default:
+	// only the object itself.
 	Subresource string
-	// Persistent tells to leave the handler in the managed configuration when the operator stops: until it is back, the operations are
-	// refused, or not looked at with IgnoreFailures. Defaults to false.
+	// Persistent keeps the handler in the managed configuration when the operator stops. The API server then rejects the operations until the operator is
+	// back, or admits them with IgnoreFailures. Default: false.
 	Persistent bool
-	// SideEffects tells that the handler does something that lasts, elsewhere, unless [Admission.DryRun]. Defaults to false.
+	// SideEffects declares that the handler makes lasting changes elsewhere, unless [Admission.DryRun] is set. Default: false.
 	SideEffects bool
-	// IgnoreFailures tells the API server to admit the operation when it gets no answer. Defaults to refuse it.
+	// IgnoreFailures makes the API server admit the operation if it gets no answer. Default: false, so that it rejects the operation.
 	IgnoreFailures bool
-	// Timeout is how long the API server waits for the answer, up to 30 seconds; parts of a second are rounded up. The context of
-	// the handler ends a little earlier. Defaults to 30 seconds.
+	// Timeout is the time that the API server waits for the answer, at most 30 s, rounded up to whole seconds. kopf cancels the handler's context a little
+	// earlier. Default: 30 s.
 	Timeout time.Duration
-	// Labels and Annotations say which ones the object must have. Operations on others are admitted. Default to any.
+	// Labels and Annotations are the labels and annotations that the object must have. kopf admits operations on other objects. Default: any.
 	Labels, Annotations Match
-	// When says whether the handler is to be called, by looking at all of the review. If it panics, the review fails. Defaults to always.
+	// When is a predicate for the review. If it panics, the review fails. Default: always true.
 	When func(*Admission) bool
-	// Field is the path of a field that must be present. Defaults to none.
+	// Field is the path of a field that must exist. Default: none.
 	Field FieldPath
-	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool.
-	// Defaults to Present.
+	// Value is the required value of the Field: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool. Default: [Present].
 	Value any
-	// Param is handed to the handler as it is. Defaults to nil.
+	// Param is a value of yours, which kopf passes to the handler. Default: nil.
 	Param any
 }
 
@@ -576,24 +566,24 @@ type admissionOperator interface {
 	ender
 }
 
-// OnValidate registers a validating handler in the default registry. See [Registry.OnValidate].
+// OnValidate registers a validating admission handler in the default registry. See [Registry.OnValidate].
 func OnValidate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
 	must(kindValidate, DefaultRegistry().onAdmission(kindValidate, s, fn, opts))
 }
 
-// OnMutate registers a mutating handler in the default registry. See [Registry.OnMutate].
+// OnMutate registers a mutating admission handler in the default registry. See [Registry.OnMutate].
 func OnMutate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
 	must(kindMutate, DefaultRegistry().onAdmission(kindMutate, s, fn, opts))
 }
 
-// OnValidate registers a handler that admits or denies operations on objects of the selected resources before they happen. It needs
+// OnValidate registers a handler that admits or denies operations on objects of the selected resources before they happen. It requires
 // Settings.Admission.Server. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnValidate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
 	must(kindValidate, r.onAdmission(kindValidate, s, fn, opts))
 }
 
-// OnMutate registers a handler that changes objects of the selected resources by its Patch before they are stored, and can deny
-// operations, too. It needs Settings.Admission.Server. It panics as [Registry.OnEvent] does.
+// OnMutate registers a handler that changes objects of the selected resources before the API server stores them, by its Patch. It can also deny
+// operations. It requires Settings.Admission.Server. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnMutate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
 	must(kindMutate, r.onAdmission(kindMutate, s, fn, opts))
 }

@@ -14,96 +14,87 @@ import (
 
 // DaemonOptions are the options of daemons. Zero values mean the defaults.
 type DaemonOptions struct {
-	// ID names the daemon; its result is stored under it. Defaults to the name of the function. A slash and the path of the
-	// Field are appended.
+	// ID names the daemon. kopf stores its result on the object under it. kopf appends a slash and the path of the Field. Default: the name of the function.
 	ID HandlerID
-	// Where narrows the selector down to the resources for which it returns true. Defaults to all.
+	// Where narrows the selector to the resources for which the function returns true. Default: all resources.
 	Where func(Resource) bool
-	// Labels and Annotations say which ones the object must have. Default to any.
+	// Labels and Annotations are the labels and annotations that the object must have. Default: any.
 	Labels, Annotations Match
-	// When says whether the daemon is to run, by looking at all of the object. It is asked at each event of the object. Defaults to always.
+	// When is a predicate for the object. kopf calls it at each watch event. It must be fast and change nothing. Default: always true.
 	When func(*Daemon) bool
-	// Field is the path of a field that must be present, in the spec, the status, or anywhere else. Defaults to none.
+	// Field is the path of a field that must exist, in the spec, the status, or elsewhere. Default: none.
 	Field FieldPath
-	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool.
-	// Defaults to Present.
+	// Value is the required value of the Field: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool. Default: [Present].
 	Value any
-	// Param is handed to the daemon as it is. Defaults to nil.
+	// Param is a value of yours, which kopf passes to the daemon. Default: nil.
 	Param any
-	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
+	// Errors decides about errors that are neither temporary nor permanent. Default: [ErrorsTemporary].
 	Errors ErrorsMode
-	// Timeout limits the time from the first attempt, over all attempts, in memory only: a restart of the operator begins anew. The
-	// context of the running attempt ends with the Timeout. Zero means no limit.
+	// Timeout is the limit for all attempts together, from the first one. It also cancels the context of a running attempt. A restart of the operator resets
+	// it. Zero means no limit.
 	Timeout time.Duration
-	// Retries is the number of attempts. Zero means no limit.
+	// Retries is the limit of attempts, including the first one. Zero means no limit.
 	Retries int
-	// Backoff is the pause after an error that is neither temporary nor permanent. Defaults to
-	// [ExecutionSettings.DefaultBackoff].
+	// Backoff is the delay after an error that is neither temporary nor permanent. Default: [ExecutionSettings.DefaultBackoff].
 	Backoff time.Duration
-	// InitialDelay is how long to wait before the first call. Defaults to none.
+	// InitialDelay is the delay before the first call. Default: none.
 	InitialDelay time.Duration
-	// InitialDelayFunc computes the InitialDelay of an object. It cannot be combined with a fixed one. Defaults to none.
+	// InitialDelayFunc computes the InitialDelay of an object. It excludes InitialDelay. Default: none.
 	InitialDelayFunc func(*Object) time.Duration
-	// CancellationBackoff is how long a daemon that is asked to stop may go on before its context ends, too. Defaults to
-	// none: the context ends at once.
+	// CancellationBackoff is the time between the stop signal of a daemon and the cancellation of its context. Default: none, so that kopf cancels the
+	// context at once.
 	CancellationBackoff time.Duration
-	// CancellationTimeout is how long a daemon whose context has ended is waited for. Then it is abandoned, with a warning: the object is
-	// not held for it any more. Zero means to wait for ever, and at the exit of the operator [BackgroundSettings.ExitTimeout].
+	// CancellationTimeout is the time that kopf waits for a daemon after it has canceled the context. kopf then abandons the daemon with a warning, and the
+	// daemon no longer blocks the deletion of its object. Zero means no limit, and at shutdown [BackgroundSettings.ExitTimeout].
 	CancellationTimeout time.Duration
-	// CancellationPolling is how often it is logged that the daemon is still exiting. Defaults to
-	// [BackgroundSettings.CancellationPolling].
+	// CancellationPolling is the interval in which kopf logs that the daemon has not exited yet. Default: [BackgroundSettings.CancellationPolling].
 	CancellationPolling time.Duration
-	// WithoutFinalizer tells not to hold the object by the finalizer for this daemon. The daemon is then
-	// stopped after the object has gone, and finds nothing when it looks for it. Defaults to false.
+	// WithoutFinalizer adds no finalizer for this daemon. kopf then stops the daemon after the object is gone, and the daemon cannot read it any more.
+	// Default: false.
 	WithoutFinalizer bool
 }
 
 // TimerOptions are the options of timers. Zero values mean the defaults.
 type TimerOptions struct {
-	// ID names the timer; its result is stored under it. Defaults to the name of the function. A slash and the path of the
-	// Field are appended.
+	// ID names the timer. kopf stores its result on the object under it. kopf appends a slash and the path of the Field. Default: the name of the function.
 	ID HandlerID
-	// Where narrows the selector down to the resources for which it returns true. Defaults to all.
+	// Where narrows the selector to the resources for which the function returns true. Default: all resources.
 	Where func(Resource) bool
-	// Labels and Annotations say which ones the object must have. Default to any.
+	// Labels and Annotations are the labels and annotations that the object must have. Default: any.
 	Labels, Annotations Match
-	// When says whether the timer is to run, by looking at all of the object. It is asked at each event of the object. Defaults to always.
+	// When is a predicate for the object. kopf calls it at each watch event. It must be fast and change nothing. Default: always true.
 	When func(*Timer) bool
-	// Field is the path of a field that must be present, in the spec, the status, or anywhere else. Defaults to none.
+	// Field is the path of a field that must exist, in the spec, the status, or elsewhere. Default: none.
 	Field FieldPath
-	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool.
-	// Defaults to Present.
+	// Value is the required value of the Field: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool. Default: [Present].
 	Value any
-	// Param is handed to the timer as it is. Defaults to nil.
+	// Param is a value of yours, which kopf passes to the timer. Default: nil.
 	Param any
-	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
+	// Errors decides about errors that are neither temporary nor permanent. Default: [ErrorsTemporary].
 	Errors ErrorsMode
-	// Timeout limits the time from the first attempt until a success, in memory only: a restart of the operator begins anew. The
-	// context of the running attempt ends with the Timeout. Zero means no limit.
+	// Timeout is the limit from the first attempt until a success. It also cancels the context of a running attempt. A restart of the operator resets it.
+	// Zero means no limit.
 	Timeout time.Duration
-	// Retries is the number of attempts until a success. Zero means no limit.
+	// Retries is the limit of attempts until a success. Zero means no limit.
 	Retries int
-	// Backoff is the pause after an error that is neither temporary nor permanent. Defaults to
-	// [ExecutionSettings.DefaultBackoff].
+	// Backoff is the delay after an error that is neither temporary nor permanent. Default: [ExecutionSettings.DefaultBackoff].
 	Backoff time.Duration
-	// InitialDelay is how long to wait before the first call. Defaults to none.
+	// InitialDelay is the delay before the first call. Default: none.
 	InitialDelay time.Duration
-	// InitialDelayFunc computes the InitialDelay of an object. It cannot be combined with a fixed one. Defaults to none.
+	// InitialDelayFunc computes the InitialDelay of an object. It excludes InitialDelay. Default: none.
 	InitialDelayFunc func(*Object) time.Duration
-	// Jitter is a random time, up to this one, that is added to the InitialDelay, so that the timers of many
-	// objects do not fire together after a restart. Defaults to none.
+	// Jitter is the maximum of a random time that kopf adds to the InitialDelay, so that the timers of many objects do not fire together after a restart.
+	// Default: none.
 	Jitter time.Duration
-	// Interval is the time from the end of a call to the beginning of the next one. Zero means one call, or with Idle one call after each
-	// change. Otherwise it is at least one millisecond.
+	// Interval is the time from the end of a call to the start of the next one, at least 1 ms. Zero means one call, or with Idle one call after each change.
 	Interval time.Duration
-	// Sharp counts the Interval from beginning to beginning: the calls stay on the grid of the first one, and what would overlap
-	// is left out. Defaults to false.
+	// Sharp measures the Interval from start to start, in multiples of the Interval after the first call. kopf skips calls that would overlap. Default:
+	// false.
 	Sharp bool
-	// Idle is how long the object must have been unchanged before a call; its status does not count as a change. The first sight of the object
-	// counts as one. Zero means not to look at changes.
+	// Idle is the time without changes of the object before a call. Changes of the status do not count. When kopf sees the object for the first time, that
+	// counts as a change. Zero means that changes do not matter.
 	Idle time.Duration
-	// WithoutFinalizer tells not to hold the object by the finalizer for this timer. The timer is then
-	// stopped after the object has gone. Defaults to false.
+	// WithoutFinalizer adds no finalizer for this timer. kopf then stops the timer after the object is gone. Default: false.
 	WithoutFinalizer bool
 }
 
@@ -117,14 +108,14 @@ func OnTimer(s Selector, fn TimerFunc, opts *TimerOptions) {
 	must(kindTimer, DefaultRegistry().onTimer(s, fn, opts))
 }
 
-// OnDaemon registers a function that runs alongside each object of the selected resources, as long as the object exists
-// and matches. The object is held by the finalizer until the function has returned. It panics as [Registry.OnEvent] does.
+// OnDaemon registers a function that kopf runs in the background for each object of the selected resources, as long as the object exists and matches. A
+// finalizer blocks the deletion of the object until the function has returned. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnDaemon(s Selector, fn DaemonFunc, opts *DaemonOptions) {
 	must(kindDaemon, r.onDaemon(s, fn, opts))
 }
 
-// OnTimer registers a function that is called by the clock for each object of the selected resources, as long as the object
-// exists and matches. The object is held by the finalizer until the function has returned. It panics as [Registry.OnEvent] does.
+// OnTimer registers a function that kopf calls periodically for each object of the selected resources, as long as the object exists and matches. A
+// finalizer blocks the deletion of the object until the function has returned. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnTimer(s Selector, fn TimerFunc, opts *TimerOptions) {
 	must(kindTimer, r.onTimer(s, fn, opts))
 }
@@ -187,28 +178,28 @@ func (r *Registry) addObjectHandler(h *handler, s Selector, where func(Resource)
 	return r.add(h)
 }
 
-// StopReason is why a daemon or a timer is asked to stop.
+// StopReason is the reason for which kopf stops a daemon or a timer.
 type StopReason string
 
 const (
-	// StopFiltersMismatch is that the object does not match the filters of the handler any more.
+	// StopFiltersMismatch means that the object no longer matches the filters of the handler.
 	StopFiltersMismatch StopReason = "FiltersMismatch"
-	// StopResourceDeleted is that the object is being deleted, or is gone.
+	// StopResourceDeleted means that the object is being deleted, or is gone.
 	StopResourceDeleted StopReason = "ResourceDeleted"
-	// StopOperatorPausing is that the operator pauses in favor of another one. After a loss of the Lease of [LeaderElectionSettings], contexts end before it, with the
-	// cause [ErrLeadershipLost].
+	// StopOperatorPausing means that the operator pauses in favor of another one. After a loss of the Lease of [LeaderElectionSettings], kopf cancels
+	// contexts before, with the cause [ErrLeadershipLost].
 	StopOperatorPausing StopReason = "OperatorPausing"
-	// StopOperatorExiting is that the operator shuts down.
+	// StopOperatorExiting means that the operator shuts down.
 	StopOperatorExiting StopReason = "OperatorExiting"
 )
 
-// DaemonStopped is the cause, as of [context.Cause], for which the context of a daemon or timer has ended.
+// DaemonStopped is the cause of the canceled context of a daemon or timer. [context.Cause] returns it.
 type DaemonStopped struct {
-	// Reason is why it was asked to stop.
+	// Reason is the reason for which kopf has stopped the daemon or timer.
 	Reason StopReason
 }
 
-// Error says why the daemon is asked to stop.
+// Error returns the reason.
 func (e *DaemonStopped) Error() string { return "the daemon is asked to stop: " + string(e.Reason) }
 
 // callContext is that of the call of a daemon or timer; without one in arguments that were made by hand.

@@ -17,50 +17,53 @@ import (
 
 // ReconcileOptions are the options of reconcile handlers. Zero values mean the defaults.
 type ReconcileOptions struct {
-	// ID names the handler in logs and metrics. Defaults to the name of the function. Nothing is stored under it.
+	// ID names the handler in logs and metrics. kopf stores nothing under it. Default: the name of the function.
 	ID HandlerID
-	// Where narrows the selector down to the resources for which it returns true. Defaults to all.
+	// Where narrows the selector to the resources for which the function returns true. Default: all resources.
 	Where func(Resource) bool
-	// Labels and Annotations say which ones the object must have. Default to any.
+	// Labels and Annotations are the labels and annotations that the object must have. Default: any.
 	Labels, Annotations Match
-	// When says whether the object is to be reconciled, by looking at all of it. Defaults to always.
+	// When is a predicate for the object. It must be fast and change nothing. Default: always true.
 	When func(*Reconcile) bool
-	// Param is handed to the handler as it is. Defaults to nil.
+	// Param is a value of yours, which kopf passes to the handler. Default: nil.
 	Param any
-	// Fields are the paths of fields whose changes call the handler, in addition to those of the spec, the labels and the annotations: fields of the status or the metadata. Defaults to none.
+	// Fields are paths of fields in the status or the metadata whose changes trigger the handler, in addition to the spec, the labels and the annotations.
+	// Default: none.
 	Fields []FieldPath
-	// Owns are the kinds of the children: changes of these call the handler of their owner, and only these can be given to [Reconcile.Desired]. Defaults to none.
+	// Owns are the kinds of the children. Their changes trigger the handler of their owner, and [Reconcile.Desired] accepts only these kinds. Default: none.
 	Owns []Selector
-	// Watches are other kinds whose changes call the handler. Defaults to none.
+	// Watches are other kinds whose changes trigger the handler. Default: none.
 	Watches []Watch
-	// Sources call the handler from elsewhere. Defaults to none.
+	// Sources trigger the handler from elsewhere. Default: none.
 	Sources []*Source
-	// Resync is how long after a success the handler is called again at the latest, or up to a tenth later. Zero means never.
+	// Resync is the longest time between a success and the next call, plus up to a tenth. Zero means no limit.
 	Resync time.Duration
-	// Debounce is how long nothing must have happened before the handler is called for what has; but it never waits for more than ten times that. Defaults to none.
+	// Debounce is the time without events before kopf calls the handler for earlier events. kopf waits at most ten times that. Default: none.
 	Debounce time.Duration
-	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
+	// Errors decides about errors that are neither temporary nor permanent. Default: [ErrorsTemporary].
 	Errors ErrorsMode
-	// Timeout is how long one call may take: then its context ends, and the call has failed. Zero means no limit.
+	// Timeout is the limit for one call. It cancels the context, and the call has then failed. Zero means no limit.
 	Timeout time.Duration
-	// Backoff is the pause after the first error that is neither temporary nor permanent. It is doubled with each further one in a row, up to the MaxBackoff, and is up to a fifth shorter or longer. Defaults to 1 s.
+	// Backoff is the delay after the first error that is neither temporary nor permanent. kopf doubles it with each further error in a row, up to MaxBackoff,
+	// and randomly makes it up to a fifth shorter or longer. Default: 1 s.
 	Backoff time.Duration
-	// MaxBackoff is the longest pause after an error that is neither temporary nor permanent. Defaults to 1 min, or to the Backoff if that is longer.
+	// MaxBackoff is the longest delay after an error that is neither temporary nor permanent. Default: 1 min, or the Backoff if that is longer.
 	MaxBackoff time.Duration
-	// Conditions keeps the conditions Ready, Reconciling and Stalled, and observedGeneration, in the status of the object. Defaults to false.
+	// Conditions makes kopf maintain the conditions Ready, Reconciling and Stalled, and observedGeneration, in the status of the object. Default: false.
 	Conditions bool
-	// Manager is the field manager of the children. Defaults to "kopf-" with the plural and the group of the object, such as "kopf-kopfexamples.kopf.dev". Another one does not remove the fields and the children of the one before.
+	// Manager is the field manager of the children. A different manager does not remove the fields and children of the former one. Default: "kopf-" with the
+	// plural and the group of the object, such as "kopf-kopfexamples.kopf.dev".
 	Manager string
 }
 
-// Watch is a kind whose changes call a reconcile handler of another kind.
+// Watch is a kind whose changes trigger a reconcile handler of another kind.
 type Watch struct {
 	// Of selects the kind.
 	Of Selector
-	// Labels say which ones an object of the kind must have. Defaults to any.
+	// Labels are the labels that an object of the kind must have. Default: any.
 	Labels Match
-	// Objects returns which objects to reconcile for an object of the kind. It is called for each change; those that it returned for the object before are
-	// reconciled as well. The UID of a reference is not looked at, nor is its APIVersion or Kind. Nil means all objects of the handler.
+	// Objects returns the objects to reconcile for an object of the kind. kopf calls it for each change, and also reconciles the objects that it returned for
+	// that object before. kopf ignores the UID, APIVersion and Kind of the references. Nil means all objects of the handler.
 	Objects func(*Watched) []ObjectReference
 }
 
@@ -69,8 +72,9 @@ func OnReconcile(s Selector, fn ReconcileFunc, opts *ReconcileOptions) {
 	must(kindReconcile, DefaultRegistry().onReconcile(s, fn, opts))
 }
 
-// OnReconcile registers a function that makes things as an object wants them. It is called when the object is seen first, also after a restart, when the object or what belongs
-// to it has changed, and when it has asked for that; never for an object that is being deleted. It panics as [Registry.OnEvent] does.
+// OnReconcile registers a handler that reconciles actual and desired state. kopf calls it when it sees an object for the first time, also after a restart,
+// when the object or one of its children has changed, and when the handler has requested a call. kopf does not call it for an object that is being
+// deleted. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnReconcile(s Selector, fn ReconcileFunc, opts *ReconcileOptions) {
 	must(kindReconcile, r.onReconcile(s, fn, opts))
 }
@@ -186,8 +190,8 @@ func newFollow(option string, s Selector) (*followSpec, error) {
 	return &followSpec{selector: spec}, nil
 }
 
-// Source calls reconcile handlers for what happens elsewhere than in the cluster: it is an element of the option Sources of as many handlers as are concerned. Its zero value is ready to
-// use. It is safe for concurrent use, also before the operator starts and after it has ended, when it does nothing.
+// Source triggers reconcile handlers for events outside of the cluster. Add it to the option Sources of these handlers. Its zero value is ready to use. It
+// is safe for concurrent use, also before the operator starts and after it has stopped, when it does nothing.
 type Source struct {
 	mu      sync.Mutex // guards following
 	targets map[*sourceTarget]struct{}
@@ -205,14 +209,15 @@ type triggerer interface {
 	triggerAll(h *handler, reason Trigger, routine bool)
 }
 
-// Trigger has the handlers called for one object, which is named by its namespace and name. It does not wait. Several triggers before the next call are one. An object that is not there, or that the handlers are not for, is none.
+// Trigger calls the handlers for one object, named by its namespace and name. It does not wait. Several triggers before the next call are one. It has no
+// effect for an object that does not exist or does not match.
 func (s *Source) Trigger(ref ObjectReference) {
 	for _, t := range s.all() {
 		t.owners.trigger(t.handler, ref, Trigger{Reason: TriggerSource})
 	}
 }
 
-// TriggerAll has the handlers called for all their objects. It does not wait.
+// TriggerAll calls the handlers for all their objects. It does not wait.
 func (s *Source) TriggerAll() {
 	for _, t := range s.all() {
 		t.owners.triggerAll(t.handler, Trigger{Reason: TriggerSource}, false)

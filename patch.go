@@ -19,10 +19,8 @@ import (
 // patch (RFC 7396), as functions that transform the object, and as a JSON patch (RFC 6902).
 // It computes and never sends.
 
-// Patch is what a handler wants to be changed in its object. It is sent after the handler has
-// returned, together with what other handlers and the framework itself have to change. It
-// starts empty, without the object's data in it, and does not change the body that
-// the handler sees. A Patch is not safe for concurrent use.
+// Patch collects the changes that a handler makes to its object. kopf sends it after the handler has returned, together with the patches of other handlers
+// and its own changes. A Patch starts empty, and does not change the Body that the handler sees. It is not safe for concurrent use.
 type Patch struct {
 	changes objectpatch.Changes
 	err     error // of the first value that is not JSON
@@ -36,22 +34,22 @@ func newPatch(persistence *PersistenceSettings, body *Body) *Patch {
 	return &Patch{persistence: persistence, of: body}
 }
 
-// Set sets the field at a path to a value that encoding/json can encode: objects are
-// merged with what is there, all else replaces it, and nil removes the field. A
-// value that cannot be encoded fails the handler permanently.
+// Set sets the field at a path to a value that encoding/json can encode. A map is merged with the current value. Other values replace it, and nil removes
+// the field. A value that cannot be encoded fails the handler permanently.
 func (p *Patch) Set(path FieldPath, value any) { p.SetPath(value, path.Keys()...) }
 
-// SetAnnotation sets an annotation, whose key may have dots.
+// SetAnnotation sets an annotation. The key may contain dots.
 func (p *Patch) SetAnnotation(key, value string) { p.put(value, "metadata", "annotations", key) }
 
-// SetLabel sets a label, whose key may have dots.
+// SetLabel sets a label. The key may contain dots.
 func (p *Patch) SetLabel(key, value string) { p.put(value, "metadata", "labels", key) }
 
-// Replace sets the field at a path to a value, without anything of what is there now, as a PUT of that part of the object would: a struct
-// with omitempty fields clears those that it leaves out. What was set below the path before is dropped; what is set there later is added.
-// Some things stay: what the framework stores in the status and in annotations, and the conditions of a status whose value has no field
-// conditions, which [Patch.SetCondition] changes. The patch is sent for one version of the object, and computed anew after a conflict. A value that cannot be
-// encoded fails the handler permanently, and so does the path of the whole metadata or of the finalizers.
+// Replace sets the field at a path to a value like a PUT of that part of the object: it also removes fields that the value does not have, such as empty
+// omitempty fields of a struct. It drops earlier changes below the path. Later changes below the path are added.
+//
+// Replace keeps the state that kopf stores in the status and in annotations. It keeps the conditions of a status whose value has no field conditions. Use
+// [Patch.SetCondition] to change them. kopf sends the patch with the expected resource version, and computes it again after an update conflict. A value
+// that cannot be encoded fails the handler permanently. So does the path of the whole metadata or of the finalizers.
 func (p *Patch) Replace(path FieldPath, value any) {
 	keys := path.Keys()
 	v, err := rawjson.Normalize(value)
@@ -121,7 +119,7 @@ func (p *Patch) keepOwnStatus(body *Body, stores bool) {
 	c.Transforms = append(slices.Clip(c.Transforms), objectpatch.Removal("status"))
 }
 
-// Condition is one of the conditions of an object, as metav1.Condition in Kubernetes' API conventions.
+// Condition is one of the conditions of an object, like metav1.Condition in the API conventions of Kubernetes.
 type Condition struct {
 	// Type is the name of the condition, such as "Ready".
 	Type string `json:"type"`
@@ -129,11 +127,11 @@ type Condition struct {
 	Status ConditionStatus `json:"status"`
 	// Reason is a word in CamelCase for programs. It is required.
 	Reason string `json:"reason"`
-	// Message is a text for people. Defaults to none.
+	// Message is a text for people. Default: none.
 	Message string `json:"message"`
-	// ObservedGeneration is the generation of the object that the condition is about. Defaults to that of the object that the handler has got.
+	// ObservedGeneration is the generation of the object that the condition describes. Default: that of the object that the handler received.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// LastTransitionTime is since when the condition has its status. Defaults to now if the status differs from what it was, and else stays.
+	// LastTransitionTime is the time of the last change of the Status. Default: now if the Status has changed, otherwise the stored time.
 	LastTransitionTime time.Time `json:"lastTransitionTime,omitzero"`
 }
 
@@ -147,9 +145,10 @@ const (
 	ConditionUnknown ConditionStatus = "Unknown"
 )
 
-// SetCondition sets a condition in status.conditions, in place of the one of its type; the others stay as they are. A condition that is set several
-// times in one patch has its last value, and changes its time only if that has another status than the stored one. A condition that is as it is stored
-// makes no request. The patch is sent for one version of the object, and computed anew after a conflict. A condition that metav1.Condition does not
+// SetCondition sets a condition in status.conditions, and keeps conditions of other types. If you set a condition several times in one patch, the last
+// value counts, and its time changes only if its status differs from the stored one. kopf sends no request for a condition that equals the stored one.
+//
+// kopf sends the patch with the expected resource version, and computes it again after an update conflict. A condition that metav1.Condition does not
 // allow fails the handler permanently.
 func (p *Patch) SetCondition(condition Condition) {
 	p.changes.Transforms = append(p.changes.Transforms, p.conditionChanges(condition.plain())...)
@@ -174,7 +173,7 @@ func (p *Patch) conditionChanges(c manifest.Condition) []objectpatch.Transformat
 	return []objectpatch.Transformation{&objectpatch.ConditionChange{Condition: c}}
 }
 
-// SetPath is [Patch.Set] for a path of keys that may contain dots.
+// SetPath sets the field at a path of keys, which may contain dots. See [Patch.Set].
 func (p *Patch) SetPath(value any, keys ...string) {
 	v, err := rawjson.Normalize(value)
 	if err != nil {
@@ -187,7 +186,7 @@ func (p *Patch) SetPath(value any, keys ...string) {
 // Remove removes the field at a path.
 func (p *Patch) Remove(path FieldPath) { p.put(nil, path.Keys()...) }
 
-// Merge merges an RFC 7396 merge patch of the whole object into p.
+// Merge adds a merge patch (RFC 7396) of the whole object.
 func (p *Patch) Merge(patch map[string]any) {
 	v, err := rawjson.Normalize(patch)
 	if err != nil {
@@ -197,38 +196,35 @@ func (p *Patch) Merge(patch map[string]any) {
 	p.changes.Merge = jsonpatch.CombineMerges(p.changes.Merge, rawjson.AsMap(v))
 }
 
-// Transform adds a function that changes the object in place, for what a merge
-// patch cannot express, such as one item of a list. It gets a fresh copy of the whole object as decoded by
-// encoding/json with numbers as json.Number. It can be called several times, on
-// newer and newer states, so it must look before it changes. An error fails the handler, as if it had returned that; a value that cannot be
-// encoded fails it permanently.
+// Transform adds a function that changes the object in place, for changes that a merge patch cannot express, such as one item of a list. The function
+// receives a new copy of the whole object, decoded by encoding/json with numbers as json.Number.
+//
+// kopf can call the function several times, with newer states, so it must be idempotent. An error fails the handler, as if the handler had returned it. A
+// value that cannot be encoded fails the handler permanently.
 func (p *Patch) Transform(change func(object map[string]any) error) {
 	p.changes.Transforms = append(p.changes.Transforms, transformFunc(change))
 }
 
-// Get returns what the patch sets at a path so far, and whether it says anything about it. A
-// nil that it says is a removal.
-func (p *Patch) Get(path FieldPath) (any, bool) {
-	return rawjson.Lookup(any(p.changes.Merge), path.Keys()...)
-}
+// Get returns the value that the patch sets at a path so far, and reports whether it sets one. A nil value is a removal.
+func (p *Patch) Get(path FieldPath) (any, bool) { return rawjson.Lookup(any(p.changes.Merge), path.Keys()...) }
 
-// Map returns a copy of the merge patch, without the transformations.
+// Map returns a copy of the merge patch, without the functions of [Patch.Transform].
 func (p *Patch) Map() map[string]any {
 	m, _ := rawjson.Clone(p.changes.Merge).(map[string]any)
 	return m
 }
 
-// Empty reports whether there is nothing to change.
+// Empty reports whether the patch has no changes.
 func (p *Patch) Empty() bool { return p.changes.Empty() }
 
 // holds reports whether an object is as the patch makes it, as far as that can be seen without decoding it.
 func (p *Patch) holds(body *Body) bool { return p.changes.Holds(body.stanzas()) }
 
-// Clear forgets all changes.
+// Clear drops all changes.
 func (p *Patch) Clear() { *p = Patch{persistence: p.persistence, of: p.of} }
 
-// JSONPatch returns the whole patch as the operations of a JSON patch (RFC 6902) that
-// turns the body into what the patch makes of it; none if a transformation fails or panics.
+// JSONPatch returns the whole patch as the operations of a JSON patch (RFC 6902) for the body. It returns nil if the patch changes nothing, and also if a
+// function of [Patch.Transform] fails or panics.
 func (p *Patch) JSONPatch(body *Body) []PatchOperation {
 	var all []PatchOperation
 	for _, o := range p.operations(body) {
@@ -371,11 +367,11 @@ func leftDiff(before map[string]any, after []byte) Diff {
 type PatchOperation struct {
 	Op    string `json:"op"`             // add, remove, replace, move, copy, or test
 	Path  string `json:"path"`           // a JSON pointer (RFC 6901)
-	From  string `json:"from,omitempty"` // of move and copy, a JSON pointer
-	Value any    `json:"value"`          // of add, replace and test
+	From  string `json:"from,omitempty"` // the source of move and copy, a JSON pointer
+	Value any    `json:"value"`          // the value of add, replace and test
 }
 
-// MarshalJSON writes the value only for the operations that have one, even if it is null.
+// MarshalJSON encodes the operation. It includes the value only for operations that have one, even if the value is null.
 func (o PatchOperation) MarshalJSON() ([]byte, error) { return jsonpatch.Operation(o).MarshalJSON() }
 
 // handlerPatch is what one attempt of one handler wants to change in its object.
