@@ -206,7 +206,9 @@ func (p *Patch) Transform(change func(object map[string]any) error) {
 }
 
 // Get returns the value that the patch sets at a path so far, and reports whether it sets one. A nil value is a removal.
-func (p *Patch) Get(path FieldPath) (any, bool) { return rawjson.Lookup(any(p.changes.Merge), path.Keys()...) }
+func (p *Patch) Get(path FieldPath) (any, bool) {
+	return rawjson.Lookup(any(p.changes.Merge), path.Keys()...)
+}
 
 // Map returns a copy of the merge patch, without the functions of [Patch.Transform].
 func (p *Patch) Map() map[string]any {
