@@ -127,7 +127,7 @@ func (o *options) bench(ctx context.Context) error {
 		}
 	}
 	if o.write != "" {
-		return b.write(o.write)
+		return b.write(ctx, o.write)
 	}
 	return nil
 }

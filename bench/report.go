@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"debug/buildinfo"
 	_ "embed"
 	"fmt"
@@ -34,8 +35,8 @@ var headings = []struct{ place, title, text string }{
 }
 
 // write writes the page about all findings into a folder, and the drawings.
-func (b *bench) write(folder string) error {
-	intro, err := b.introduction()
+func (b *bench) write(ctx context.Context, folder string) error {
+	intro, err := b.introduction(ctx)
 	if err != nil {
 		return err
 	}
@@ -62,8 +63,12 @@ func (b *bench) write(folder string) error {
 }
 
 // introduction fills in what the introduction tells of the run.
-func (b *bench) introduction() (string, error) {
+func (b *bench) introduction(ctx context.Context) (string, error) {
 	info, err := buildinfo.ReadFile(filepath.Join(b.dir, "runtime"))
+	if err != nil {
+		return "", err
+	}
+	kubernetes, err := cluster.Version(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -83,7 +88,7 @@ func (b *bench) introduction() (string, error) {
 	}
 	return strings.NewReplacer(
 		"{{cores}}", counted(runtime.NumCPU(), "core"), "{{go}}", "Go "+strings.TrimPrefix(runtime.Version(), "go"), "{{runtime}}", version,
-		"{{kubernetes}}", cluster.Version, "{{rounds}}", counted(b.rounds, ""), "{{lines}}", fmt.Sprint(lines),
+		"{{kubernetes}}", kubernetes, "{{rounds}}", counted(b.rounds, ""), "{{lines}}", fmt.Sprint(lines),
 	).Replace(introduction), nil
 }
 

@@ -80,6 +80,15 @@ func Binaries(ctx context.Context, log io.Writer) (string, error) {
 	return dir, nil
 }
 
+// Version returns the version of Kubernetes that [Binaries] builds, such as "v1.36.3".
+func Version(ctx context.Context) (string, error) {
+	s, err := findSource(ctx)
+	if err != nil {
+		return "", err
+	}
+	return s.version, nil
+}
+
 // complete reports the programs that a folder has not, apart from kube-controller-manager, which is missing where people have installed the binaries of envtest.
 func complete(dir string) error {
 	for _, name := range []Program{Etcd, APIServer, "kubectl"} {
