@@ -14,6 +14,7 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/objectpatch"
 	"github.com/kopf-go/kopf/internal/safecall"
+	"github.com/kopf-go/kopf/internal/schedule"
 	"github.com/kopf-go/kopf/internal/stopper"
 )
 
@@ -32,23 +33,13 @@ type task struct {
 	stage     *time.Timer // of the next stage of stopping
 	waiting   bool
 	abandoned bool
+	failing   metrics.Failing // the task itself, as long as it is to be called again after an error
 
 	// The running goroutine's.
 	spawned bool
-	calls   taskCalls
-	ended   bool          // whether only the patch is left to be sent
-	pending *pendingWrite // nil if all was sent
+	calls   schedule.Calls
+	pending *pendingWrite // nil if all was sent; the only thing left to be sent if the calls have ended
 	failed  *failure      // the permanent one of its calls; before the first call, that of the timer that it replaces
-}
-
-// taskCalls is what a task knows of its calls.
-type taskCalls struct {
-	retries int
-	started time.Time       // of the first attempt since the last success
-	first   time.Time       // of all calls: the grid of sharp timers
-	called  time.Time       // the last call's beginning, zero before it
-	next    time.Time       // when the next call is due, zero if that depends on changes
-	failing metrics.Failing // the task itself, as long as it is to be called again after an error; under the lock of the object
 }
 
 // failure is a permanent failure of a timer. It lasts until another client changes the object.
@@ -60,9 +51,6 @@ type failure struct {
 
 // maxTransforms bounds what is pending of a timer whose patches cannot be sent.
 const maxTransforms = 100
-
-// never is how long a task waits for something else than the time.
-const never = time.Duration(-1)
 
 func (t *task) name() string { return fmt.Sprintf("%s '%s'", t.noun(), t.handler.id) }
 
@@ -80,7 +68,7 @@ func (t *task) log() *slog.Logger {
 // waitLocked lets the task wait for a time, or, if it is negative, for a change of the object.
 func (t *task) waitLocked(wait time.Duration) {
 	b := t.object
-	if wait < 0 && b.changed.After(t.calls.called) { // it came during the call
+	if wait < 0 && b.changed.After(t.calls.Called) { // it came during the call
 		wait = max(t.handler.task.idle-time.Since(b.changed), 0)
 	}
 	t.waiting, t.due = true, time.Time{}
@@ -173,7 +161,7 @@ func (t *task) endLocked() {
 		t.stage.Stop()
 	}
 	b.tasks = slices.DeleteFunc(b.tasks, func(o *task) bool { return o == t })
-	if t.calls.failing.Clear(); livepage.Included {
+	if t.failing.Clear(); livepage.Included {
 		d.calls.Stop(b.entry.key, string(t.handler.id))
 	}
 	b.signalIdleLocked()
@@ -250,7 +238,7 @@ func (t *task) abandonLocked(log *slog.Logger) {
 	t.stopper.Add(stopper.Abandoned, time.Time{})
 	log.Warn(t.name()+" did not exit in time. Leaving it orphaned.", "since", t.stopper.Age(time.Now()))
 	t.object.signalIdleLocked()
-	t.calls.failing.Clear()
+	t.failing.Clear()
 	t.count(-1)
 	t.object.engine.tasks.Done()
 }
@@ -266,13 +254,13 @@ func (t *task) count(n int64) {
 
 // step does what is due, and returns how long to wait for the next step, or that there is none.
 func (t *task) step() (wait time.Duration, more bool) {
-	last := t.ended || t.stopper.IsSet()
+	last := t.calls.Ended || t.stopper.IsSet()
 	if last {
-		t.calls.next = time.Time{}
+		t.calls.Next = time.Time{}
 	}
 	if w := t.pending; w != nil && (last || time.Until(w.retryAt) <= 0) {
 		t.resend(last)
-		if due := !t.calls.next.IsZero() && time.Until(t.calls.next) <= 0; !last && !due {
+		if !last && !t.calls.IsDue(time.Now()) {
 			return t.wait(), true
 		}
 	}
@@ -301,13 +289,10 @@ func (t *task) step() (wait time.Duration, more bool) {
 	return t.attempt()
 }
 
-// wait returns how long to wait for the next call, or until what is unsent is sent again, whichever comes first; never if only a change
+// wait returns how long to wait for the next call, or until what is unsent is sent again, whichever comes first; [schedule.Never] if only a change
 // of the object leads to another call.
 func (t *task) wait() time.Duration {
-	wait := never
-	if !t.calls.next.IsZero() {
-		wait = max(time.Until(t.calls.next), 0)
-	}
+	wait := t.calls.Wait(time.Now())
 	if t.pending == nil {
 		return wait
 	}
@@ -378,13 +363,8 @@ func (t *task) argument() Object {
 
 // attempt calls the function once, sends what it has left, and returns when the next step is due.
 func (t *task) attempt() (wait time.Duration, more bool) {
-	d, h, now := t.object.engine, t.handler, time.Now()
-	if t.calls.called = now; t.calls.first.IsZero() {
-		t.calls.first = now
-	}
-	if t.calls.started.IsZero() {
-		t.calls.started = now
-	}
+	d, h := t.object.engine, t.handler
+	t.calls.Begin(time.Now())
 	o, w := t.argument(), t.pending
 	if w == nil {
 		w = &pendingWrite{patch: o.Patch}
@@ -395,7 +375,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 	o.Logger = handlerLogger(log, h.id)
 	call := call{
 		handler: h, noun: t.noun(), log: log, meter: d.meter.Handler(string(h.id), false), settings: d.settings, replica: d.replica,
-		leader: d.leader, retries: t.calls.retries, started: t.calls.started, object: &o, entry: t.object.entry, calls: d.calls,
+		leader: d.leader, retries: t.calls.Retries, started: t.calls.Started, object: &o, entry: t.object.entry, calls: d.calls,
 	}
 	out, err := call.invoke(t.functions, func(ctx context.Context, a Attempt) error {
 		o.Logger = tracedLogger(ctx, o.Logger)
@@ -424,8 +404,8 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 func (t *task) countFailing(out outcome) {
 	t.object.mu.Lock()
 	defer t.object.mu.Unlock()
-	if t.calls.failing.Clear(); !out.final && out.err != nil && !t.abandoned {
-		t.calls.failing.Set(t.object.engine.meter.Resource(t.object.engine.owner.resource().Name()), string(t.handler.id))
+	if t.failing.Clear(); !out.final && out.err != nil && !t.abandoned {
+		t.failing.Set(t.object.engine.meter.Resource(t.object.engine.owner.resource().Name()), string(t.handler.id))
 	}
 }
 
@@ -465,7 +445,7 @@ func (t *task) call(traced context.Context, o *Object, a Attempt) error {
 	h := t.handler
 	var deadline time.Time
 	if h.retry.timeout > 0 {
-		deadline = t.calls.started.Add(h.retry.timeout)
+		deadline = t.calls.Started.Add(h.retry.timeout)
 	}
 	ctx, release := t.stopper.Attempt(traced, deadline)
 	defer release()
@@ -497,24 +477,12 @@ func (t *task) call(traced context.Context, o *Object, a Attempt) error {
 // schedule returns how long to wait after an attempt that has ended so.
 func (t *task) schedule(out outcome) (wait time.Duration, more bool) {
 	h, now := t.handler.task, time.Now()
-	t.calls.next = now
-	switch {
-	case !out.final:
-		t.calls.retries++
-		t.calls.next = now.Add(max(out.delay, 0))
-	case t.handler.kind == kindDaemon || out.err != nil || h.interval == 0 && h.idle == 0:
-		t.ended, t.calls.next = true, time.Time{}
-	case h.interval == 0:
-		t.calls.next = time.Time{}
-	case h.sharp:
-		t.calls.next = now.Add(h.interval - now.Sub(t.calls.first)%h.interval)
-	default:
-		t.calls.next = now.Add(h.interval)
-	}
 	if out.final {
-		t.calls.retries, t.calls.started = 0, time.Time{}
+		t.calls.End(out.err != nil, schedule.Interval{Every: h.interval, Idle: h.idle, Sharp: h.sharp}, now)
+	} else {
+		t.calls.Retry(out.delay, now)
 	}
-	return t.wait(), !t.ended || t.pending != nil
+	return t.wait(), !t.calls.Ended || t.pending != nil
 }
 
 // sendPatch sends a patch. What could not be sent is kept, to be sent again soon, or with what the next call changes if that comes first.

@@ -1,4 +1,4 @@
-// Package schedule decides when a reconcile handler is due for an object: for what has happened, after errors, and when a time has come.
+// Package schedule decides when a reconcile handler is due for an object: for what has happened, after errors, and when a time has come. It also does so for daemons and timers.
 package schedule
 
 import (
