@@ -215,6 +215,10 @@ func (i *inspecting) explainBody(ctx context.Context, r Resource, body *Body) er
 	}
 	x := i.inspector.explain(what, supposed, i.args.Event == "resumed")
 	i.explainReviews(r, supposed, x)
+	said := &inspection.Status{State: inspection.Unknown}
+	if i.conclude(r, supposed, said); said.Error != "" {
+		x.Notes = append(x.Notes, fmt.Sprintf("The conditions of the object say %s: %s", said.State, said.Error))
+	}
 	if i.client != nil {
 		i.explainElse(ctx, r, body, x)
 	}
@@ -328,15 +332,11 @@ func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x 
 		}
 	}
 	if account := i.args.ServiceAccount; account != "" {
-		for _, verb := range []string{"list", "watch", "patch"} {
-			allowed, err := inspection.Allows(ctx, inspectionServer{discovering{i.client}}, account, verb, r.Group, r.Plural, body.namespace)
-			if err != nil {
-				x.Notes = append(x.Notes, err.Error())
-				return
-			}
-			if !allowed {
-				x.Prevent(fmt.Sprintf("the account %s has no right to %s %s", account, verb, strings.Trim(r.Plural+"."+r.Group, ".")))
-			}
+		missing, err := inspection.Missing(ctx, inspectionServer{discovering{i.client}}, account, r.Group, r.Plural, body.namespace)
+		if err != nil {
+			x.Notes = append(x.Notes, err.Error())
+		} else if missing != "" {
+			x.Prevent(fmt.Sprintf("the account %s has no right to %s %s", account, missing, strings.Trim(r.Plural+"."+r.Group, ".")))
 		}
 	}
 }
