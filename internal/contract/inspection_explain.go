@@ -705,6 +705,13 @@ func explainingNonsense(t *testing.T, c *C) {
 		{"status *", "", 1},
 		{"explain kex a", "not found", 1},
 		{"explain kex a/b", "", 1},
+		{"explain kex/a/b", "", 1},
+		{"explain /a", "want a kind and a name", 2},
+		{"status kex/", "want a kind and a name", 2},
+		{"status kex/a -A", "does not go together", 2},
+		{"status --live kex/a", `unexpected argument "kex"`, 2},
+		{"status --live -o yaml", `invalid value "yaml"`, 2},
+		{"status --live --failed", "does not go together", 2},
 		{"explain kex ..", "", 1},
 		{"status kex Ä", "", 1},
 		{"explain kex a -n nosuch", "not found", 1},
@@ -744,5 +751,6 @@ func explainingNonsense(t *testing.T, c *C) {
 		c.same("before", want, c.inspected(c.one(), "explain", "-n", c.Namespace, "kex", "a"))
 		c.same("between", want, c.inspected(c.one(), "explain", "kex", "-n", c.Namespace, "a"))
 		c.same("by another name", want, c.inspected(c.one(), "explain", "-n", c.Namespace, "KopfExample", "a"))
+		c.same("in one word", want, c.inspected(c.one(), "explain", "-n", c.Namespace, "kex/a"))
 	})
 }
