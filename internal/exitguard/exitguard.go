@@ -22,6 +22,7 @@ type Guard struct {
 	force    context.Context // ended by watch: the operator must not wait for handlers any more
 	hurry    context.CancelFunc
 	ultimate atomic.Int64 // Settings.Process.UltimateExitingTimeout
+	operates atomic.Bool  // whether the process runs an operator, and not another command
 }
 
 // New returns a guard of a process whose exit has not begun.
@@ -39,10 +40,11 @@ func (g *Guard) ForceContext() context.Context {
 	return g.force
 }
 
-// Limit limits the time of the exit, unless it is zero.
+// Limit limits the time of the exit of an operator, unless it is zero.
 func (g *Guard) Limit(timeout time.Duration) {
 	if g != nil {
 		g.ultimate.Store(int64(timeout))
+		g.operates.Store(true)
 	}
 }
 
@@ -84,18 +86,22 @@ func (g *Guard) Watch(over <-chan struct{}, signals <-chan os.Signal, stop conte
 	}
 }
 
-// handleSignal handles the first, the second or the third signal.
+// handleSignal handles the first, the second or the third signal. Commands that run no operator end without a word, as others do.
 func (g *Guard) handleSignal(number int, s os.Signal, stop context.CancelFunc, exit func(code int)) {
 	name := map[os.Signal]string{os.Interrupt: "SIGINT", syscall.SIGTERM: "SIGTERM"}[s]
+	log := slog.Default()
+	if !g.operates.Load() {
+		log = slog.New(slog.DiscardHandler)
+	}
 	switch number {
 	case 1:
-		slog.Info("Signal " + name + " is received. Operator is stopping.")
+		log.Info("Signal " + name + " is received. Operator is stopping.")
 		stop()
 	case 2:
-		slog.Warn("Signal " + name + " is received again. Operator does not wait for its handlers any more.")
+		log.Warn("Signal " + name + " is received again. Operator does not wait for its handlers any more.")
 		g.hurry()
 	default:
-		slog.Error("Signal " + name + " is received once more. Operator exits at once.")
+		log.Error("Signal " + name + " is received once more. Operator exits at once.")
 		exit(ExitFailure)
 	}
 }

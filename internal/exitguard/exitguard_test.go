@@ -74,3 +74,21 @@ func TestExitGuard(t *testing.T) {
 		})
 	}
 }
+
+func TestSignalsOfCommands(t *testing.T) {
+	for _, operates := range []bool{false, true} {
+		var log bytes.Buffer
+		func() {
+			defer slog.SetDefault(slog.Default())
+			slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+			guard := New()
+			if operates {
+				guard.Limit(time.Minute)
+			}
+			guard.handleSignal(1, os.Interrupt, func() {}, nil)
+		}()
+		if got := strings.Contains(log.String(), "Operator is stopping"); got != operates {
+			t.Errorf("an operator runs: %v, and the log is %q", operates, log.String())
+		}
+	}
+}
