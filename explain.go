@@ -181,7 +181,7 @@ func (c *cycle) explain(x *inspection.Explanation) {
 		c.prepareHandling()
 		c.collectHandlers()
 		if s := c.states.seen; s != nil && s.essence != nil && c.reason() != ReasonDelete && !s.essence.Equal(c.states.essence) {
-			x.Notes = append(x.Notes, "Handlers that have finished have seen another state of the object. It is noted as handled at the end, and then handlers are called for what has changed since")
+			x.Notes = append(x.Notes, "Some handlers have finished with an earlier state of the object. When all have finished, kopf calls handlers for what has changed since that state")
 		}
 	}
 	c.explainChanges(x)
@@ -203,6 +203,7 @@ func (c *cycle) explainChosen(x *inspection.Explanation, chosen []*progress) {
 		}
 		x.Handlers = append(x.Handlers, of)
 	}
+	x.Conclude(c.decided)
 }
 
 // explainChange explains whether a handler of changes is called.

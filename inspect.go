@@ -34,10 +34,17 @@ type inspecting struct {
 	args      *cli.InspectOptions
 	registry  *Registry
 	inspector *inspector
-	client    *Client              // nil without a cluster
-	found     []discovery.Resource // in the cluster
-	served    map[string]*resolved // of these, by name
-	pauses    map[string]string    // for whom the operator pauses, by namespace
+	client    *Client               // nil without a cluster
+	found     []discovery.Resource  // in the cluster
+	served    map[string]*resolved  // of these, by name
+	pauses    map[string]*peerPause // by namespace
+}
+
+// peerPause is for which peer the operator pauses in a namespace.
+type peerPause struct {
+	by   string // "" for none
+	err  error  // why that is not known
+	said bool   // whether the error was printed
 }
 
 // inspect runs the command status or explain, and returns the exit code.
@@ -215,6 +222,10 @@ func (i *inspecting) explainBody(ctx context.Context, r Resource, body *Body) er
 	}
 	x := i.inspector.explain(what, supposed, i.args.Event == "resumed")
 	i.explainReviews(r, supposed, x)
+	said := &inspection.Status{State: inspection.Unknown}
+	if i.conclude(r, supposed, said); said.Error != "" {
+		x.Notes = append(x.Notes, fmt.Sprintf("The conditions of the object say %s: %s", said.State, said.Error))
+	}
 	if i.client != nil {
 		i.explainElse(ctx, r, body, x)
 	}
@@ -311,10 +322,10 @@ func (i *inspecting) holderOf(ctx context.Context, name string) (string, error) 
 
 // explainElse checks what decides besides the object.
 func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x *inspection.Explanation) {
-	if by, err := i.pausedBy(ctx, body.namespace); err != nil {
-		x.Notes = append(x.Notes, err.Error())
-	} else if by != "" {
-		x.Prevent("the operator pauses for " + by)
+	if p := i.pausedBy(ctx, body.namespace); p.err != nil {
+		x.Notes = append(x.Notes, p.err.Error())
+	} else if p.by != "" {
+		x.Prevent("the operator pauses for " + p.by)
 	}
 	if name := i.options.LeaderElect; name != "" {
 		holder, err := i.holderOf(ctx, name)
@@ -328,23 +339,19 @@ func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x 
 		}
 	}
 	if account := i.args.ServiceAccount; account != "" {
-		for _, verb := range []string{"list", "watch", "patch"} {
-			allowed, err := inspection.Allows(ctx, inspectionServer{discovering{i.client}}, account, verb, r.Group, r.Plural, body.namespace)
-			if err != nil {
-				x.Notes = append(x.Notes, err.Error())
-				return
-			}
-			if !allowed {
-				x.Prevent(fmt.Sprintf("the account %s has no right to %s %s", account, verb, strings.Trim(r.Plural+"."+r.Group, ".")))
-			}
+		missing, err := inspection.Missing(ctx, inspectionServer{discovering{i.client}}, account, r.Group, r.Plural, body.namespace)
+		if err != nil {
+			x.Notes = append(x.Notes, err.Error())
+		} else if missing != "" {
+			x.Prevent(fmt.Sprintf("the account %s has no right to %s %s", account, missing, strings.Trim(r.Plural+"."+r.Group, ".")))
 		}
 	}
 }
 
-// pausedBy returns the peer that has an operator pause in a namespace, "" for none. Without a name of peering objects, those that cannot be read are none.
-func (i *inspecting) pausedBy(ctx context.Context, namespace string) (string, error) {
-	if by, known := i.pauses[namespace]; known {
-		return by, nil
+// pausedBy returns the peer that has an operator pause in a namespace. Without a name of peering objects, those that cannot be read are none.
+func (i *inspecting) pausedBy(ctx context.Context, namespace string) *peerPause {
+	if p := i.pauses[namespace]; p != nil {
+		return p
 	}
 	var paths []string
 	for _, r := range i.found {
@@ -352,15 +359,15 @@ func (i *inspecting) pausedBy(ctx context.Context, namespace string) (string, er
 			paths = append(paths, Resource(r).URL(url.PathEscape(namespace), cmp.Or(i.options.Peering, i.inspector.settings.Peering.Name), ""))
 		}
 	}
-	by, found, err := inspection.PausedBy(ctx, inspectionServer{discovering{i.client}}, paths, i.options.Priority)
-	if i.options.Peering != "" && !found {
-		return "", cmp.Or(err, fmt.Errorf("there is no peering object %q", i.options.Peering))
+	p, found, err := &peerPause{}, false, error(nil)
+	if p.by, found, err = inspection.PausedBy(ctx, inspectionServer{discovering{i.client}}, paths, i.options.Priority); i.options.Peering != "" && !found {
+		p.err = cmp.Or(err, fmt.Errorf("there is no peering object %q", i.options.Peering))
 	}
 	if i.pauses == nil {
-		i.pauses = make(map[string]string)
+		i.pauses = make(map[string]*peerPause)
 	}
-	i.pauses[namespace] = by
-	return by, nil
+	i.pauses[namespace] = p
+	return p
 }
 
 // inspectionServer implements [inspection.Server].

@@ -74,13 +74,14 @@ func (q *queue) delays() int {
 	return q.delayed
 }
 
-// Object implements [livepage.Source]. The resource may be given by its kind.
+// Object implements [livepage.Source]. The resource may be given by its plural, with or without the group, or by its kind.
 func (p *livePage) Object(o *livepage.ObjectState) bool {
 	p.mu.Lock()
 	var found []*reactor
 	for _, name := range rawjson.SortedKeys(p.resources) {
 		r := p.resources[name].reactor
-		if name == o.Resource || strings.EqualFold(r.resource().Kind, o.Resource) {
+		known := r.resource()
+		if name == o.Resource || known.Plural == o.Resource || known.Plural+"."+known.Group == o.Resource || strings.EqualFold(known.Kind, o.Resource) {
 			found = append(found, r)
 		}
 	}

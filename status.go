@@ -153,8 +153,10 @@ func (i *inspecting) metadataSuffices(r Resource) bool {
 
 // statuses returns how far the operators are that have stored something on an object.
 func (i *inspecting) statuses(ctx context.Context, r Resource, body *Body) (all []*inspection.Status) {
-	for _, prefix := range i.prefixesOn(body) {
-		if s := i.statusOf(ctx, r, body, prefix); !i.args.Failed || s.Failing() {
+	prefixes := i.prefixesOn(body)
+	for _, prefix := range prefixes {
+		s := i.statusOf(ctx, r, body, prefix)
+		if s.OneOfSeveral = len(prefixes) > 1; !i.args.Failed || s.Failing() {
 			all = append(all, s)
 		}
 	}
@@ -191,10 +193,10 @@ func (i *inspecting) statusOf(ctx context.Context, r Resource, body *Body, prefi
 		}
 	}
 	s.Problems = append(s.Problems, i.inspector.notes.Messages()...)
-	if paused, err := i.pausedBy(ctx, body.namespace); err != nil {
-		s.Problems = append(s.Problems, err.Error())
-	} else {
-		s.PausedFor = paused
+	p := i.pausedBy(ctx, body.namespace)
+	if s.PausedFor = p.by; p.err != nil && !p.said {
+		i.say(p.err.Error())
+		p.said = true
 	}
 	s.Conclude(f)
 	i.conclude(r, body, s)

@@ -179,6 +179,9 @@ func (l *Line) parseInspection(ctx context.Context, call *Call, program *cliflag
 // nameInspected takes the kind and the name of the objects.
 func (c *Call) nameInspected(words []string) error {
 	i := &c.Inspect
+	if kind, name, ok := strings.Cut(strings.Join(words, " "), "/"); ok && len(words) == 1 { // as kubectl takes them
+		words = []string{kind, name}
+	}
 	switch {
 	case len(words) > 2:
 		return fmt.Errorf("unexpected argument %q: want a kind and a name", words[2])
@@ -216,8 +219,12 @@ func (c *Call) checkInspection() error {
 		return fmt.Errorf("-A, --all-namespaces does not go together with the name %q", i.Name)
 	case i.Selector != "" && i.Name != "":
 		return fmt.Errorf("-l, --selector does not go together with the name %q", i.Name)
-	case i.Live && (i.Kind != "" || i.AllNamespaces || i.Selector != "" || i.Failed || i.Watch || c.Output == "yaml" || c.Output == "wide"):
-		return errors.New("--live shows the operator and not objects, as a table or json: of the other options, it takes -n, --namespace and those of the cluster")
+	case i.Live && i.Kind != "":
+		return fmt.Errorf("unexpected argument %q: --live shows what the operator is doing, not objects", i.Kind)
+	case i.Live && (c.Output == "yaml" || c.Output == "wide"):
+		return fmt.Errorf("invalid value %q for -o, --output: with --live, want table or json", c.Output)
+	case i.Live && (i.AllNamespaces || i.Selector != "" || i.Failed || i.Watch || i.ExitCode):
+		return errors.New("--live shows what the operator is doing, not objects: it does not go together with -A, -l, -w, --failed and --exit-code")
 	case !i.Live && (i.Pod != "" || i.PageToken != ""):
 		return errors.New("--pod and --page-token are about the running operator: they need --live")
 	case i.ExitCode && !i.Failed:

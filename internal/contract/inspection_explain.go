@@ -212,6 +212,16 @@ func explainingEvents(t *testing.T, c *C) {
 		c.same("the decision", "nothing: no finalizer holds the object, so that it is gone", x.Decision)
 		c.same("the handlers", []string(nil), x.called())
 	})
+	c.Run(t, "OB-11 reconcile handlers alone, with the error in the conditions", func(c *C) {
+		r := c.handlersFor(func(r *kopf.Registry) {
+			r.OnReconcile(Examples, func(context.Context, *kopf.Reconcile) error { return nil }, &kopf.ReconcileOptions{ID: "reconcile"})
+		})
+		c.Create("a", map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": "Stalled", "status": "True", "reason": "Failed", "message": "no such plan"}}}})
+		x := c.explain(r, "kex", "a", "-n", c.Namespace)
+		c.same("the decision", "no handler of changes is for the object, and other handlers are called", x.Decision)
+		c.same("the notes", []string{"The conditions of the object say Failed: Failed: no such plan"}, x.Notes)
+		c.same("in another namespace", `nothing: the namespace "`+c.Namespace+`" is not served by team-*`, c.explain(r, "kex", "a", "-n", c.Namespace, "--serves", "team-*").Decision)
+	})
 	c.Run(t, "OB-11 without handlers, what has changed", func(c *C) {
 		c.Create("a", map[string]any{"metadata": handledBefore(`{"spec":{"x":1}}`, nil), "spec": map[string]any{"x": 2}})
 		x := c.explain(c.handlersFor(nil), "kex", "a", "-n", c.Namespace)
@@ -427,6 +437,13 @@ func explainingElse(t *testing.T, c *C) {
 		c.same("no handler is called", []string(nil), ask(c, "--serves", "team-*").called())
 		c.same("one that is served", []string{"create", "second"}, ask(c, "--serves", "team-*", "--serves", c.Namespace).called())
 	})
+	c.Run(t, "OB-15 a delay is not the reason where no attempt follows it", func(c *C) {
+		c.Create("a", map[string]any{"metadata": handledBefore("", map[string]string{"create": progressOf(map[string]any{"message": "oops", "delayed": moment(time.Hour)})})})
+		want := fmt.Sprintf("not called: the namespace %q is not served by team-*; otherwise, the next attempt is in 60m, after the error: oops", c.Namespace)
+		if got := ask(c, "--serves", "team-*").why("create"); c.InBubble() && got != want || !strings.HasPrefix(got, want[:60]) {
+			c.Errorf("got %q, want %q", got, want)
+		}
+	})
 	c.Run(t, "OB-15 the operator pauses for a peer", func(c *C) {
 		k := c.meet()
 		c.Create("a", nil)
@@ -461,6 +478,7 @@ func explainingElse(t *testing.T, c *C) {
 		x := ask(c, "--service-account", account)
 		c.same("the decision", "nothing: the account "+account+" has no right to patch kopfexamples.kopf.dev", x.Decision)
 		c.same("no handler is called", []string(nil), x.called())
+		c.same("without any right", "nothing: the account x/nobody has no right to list, watch or patch kopfexamples.kopf.dev", ask(c, "--service-account", "x/nobody").Decision)
 	})
 	c.Run(t, "OB-15 rights cannot be asked about", func(c *C) {
 		c.OnlyInBubble("the server has to refuse")
@@ -687,6 +705,13 @@ func explainingNonsense(t *testing.T, c *C) {
 		{"status *", "", 1},
 		{"explain kex a", "not found", 1},
 		{"explain kex a/b", "", 1},
+		{"explain kex/a/b", "", 1},
+		{"explain /a", "want a kind and a name", 2},
+		{"status kex/", "want a kind and a name", 2},
+		{"status kex/a -A", "does not go together", 2},
+		{"status --live kex/a", `unexpected argument "kex"`, 2},
+		{"status --live -o yaml", `invalid value "yaml"`, 2},
+		{"status --live --failed", "does not go together", 2},
 		{"explain kex ..", "", 1},
 		{"status kex Ä", "", 1},
 		{"explain kex a -n nosuch", "not found", 1},
@@ -726,5 +751,6 @@ func explainingNonsense(t *testing.T, c *C) {
 		c.same("before", want, c.inspected(c.one(), "explain", "-n", c.Namespace, "kex", "a"))
 		c.same("between", want, c.inspected(c.one(), "explain", "kex", "-n", c.Namespace, "a"))
 		c.same("by another name", want, c.inspected(c.one(), "explain", "-n", c.Namespace, "KopfExample", "a"))
+		c.same("in one word", want, c.inspected(c.one(), "explain", "-n", c.Namespace, "kex/a"))
 	})
 }

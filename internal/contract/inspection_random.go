@@ -199,7 +199,7 @@ func (g *randomInspection) compare(when string, names []string, want map[string]
 		g.pairs++
 		g.called += len(got)
 		if slices.ContainsFunc(x.Notes, func(note string) bool {
-			return strings.Contains(note, "then handlers are called for what has changed since")
+			return strings.Contains(note, "kopf calls handlers for what has changed since that state")
 		}) {
 			g.twice++ // in the second handling, any can be
 			maps.DeleteFunc(got, func(id string, _ bool) bool { return !told[id] })

@@ -145,6 +145,12 @@ func readingOnly(t *testing.T, c *C) {
 		if s := c.stateOf(none, "kex", "both", "--prefix", "a.example.com"); s.Operator != "a.example.com" {
 			c.Errorf("got the operator %s", s.Operator)
 		}
+		table := c.inspected(none, "status", "kex", "-n", c.Namespace)
+		for name, want := range map[string]bool{"both (a.example.com) ": true, "both (kopf.zalando.org) ": true, "ours (": false} {
+			if strings.Contains(table, name) != want {
+				c.Errorf("got %q: %v, want %v, in %s", name, !want, want, table)
+			}
+		}
 	})
 	c.Run(t, "OB-3 a line for each object and operator, and in the wide table one for each handler", func(c *C) {
 		long := strings.Repeat("very ", 50) + "long"
@@ -268,6 +274,10 @@ func stating(t *testing.T, c *C) {
 		c.same("in the pause", []string{"a Unknown", "b Handled", "c Paused"}, states())
 		c.same("with a higher priority", []string{"a Unknown", "b Handled", "c Changed"}, states("--priority", "101"))
 		c.same("by another peering object", []string{"a Unknown", "b Handled", "c Changed"}, states("--peering", "other"))
+		code, table, stderr := c.inspect(c.Context(), c.one(), "status", "kex", "-n", c.Namespace, "--peering", "other")
+		if code != 0 || strings.Contains(table, "peering") || strings.Count(stderr, `there is no peering object "other"`) != 1 {
+			c.Errorf("by another peering object: %d, %s%s", code, table, stderr)
+		}
 		k.sit("boss", rivalSeen(100, 10, time.Now().Add(-time.Minute)))
 		c.same("with a dead record", []string{"a Unknown", "b Handled", "c Changed"}, states())
 	})

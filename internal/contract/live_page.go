@@ -311,8 +311,13 @@ func livePageObjects(t *testing.T, c *C) {
 		if got = p.page(c, path); got.Running[0].Stack != "" {
 			c.Errorf("a stack that was not asked for: %s", got.raw)
 		}
+		for _, resource := range []string{"kopfexamples", "kopfexamples.kopf.dev", "kopfexample"} {
+			if got = p.page(c, "/api/v1/objects/"+resource+"/"+c.Namespace+"/a"); got.Resource != "kopfexamples.v1.kopf.dev" {
+				c.Errorf("by the name %s: %s", resource, got.raw)
+			}
+		}
 		for _, wrong := range []string{"/api/v1/objects/kopfexamples.v1.kopf.dev/" + c.Namespace + "/x", "/api/v1/objects/x/" + c.Namespace + "/a", "/api/v1/objects/kopfexamples.v1.kopf.dev/other/a"} {
-			if a := p.get(wrong); a.code != 404 {
+			if a := p.get(wrong); a.code != 404 || !strings.Contains(a.String(), "knows no object") {
 				c.Errorf("%s: %s", wrong, a)
 			}
 		}
@@ -425,7 +430,8 @@ func livePageAccess(t *testing.T, c *C) {
 			return reviewAnswer(map[string]any{"status": map[string]any{"allowed": true}}), nil
 		})
 		for token, want := range map[string]int{"good": 200, "bad": 401, "forbidden": 503} {
-			if a := p.get("/api/v1/state", "Authorization: Bearer "+token); a.code != want {
+			a := p.get("/api/v1/state", "Authorization: Bearer "+token)
+			if a.code != want || want == 401 && !strings.Contains(a.String(), "or its account has no permission to get /kopf-page") {
 				c.Errorf("with the token %s: %s, want %d", token, a, want)
 			}
 		}

@@ -68,8 +68,26 @@ func HolderOf(ctx context.Context, server Server, path string) (string, error) {
 	return "", nil
 }
 
-// Allows asks whether a service account, as "namespace/name", has a right to a resource in a namespace.
-func Allows(ctx context.Context, server Server, account, verb, group, resource, namespace string) (bool, error) {
+// Missing returns the verbs that handlers of changes need for a resource, and that a service account has no right to, such as "list or watch"; "" for none.
+func Missing(ctx context.Context, server Server, account, group, resource, namespace string) (string, error) {
+	var missing []string
+	for _, verb := range []string{"list", "watch", "patch"} {
+		allowed, err := allows(ctx, server, account, verb, group, resource, namespace)
+		if err != nil {
+			return "", err
+		}
+		if !allowed {
+			missing = append(missing, verb)
+		}
+	}
+	if last := len(missing) - 1; last > 0 {
+		return strings.Join(missing[:last], ", ") + " or " + missing[last], nil
+	}
+	return strings.Join(missing, ""), nil
+}
+
+// allows asks whether a service account, as "namespace/name", has a right to a resource in a namespace.
+func allows(ctx context.Context, server Server, account, verb, group, resource, namespace string) (bool, error) {
 	home, name, _ := strings.Cut(account, "/")
 	body, err := json.Marshal(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": map[string]any{
 		"user": "system:serviceaccount:" + home + ":" + name, "groups": []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},

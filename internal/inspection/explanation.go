@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -85,13 +86,23 @@ func (e *Explanation) Verdicts() []decision.Verdict {
 	return all
 }
 
-// Prevent notes that no handler is called at all, for a reason that has nothing to do with the object.
+// Prevent notes that no handler is called at all, now or later, for a reason that has nothing to do with the object.
 func (e *Explanation) Prevent(why string) {
 	e.Decision = "nothing: " + why
 	for i := range e.Handlers {
-		if h := &e.Handlers[i]; h.Called {
+		switch h := &e.Handlers[i]; {
+		case h.Called:
 			h.Called, h.Why = false, why
+		case h.Next != nil:
+			h.Why = why + "; otherwise, " + h.Why
 		}
+	}
+}
+
+// Conclude says that handlers are called which are none of changes, if there are only such ones for the object.
+func (e *Explanation) Conclude(a decision.Action) {
+	if a.Kind == decision.Skip && slices.ContainsFunc(e.Handlers, func(h Handler) bool { return h.Called }) {
+		e.Decision = "no handler of changes is for the object, and other handlers are called"
 	}
 }
 

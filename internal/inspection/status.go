@@ -42,6 +42,8 @@ type Status struct {
 	Handlers   []HandlerStatus `json:"handlers,omitempty"`
 	From       string          `json:"from,omitempty"`     // "conditions" if the operator stores nothing else
 	Problems   []string        `json:"problems,omitempty"` // what is damaged of what is stored
+
+	OneOfSeveral bool `json:"-"` // whether other operators have stored something on the object, too
 }
 
 // HandlerStatus is the record of one handler.
@@ -156,6 +158,9 @@ func (s *Status) row(now time.Time, withKind bool) []string {
 	name := s.Name
 	if withKind {
 		name = strings.ToLower(s.Kind) + "/" + name
+	}
+	if s.OneOfSeveral {
+		name += " (" + s.Operator + ")"
 	}
 	failure := s.Error
 	switch {

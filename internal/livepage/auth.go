@@ -93,7 +93,10 @@ func (a *Auth) allow(w http.ResponseWriter, r *http.Request, ask bool) bool {
 	if a == nil {
 		return true
 	}
-	token := tokenOf(r)
+	token, why := tokenOf(r), "the token is missing or wrong"
+	if a.review != nil {
+		why += ", or its account has no permission to get " + reviewedPath
+	}
 	ok, err := false, error(nil)
 	if token != "" && len(token) <= maxToken {
 		ok, err = a.knows(r.Context(), token)
@@ -107,10 +110,10 @@ func (a *Auth) allow(w http.ResponseWriter, r *http.Request, ask bool) bool {
 		refuse(w, http.StatusServiceUnavailable, "the API server could not be asked about the token; see the log of the operator")
 	case ask:
 		w.Header().Set("WWW-Authenticate", `Basic realm="the token of the live page as the password"`)
-		refuse(w, http.StatusUnauthorized, "the token is missing or wrong")
+		refuse(w, http.StatusUnauthorized, why)
 	default:
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		refuse(w, http.StatusUnauthorized, "the token is missing or wrong")
+		refuse(w, http.StatusUnauthorized, why)
 	}
 	return false
 }

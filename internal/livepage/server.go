@@ -221,7 +221,7 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !s.Source.Object(o) {
-		refuse(w, http.StatusNotFound, "the operator does not know this object")
+		refuse(w, http.StatusNotFound, fmt.Sprintf("the operator knows no object %q of %q", strings.TrimPrefix(o.Object.Namespace+"/"+o.Object.Name, "/"), o.Resource))
 		return
 	}
 	s.Calls.Of(o.Key, r.URL.Query().Has("stack"), o)
