@@ -152,18 +152,18 @@ func TestMarkers(t *testing.T) {
 	if err := (crd.Generator{}).RegisterMarkers(registry); err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../../docs/migrating.md")
+	page, err := os.ReadFile("../../../docs/controller-runtime.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "### Markers of controller-gen")
+	_, section, _ := strings.Cut(string(page), "## Markers of controller-gen")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for _, d := range registry.AllDefinitions() {
 		if strings.HasPrefix(d.Name, "kubebuilder:validation:items:") {
 			continue // those of items are in one line
 		}
 		if name := d.Name[strings.LastIndexByte(d.Name, ':')+1:]; !strings.Contains(section, name+"`") {
-			t.Errorf("docs/migrating.md does not answer the marker %s", d.Name)
+			t.Errorf("docs/controller-runtime.md does not answer the marker %s", d.Name)
 		}
 	}
 }
