@@ -180,7 +180,8 @@ func (r *reference) values(values []*doc.Value) {
 func (r *reference) function(level int, f *doc.Func) {
 	anchor, title := f.Name, "func "+f.Name
 	if f.Recv != "" {
-		anchor, title = strings.TrimPrefix(f.Recv, "*")+"."+f.Name, "func ("+f.Recv+") "+f.Name
+		receiver, _, _ := strings.Cut(strings.TrimPrefix(f.Recv, "*"), "[") // without its type parameters
+		anchor, title = receiver+"."+f.Name, "func ("+f.Recv+") "+f.Name
 	}
 	r.printf("<h%d id=%q>%s</h%d><pre><code>", level, anchor, html.EscapeString(title), level)
 	r.code(r.source(f.Decl), nil)

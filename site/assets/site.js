@@ -15,7 +15,7 @@ function stored(key, value) {
 if (stored('theme')) page.dataset.theme = stored('theme');
 
 function setUpTheme() {
-  const button = document.getElementById('theme'), system = matchMedia('(prefers-color-scheme: dark)');
+  const button = document.getElementById('site-theme'), system = matchMedia('(prefers-color-scheme: dark)');
   const dark = () => (page.dataset.theme || (system.matches ? 'dark' : 'light')) === 'dark';
   const show = () => button.setAttribute('aria-pressed', dark());
   button.addEventListener('click', () => {
@@ -74,7 +74,7 @@ function find(text) {
 }
 
 function setUpSearch() {
-  const form = document.querySelector('.search'), input = document.getElementById('query'), list = document.getElementById('results');
+  const form = document.querySelector('.search'), input = document.getElementById('site-query'), list = document.getElementById('site-results');
   let chosen = -1;
   const choose = n => {
     chosen = n;
@@ -82,7 +82,7 @@ function setUpSearch() {
       a.setAttribute('aria-selected', i === n);
       if (i === n) a.scrollIntoView({block: 'nearest'});
     });
-    n < 0 ? input.removeAttribute('aria-activedescendant') : input.setAttribute('aria-activedescendant', 'result' + n);
+    n < 0 ? input.removeAttribute('aria-activedescendant') : input.setAttribute('aria-activedescendant', 'site-result' + n);
   };
   const close = () => { list.hidden = true; input.setAttribute('aria-expanded', false); choose(-1); };
   const show = () => {
@@ -91,19 +91,19 @@ function setUpSearch() {
       const item = document.createElement('li'), a = document.createElement('a'), where = document.createElement('small');
       item.role = 'presentation';
       where.textContent = title;
-      Object.assign(a, {href: address, id: 'result' + i, role: 'option', tabIndex: -1});
+      Object.assign(a, {href: address, id: 'site-result' + i, role: 'option', tabIndex: -1});
       a.append(heading, where);
       item.append(a);
       return item;
     }));
-    document.getElementById('found').textContent = input.value ? found.length + ' results' : '';
+    document.getElementById('site-found').textContent = input.value ? found.length + ' results' : '';
     close();
     if (found.length) { list.hidden = false; input.setAttribute('aria-expanded', true); choose(0); }
   };
   input.addEventListener('focus', () => {
-    if (document.getElementById('index')) return;
+    if (document.getElementById('site-index')) return;
     const script = document.createElement('script');
-    Object.assign(script, {id: 'index', src: page.dataset.root + 'search-index.js', onload: show});
+    Object.assign(script, {id: 'site-index', src: page.dataset.root + 'search-index.js', onload: show});
     document.head.append(script);
   });
   input.addEventListener('input', show);
