@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -9,7 +10,7 @@ import (
 
 // An index is what the script searches.
 type index struct {
-	Pages    [][2]string      `json:"pages"`    // their paths and titles
+	Pages    [][3]string      `json:"pages"`    // their paths, their titles, and what links call them
 	Sections [][3]any         `json:"sections"` // the number of the page, the anchor and the heading
 	Words    map[string][]int `json:"words"`    // the sections of a word: the number of the first, and the distance to each next one
 }
@@ -30,7 +31,7 @@ func (s *site) searchIndex() ([]byte, error) {
 }
 
 func (x *index) add(p *page) {
-	x.Pages = append(x.Pages, [2]string{p.Path, p.Label})
+	x.Pages = append(x.Pages, [3]string{p.Path, p.Label, strings.Join(p.called, ", ")})
 	for _, section := range p.Sections {
 		if section.Level == 1 {
 			section.Anchor = "" // the top of the page
@@ -43,10 +44,19 @@ func (x *index) add(p *page) {
 	}
 }
 
-// words returns the words of a text in order, each of them once, without numbers and single letters.
+var nameParts = regexp.MustCompile(`\p{Lu}+\p{Ll}*|\p{Ll}+`)
+
+// words returns the words of a text in order, each of them once, without numbers and single letters. A name such as RequestRate is
+// three of them: the words in it can be searched, too.
 func words(text string) []string {
-	all := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	all = slices.DeleteFunc(all, func(word string) bool { return len(word) < 2 || unicode.IsDigit(rune(word[0])) })
+	var all []string
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		for _, part := range append(nameParts.FindAllString(word, -1), word) {
+			if len(part) > 1 && !unicode.IsDigit(rune(part[0])) {
+				all = append(all, strings.ToLower(part))
+			}
+		}
+	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }

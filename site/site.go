@@ -24,6 +24,7 @@ type page struct {
 	Description string
 	Sections    []section
 	Prev, Next  *page
+	called      []string // how links to it call it, in small letters
 	body        *html.Node
 }
 
@@ -196,6 +197,9 @@ func (s *site) link(p *page) error {
 			return err
 		case to != nil:
 			setAttribute(n, "href", p.Root()+to.Path+anchor)
+			if name := strings.ToLower(textOf(n)); anchor == "" && !slices.Contains(to.called, name) {
+				to.called = append(to.called, name)
+			}
 		case fileInfo(s.file(source)) != nil:
 			setAttribute(n, "href", repository+source+anchor)
 		}

@@ -194,7 +194,7 @@ func testHeads(t *testing.T, o *output) {
 func testSearch(t *testing.T, o *output) {
 	script := o.files["latest/search-index.js"]
 	var all struct {
-		Pages    [][2]string
+		Pages    [][3]string
 		Sections [][3]any
 		Words    map[string][]int
 	}

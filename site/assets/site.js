@@ -66,8 +66,8 @@ function find(text) {
   if (!query.length || !searchIndex) return [];
   const found = [], texts = query.map(matches);
   for (const [number, [owner, anchor, heading]] of searchIndex.sections.entries()) {
-    const [path, title] = searchIndex.pages[owner];
-    const points = score(query, texts, number, spaced(heading), spaced(title));
+    const [path, title, called] = searchIndex.pages[owner];
+    const points = score(query, texts, number, spaced(heading), spaced(anchor ? title : title + ' ' + called));
     if (points) found.push({points, heading, title, address: page.dataset.root + path + (anchor && '#' + anchor)});
   }
   return found.sort((a, b) => b.points - a.points).slice(0, 12);
