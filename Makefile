@@ -1,6 +1,6 @@
 # The same commands that a person types; `make ci` is what is checked before a change lands.
 
-.PHONY: build test race lint fuzz e2e judges chaos cluster bench bench-children demo release ci
+.PHONY: build test race lint fuzz e2e judges chaos cluster bench bench-children demo site release ci
 
 build:
 	go build ./...
@@ -61,6 +61,10 @@ bench-children:
 # The picture of the README, drawn from a run of the first example.
 demo:
 	cd e2e && go run ./demo ../docs/demo.svg
+
+# The documentation as a site, with the versions that are in public/ already. To look at it: cd site && go run . -serve 127.0.0.1:8000
+site:
+	cd site && go run . -out ../public
 
 # The checks of a release, which take hours: make release VERSION=0.1.0
 release:

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"html"
+	"regexp"
+	"slices"
+	"strings"
+
+	xhtml "golang.org/x/net/html"
+)
+
+// This file draws the sequence diagrams of Mermaid that the documentation has, and lists what its flowcharts connect.
+
+// drawMermaid returns an element for a diagram.
+func drawMermaid(text string) (*xhtml.Node, error) {
+	kind, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	switch {
+	case strings.HasPrefix(kind, "sequenceDiagram"):
+		return drawSequence(rest)
+	case strings.HasPrefix(kind, "flowchart"):
+		return listFlowchart(rest)
+	}
+	return nil, fmt.Errorf("invalid diagram %q: want sequenceDiagram or flowchart", kind)
+}
+
+var (
+	participant = regexp.MustCompile(`^participant (\w+)(?: as (.+))?$`)
+	message     = regexp.MustCompile(`^(\w+)(--?>>?)(\w+): (.+)$`)
+	lineBreak   = regexp.MustCompile(`<br ?/?>`)
+)
+
+// A step is a message, the beginning of a frame, or its end.
+type step struct {
+	kind, text string // "message", "back", "opt" and its like, "end"
+	from, to   int    // columns
+}
+
+// A sequence is what a sequence diagram says.
+type sequence struct {
+	ids, names []string // of the participants
+	steps      []step
+}
+
+func readSequence(text string) (*sequence, error) {
+	s := &sequence{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		word, rest, _ := strings.Cut(line, " ")
+		if m := participant.FindStringSubmatch(line); m != nil {
+			s.ids, s.names = append(s.ids, m[1]), append(s.names, cmp.Or(m[2], m[1]))
+		} else if m := message.FindStringSubmatch(line); m != nil {
+			from, to := slices.Index(s.ids, m[1]), slices.Index(s.ids, m[3])
+			if from < 0 || to < 0 {
+				return nil, fmt.Errorf("invalid message %q: want two participants", line)
+			}
+			kind := "message"
+			if strings.HasPrefix(m[2], "--") {
+				kind = "back"
+			}
+			s.steps = append(s.steps, step{kind, m[4], from, to})
+		} else if word == "end" || word == "opt" || word == "alt" || word == "loop" {
+			s.steps = append(s.steps, step{kind: word, text: rest})
+		} else if line != "" {
+			return nil, fmt.Errorf("invalid line %q: want a participant, a message, or a frame", line)
+		}
+	}
+	if len(s.ids) == 0 {
+		return nil, errors.New("the diagram has no participants")
+	}
+	return s, nil
+}
+
+// The measures of a diagram, in pixels.
+const (
+	letter    = 6.4 // the width of one, about
+	rowHeight = 34
+	boxHeight = 44
+)
+
+// drawSequence returns a picture of a sequence diagram.
+func drawSequence(text string) (*xhtml.Node, error) {
+	s, err := readSequence(text)
+	if err != nil {
+		return nil, err
+	}
+	column := 100.0
+	for _, t := range s.steps {
+		if span := max(t.to-t.from, t.from-t.to, 1); t.kind == "message" || t.kind == "back" {
+			column = max(column, (float64(len(t.text))*letter+16)/float64(span))
+		}
+	}
+	x := func(n int) float64 { return column/2 + float64(n)*column }
+	width, height := column*float64(len(s.ids)), boxHeight+rowHeight*len(s.steps)+20
+	var b, labels strings.Builder // labels are above the lines
+	for i, name := range s.names {
+		fmt.Fprintf(&b, `<line x1="%.0[1]f" x2="%.0[1]f" y1="%[2]d" y2="%[3]d"/><rect x="%.0[4]f" y="1" width="%.0[5]f" height="%[2]d" rx="4"/>`, x(i), boxHeight, height, x(i)-column/2+4, column-8)
+		lines := lineBreak.Split(name, -1)
+		for j, line := range lines {
+			fmt.Fprintf(&labels, `<text x="%.0f" y="%d">%s</text>`, x(i), boxHeight/2+4+j*14-(len(lines)-1)*7, html.EscapeString(line))
+		}
+	}
+	var frames []int
+	for i, t := range s.steps {
+		y := boxHeight + rowHeight*(i+1)
+		switch t.kind {
+		case "end":
+			if n := len(frames); n > 0 {
+				fmt.Fprintf(&b, `<rect class="frame" x="2" y="%d" width="%.0f" height="%d"/>`, frames[n-1], width-4, y-8-frames[n-1])
+				frames = frames[:n-1]
+			}
+		case "message", "back":
+			drawMessage(&b, &labels, t, x(t.from), x(t.to), y)
+		default:
+			frames = append(frames, y-18)
+			fmt.Fprintf(&labels, `<text class="label" x="10" y="%d">%s: %s</text>`, y, t.kind, html.EscapeString(t.text))
+		}
+	}
+	return parseElement(fmt.Sprintf(`<div class="diagram scroll"><svg width="%.0[1]f" height="%[2]d" viewBox="0 0 %.0[1]f %[2]d" role="img" aria-label="Sequence of messages between %[3]s">%[4]s%[5]s</svg></div>`,
+		width, height, html.EscapeString(lineBreak.ReplaceAllString(strings.Join(s.names, ", "), ", ")), b.String(), labels.String()))
+}
+
+// drawMessage draws an arrow with its label.
+func drawMessage(b, labels *strings.Builder, t step, from, to float64, y int) {
+	middle, tip := (from+to)/2, 6.0
+	if from < to {
+		tip = -6
+	}
+	if from == to {
+		fmt.Fprintf(b, `<path d="M%.0[1]f %[2]d h20 v12 h-20"/>`, from, y-4)
+		y, tip = y+8, 6
+	} else {
+		fmt.Fprintf(b, `<line class="%s" x1="%.0f" x2="%.0f" y1="%[4]d" y2="%[4]d"/>`, t.kind, from, to, y)
+	}
+	fmt.Fprintf(b, `<path d="M%.0[1]f %[2]d L%.0[3]f %[4]d M%.0[1]f %[2]d L%.0[3]f %[5]d"/>`, to, y, to+tip, y-4, y+4)
+	if from == to {
+		fmt.Fprintf(labels, `<text class="label" x="%.0f" y="%d">%s</text>`, from+26, y, html.EscapeString(t.text))
+	} else {
+		fmt.Fprintf(labels, `<text x="%.0f" y="%d">%s</text>`, middle, y-6, html.EscapeString(t.text))
+	}
+}
+
+var edge = regexp.MustCompile(`^(\w+)(?:\["(.+?)"\])?(?: --> (\w+)(?:\["(.+?)"\])?)?$`)
+
+// listFlowchart returns a list of what a flowchart connects: each box with those that its arrows lead to.
+func listFlowchart(text string) (*xhtml.Node, error) {
+	labels, targets := make(map[string]string), make(map[string][]string)
+	var order []string
+	note := func(id, label string) {
+		if !slices.Contains(order, id) {
+			order = append(order, id)
+		}
+		if label != "" || labels[id] == "" {
+			labels[id] = cmp.Or(lineBreak.ReplaceAllString(label, ": "), id)
+		}
+	}
+	for line := range strings.Lines(text) {
+		m := edge.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			return nil, fmt.Errorf("invalid line %q: want boxes and arrows", line)
+		}
+		note(m[1], m[2])
+		if m[3] != "" {
+			note(m[3], m[4])
+			targets[m[1]] = append(targets[m[1]], m[3])
+		}
+	}
+	var b strings.Builder
+	for _, id := range order {
+		fmt.Fprintf(&b, `<li>%s`, labels[id])
+		for i, target := range targets[id] {
+			name, _, _ := strings.Cut(labels[target], ": ")
+			fmt.Fprintf(&b, `%s%s`, []string{" → ", ", "}[min(i, 1)], name)
+		}
+		b.WriteString("</li>")
+	}
+	return parseElement(`<ul class="flowchart">` + b.String() + `</ul>`)
+}
