@@ -20,7 +20,7 @@ type Fake struct {
 	instances map[string]*fakeInstance
 }
 
-// fakeInstance is a database with the time since when it is there.
+// fakeInstance is a database with the time of its creation.
 type fakeInstance struct {
 	Instance
 	created time.Time

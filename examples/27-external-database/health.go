@@ -7,7 +7,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// check asks the service how the database is.
+// check asks the service for the state of the database, and reports it in a condition.
 func (h *handlers) check(ctx context.Context, t *kopf.Timer, db *Database) error {
 	health := kopf.Condition{Type: "Healthy", Status: kopf.ConditionTrue, Reason: "Answered"}
 	instance, err := h.service.Get(ctx, db.UID)

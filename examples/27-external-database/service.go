@@ -31,7 +31,7 @@ const (
 	stateReady    = "ready"
 )
 
-// errNotFound is wrapped by errors about databases that the service does not have.
+// errNotFound is the cause of errors about databases that the service does not have.
 var errNotFound = errors.New("not found")
 
 // Ensure creates the database with this id, or changes it. It can be repeated.
