@@ -73,12 +73,18 @@ func TestShell(t *testing.T) {
 
 var optionWord = regexp.MustCompile(`^--?[a-zA-Z][\w-]*`)
 
+// own are commands that programs in the pages have themselves.
+var own = []string{"fake"}
+
 // checkOperator looks for the options in the help of the command.
 func checkOperator(t *testing.T, args []string) string {
 	t.Helper()
 	command := "run"
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		command = args[0]
+	}
+	if slices.Contains(own, command) {
+		return ""
 	}
 	var stdout, stderr bytes.Buffer
 	if code := kopf.Command(t.Context(), []string{"help", command}, &stdout, &stderr); code != 0 {

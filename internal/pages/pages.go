@@ -9,7 +9,8 @@
 //	-->
 //
 // "<!-- with the code above -->" joins a block to the last one of Go before it, and "<!-- file: name -->" makes a file of a block, which is there
-// when those of its page are run; the objects in files of YAML are on the API server then.
+// when those of its page are run; the objects in files of YAML are on the API server then. The files of Go in the pages of one folder are one program,
+// as [Assemble] tells.
 //
 // A fragment is run as [Case] tells. One that cannot be run here says why: "<!-- compiled only: it needs a cluster -->". One
 // that cannot even be compiled has a comment that begins with "not compiled".
@@ -24,6 +25,7 @@ import (
 	"go/scanner"
 	"go/token"
 	"go/types"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -45,8 +47,11 @@ type Block struct {
 // joined is the note of a block that goes on with the one before it.
 const joined = "with the code above"
 
-// Excuse is why the block is not run, empty if it is.
+// Excuse is why the block is not run, empty if it is. A file of a program is run by the tests of the program.
 func (b Block) Excuse() string {
+	if filepath.Ext(b.Name()) == ".go" && !strings.HasSuffix(b.Name(), "_test.go") {
+		return "a file of a program"
+	}
 	if strings.HasPrefix(b.Note, "compiled only") || strings.HasPrefix(b.Note, "not compiled") {
 		return b.Note
 	}
@@ -104,6 +109,50 @@ func Read(file string) ([]Block, error) {
 		return nil, fmt.Errorf("%s: a block has no end", file)
 	}
 	return blocks, nil
+}
+
+// Assemble lets each block that is a file of Go be compiled with the other files of its program: all those of its page, and those that pages of the same folder have
+// shown before. A file that is shown again replaces the former one. It returns the last state of each program, by the folder and the names of its files.
+func Assemble(blocks []Block) map[string]map[string]string {
+	programs := make(map[string]map[string]string)
+	for i := range blocks {
+		page := blocks[i].File
+		if i > 0 && blocks[i-1].File == page {
+			continue
+		}
+		folder := filepath.Dir(page)
+		if programs[folder] == nil {
+			programs[folder] = make(map[string]string)
+		}
+		last := i
+		for ; last < len(blocks) && blocks[last].File == page; last++ {
+			if b := blocks[last]; filepath.Ext(b.Name()) == ".go" {
+				programs[folder][b.Name()] = b.Text
+			}
+		}
+		for b := i; b < last; b++ {
+			if filepath.Ext(blocks[b].Name()) == ".go" {
+				blocks[b].Given += others(programs[folder], blocks[b].Name())
+			}
+		}
+	}
+	return programs
+}
+
+// PartOf reports whether the block is a file of Go, and another one of its page is among the blocks that follow: they are one package.
+func (b Block) PartOf(next []Block) bool {
+	return filepath.Ext(b.Name()) == ".go" && slices.ContainsFunc(next, func(n Block) bool { return n.File == b.File && filepath.Ext(n.Name()) == ".go" })
+}
+
+// others returns the files of a program but for one.
+func others(program map[string]string, file string) string {
+	var all strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(program)) {
+		if name != file {
+			all.WriteString(program[name])
+		}
+	}
+	return all.String()
 }
 
 // Commands returns the lines of a block of commands without prompts and comments, and joined where they go on.

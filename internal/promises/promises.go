@@ -501,6 +501,37 @@ var All = map[string]Promise{
 		s.Stop()
 		s.DoesNotPanic()
 	}},
+	"27-external-database": {Play: func(s *Stage) { // as its own tests do
+		s.Install("manifests", "--only", "CustomResourceDefinition")
+		db := kopf.ObjectReference{APIVersion: "example.com/v1", Kind: "Database", Namespace: s.Namespace, Name: "orders"}
+		object := func(gib int) map[string]any {
+			return map[string]any{"apiVersion": db.APIVersion, "kind": db.Kind, "metadata": map[string]any{"name": db.Name, "namespace": db.Namespace}, "spec": map[string]any{"storage": gib}}
+		}
+		s.Run("fake")
+		s.Tells("the fake database service listens")
+		s.Start()
+		until(s.T, "the webhook is asked", func() bool {
+			err := s.client.Create(s.Context(), object(1000), &kopf.WriteOptions{DryRun: true})
+			return kopf.StatusCode(err) == 422
+		})
+		if err := s.client.Create(s.Context(), object(10), nil); err != nil {
+			s.Fatal(err)
+		}
+		s.HasOf(db, "status.phase", "ready")
+		s.HasOf(db, "metadata.finalizers", []string{finalizer})
+		s.Often("handlers.reconcile retries", "handlers.reconcile succeeded", "handlers.check succeeded", "handlers.validate succeeded", "handlers.validate denied")
+		s.HasOf(kopf.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: s.Namespace, Name: "orders-credentials"}, "type", "Opaque")
+		if err := s.client.Delete(s.Context(), db, nil); err != nil {
+			s.Fatal(err)
+		}
+		s.Becomes(db, "to be gone", func(object *kopf.Body) bool { return object == nil })
+		s.Succeeds("handlers.remove")
+		s.Tells("created database ", "deleted database ")
+		s.Stop()
+		slices.Reverse(s.running)
+		s.Stop() // the service
+		s.DoesNotPanic()
+	}},
 	"99-all-at-once": {Play: func(s *Stage) {
 		s.Start()
 		s.Create()

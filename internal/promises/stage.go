@@ -265,6 +265,29 @@ func (s *Stage) Apply(file string) {
 	}
 }
 
+// Install applies the manifests that a command of the example prints, and waits until the kinds in them are served.
+func (s *Stage) Install(args ...string) {
+	s.Helper()
+	printed, err := s.Command(s.program, args).Output()
+	if err != nil {
+		s.Fatal(err)
+	}
+	objects, err := kopf.ParseManifests(printed)
+	if err != nil || len(objects) == 0 {
+		s.Fatalf("%d manifests: %v", len(objects), err)
+	}
+	for _, object := range objects {
+		if err := s.client.Apply(s.Context(), object, &kopf.WriteOptions{FieldManager: "promises"}); err != nil {
+			s.Fatal(err)
+		}
+		ref, err := kopf.ReferenceOf(object)
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.Becomes(ref, "to be served", func(o *kopf.Body) bool { return o != nil && kopf.IsReady(o) })
+	}
+}
+
 // Create creates the object of the file obj.yaml.
 func (s *Stage) Create() { s.Helper(); s.Apply("obj.yaml") }
 
