@@ -24,12 +24,10 @@ import (
 	"github.com/kopf-go/kopf/internal/peers"
 )
 
-// Main runs the command line of an operator with the handlers of the default registry, as [Command]
-// does with the arguments of the process, and exits. It is the last call of an operator's own main.
+// Main runs [Command] with the arguments of the process, and exits with its exit code. It is the last call of an operator's own main.
 //
-// The first SIGINT or SIGTERM stops the operator in good order, the second one skips the grace
-// periods of the handlers that still run, and the third one exits at once. Settings.Process.UltimateExitingTimeout
-// after the beginning of its exit, the operator ends in any case, with a dump of all goroutines.
+// The first SIGINT or SIGTERM starts a graceful shutdown, the second one skips the grace periods of running handlers, and the third one exits at
+// once. In any case, the process ends Settings.Process.UltimateExitingTimeout after the beginning of the shutdown, with a dump of all goroutines.
 func Main() {
 	c := &command{stdout: os.Stdout, stderr: os.Stderr, stdin: os.Stdin, guard: exitguard.New()}
 	signals := make(chan os.Signal, 3)
@@ -47,11 +45,10 @@ func Main() {
 	os.Exit(code)
 }
 
-// Command runs one command of an operator's command line, with the handlers of the default registry:
-// "run", which is also what no command means, "freeze", "resume", "completion", "version" or "help". It returns the exit code: 0 after the
-// operator was stopped by the end of ctx, 1 after a failure, 2 for wrong usage, both with a line on
-// stderr that says why. It configures the logging of the process, and reads the variables KOPF_RUN_…,
-// KOPF_FREEZE_… and KOPF_RESUME_….
+// Command runs one command of an operator's command line, with the handlers of the default registry. The commands are "run" (the default), "freeze",
+// "resume", "status", "explain", "manifests", "explain-rights", "completion", "version" and "help". Command returns the exit code: 0 for success, including the
+// cancellation of ctx, 1 for a failure, 2 for wrong usage, and 3 for "status --failed --exit-code" with failing handlers. It writes errors to stderr, and failures
+// of "run" to the log. It configures the logging of the process, and reads the environment variables KOPF_RUN_…, KOPF_FREEZE_… and KOPF_RESUME_….
 func Command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return (&command{stdout: stdout, stderr: stderr, stdin: os.Stdin}).execute(ctx, args)
 }
@@ -103,7 +100,7 @@ func logOptions(o *cli.Options, output io.Writer) *LogOptions {
 	return log
 }
 
-// serve runs the operator, and its embedded server if that was asked for.
+// serve runs the operator, and its embedded API server with --embedded.
 func (c *command) serve(ctx context.Context, o *cli.Options, logger *slog.Logger) (err error) {
 	settings := NewSettings()
 	settings.Peering.Standalone = o.Standalone
@@ -131,7 +128,7 @@ func (c *command) serve(ctx context.Context, o *cli.Options, logger *slog.Logger
 	logger.Info("Embedded API server is running. To use kubectl with it, run the command in another terminal", "command", export, "server", server.URL)
 	fmt.Fprintln(c.stdout, export) // and nothing else, for eval
 	op.Connection = (&APIServer{server.API}).ConnectionInfo()
-	op.Connection.Server = server.URL // which the log tells, although no request of the operator goes over the network
+	op.Connection.Server = server.URL // which the log shows, although no request of the operator goes over the network
 	return op.Run(ctx)
 }
 
@@ -166,7 +163,7 @@ func listNamespaces(o *cli.Options) []string {
 // connected calls a function with an operator that has a client, and does not run.
 func connected(o *cli.Options, logger *slog.Logger, do func(*run) error) error {
 	settings := NewSettings()
-	settings.Networking.ErrorBackoffs = nil // there is a person who waits
+	settings.Networking.ErrorBackoffs = nil // a person waits for the command
 	op := &Operator{Settings: settings, Namespaces: o.Namespaces, Logger: logger, Kubeconfig: o.Kubeconfig, KubeContext: o.Context}
 	r, err := op.prepare()
 	if err == nil {

@@ -66,7 +66,7 @@ func TestBuilds(t *testing.T) {
 			{args: "run", variable: "KOPF_RUN_EMBEDDED=yes"},
 		} {
 			code, stdout, stderr := executed(t, without, tt.variable, strings.Fields(tt.args)...)
-			want := "operator: this operator was built with the tag noembed, which leaves the embedded server and the commands manifests, status and explain out: " +
+			want := "operator: this operator was built with the tag noembed, which leaves out the embedded API server and the commands manifests, status and explain: " +
 				"build it without the tag, or run it on a cluster, without --embedded, --listen and --apply\n"
 			if code != cli.ExitUsage || stdout != "" || stderr != want {
 				t.Errorf("%s %s: got the exit code %d, %q and %q, want %d and %q", tt.variable, tt.args, code, stdout, stderr, cli.ExitUsage, want)

@@ -13,7 +13,7 @@ import (
 type bench struct {
 	dir       string // with the programs
 	rounds    int
-	alone     bool // whether the operators are ours alone
+	alone     bool // whether the operators are those of kopf alone
 	operators []variant
 	idle      map[string]int64         // the settled memory of idle operators, by their name
 	restarted map[string]time.Duration // CPU times of restarts, by the operator's name and the number of objects
@@ -33,7 +33,7 @@ type finding struct {
 // do has groups of jobs done at a place. Within a group, an operator does all jobs before the next one's turn, so that one may go on where another ended.
 func (b *bench) do(ctx context.Context, p place, groups [][]job) error {
 	for _, jobs := range groups {
-		if len(jobs) > 0 && jobs[0].ours && !b.alone {
+		if len(jobs) > 0 && jobs[0].kopfOnly && !b.alone {
 			some := *b
 			some.alone = true
 			some.operators = slices.DeleteFunc(slices.Clone(b.operators), func(v variant) bool { return v.program != "kopf" && v.program != "base" || v.writes > 1 })

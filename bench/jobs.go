@@ -20,7 +20,7 @@ type result struct {
 	recorded  tail          // until all is written, with the record of what was handled
 	requests  map[string]int
 	perObject int64   // bytes of memory, beyond those of an idle operator
-	reordered float64 // CPU beside that of a restart whose stored state is as the operator writes it
+	reordered float64 // CPU compared with a restart whose stored state is as the operator writes it
 }
 
 // tail is how long half of the objects, and 99 % of them, take at most.
@@ -35,7 +35,7 @@ func tailOf(took []time.Duration) tail {
 	return tail{took[len(took)/2], took[len(took)*99/100]}
 }
 
-// kind is what a job shows, and so what is aimed at in it.
+// kind is the kind of a job, which selects its targets.
 type kind int
 
 const (
@@ -70,10 +70,10 @@ type job struct {
 	// namespaces is how many of them the operator watches, each by itself; 0 for the whole cluster.
 	namespaces int
 	pages      int                // of each object, which are its children; 0 if it has none, or others
-	ours       bool               // whether the job is for our operator alone
+	kopfOnly   bool               // whether the job is for kopf alone
 	changed    bool               // whether objects are changed, so that they are handled again
 	orderly    bool               // whether replicas are stopped in good order
-	args       []string           // of the operator, besides its own
+	args       []string           // of the operator, in addition to its own
 	before     func(server) error // is done before the operator starts
 	// again is do for a job that starts more operators, and ends the first one.
 	again func(ctx context.Context, s server, o *operator, start func() (*operator, error)) (result, error)
@@ -87,7 +87,7 @@ type server interface {
 	Kubeconfig() string
 	// Add creates one more widget.
 	Add(ctx context.Context) error
-	// Change changes the status of the widgets from one number on, as somebody else would.
+	// Change changes the status of the widgets from one number on, as another client would.
 	Change(ctx context.Context, from, count int) error
 	// Resize adds one to the size that is wanted of so many widgets from one number on. They are handled when the status has it.
 	Resize(ctx context.Context, from, count int) error
@@ -218,10 +218,10 @@ func restartReordered(count int) job {
 	return j
 }
 
-// restartHuge starts our operator over so many objects that no other one is tried. The wall time is from its start until it has come to rest.
+// restartHuge starts the operator of kopf over so many objects that no other one is tried. The wall time is from its start until it has come to rest.
 func restartHuge(count int) job {
 	j := restart(count)
-	j.kind, j.ours = huge, true
+	j.kind, j.kopfOnly = huge, true
 	j.do = func(ctx context.Context, s server, o *operator) (result, error) {
 		if err := waitForWatch(ctx, s, o); err != nil {
 			return result{}, err

@@ -1,4 +1,4 @@
-// Command bench has the same jobs done by an operator of ours and by one of controller-runtime, in turns, and prints what they cost.
+// Command bench lets an operator of kopf and one of controller-runtime do the same jobs in turns, and prints their costs.
 //
 //	go run . -quick                # five minutes, for a first look
 //	go run . -quick -base COMMIT   # five minutes, to compare our operator with what it was in a commit
@@ -81,7 +81,7 @@ func run() error {
 	return o.bench(ctx)
 }
 
-// bench builds the operators, and has them do what is wanted.
+// bench builds the operators, and runs the jobs.
 func (o *options) bench(ctx context.Context) error {
 	operators := variants
 	if o.base != "" {
@@ -135,7 +135,7 @@ func (o *options) bench(ctx context.Context) error {
 // onReplay does the jobs on a replaying server, which each has for itself.
 func (o *options) onReplay(ctx context.Context, b *bench) error {
 	jobs := []job{idle(), backlog(1000), backlog(10_000), restart(10_000), restart(50_000), restartReordered(50_000), restart(big), latency(500, 50), ignored(20_000), storm(10_000, 10_000, 1000), namespaced(200), restartHuge(10 * big),
-		standingBy(big), takingOver(big), handingOver("hand-overs at rest over 1000", 20, 1000, 0, syscall.SIGTERM),
+		standingBy(big), takingOver(big), handingOver("hand-overs while idle over 1000", 20, 1000, 0, syscall.SIGTERM),
 		handingOver("hand-overs amid 200 changes a second over 10000", 10, 10_000, 200, syscall.SIGTERM), handingOver("hand-overs after kill -9 over 1000", 3, 1000, 0, syscall.SIGKILL)}
 	if o.quick {
 		jobs = []job{idle(), backlog(1000), restart(10_000), latency(250, 50), ignored(20_000)}
@@ -143,7 +143,7 @@ func (o *options) onReplay(ctx context.Context, b *bench) error {
 	if jobs = o.wanted(jobs); len(jobs) == 0 {
 		return fmt.Errorf("there is no job with a name like %q", o.jobs)
 	}
-	if slices.ContainsFunc(jobs, isBig) && jobs[0].kind != resting { // what an object takes is told beside an operator without any
+	if slices.ContainsFunc(jobs, isBig) && jobs[0].kind != resting { // the memory per object is compared with an operator without any
 		jobs = append([]job{idle()}, jobs...)
 	}
 	var groups [][]job

@@ -30,7 +30,7 @@ const (
 	left, right, top, bottom = 76, 700, 84, 340
 )
 
-// colors are told apart on both grounds, and by people who do not see all of them; dashes help the latter.
+// colors are distinguishable on both backgrounds. The dashes help people who do not see all colors.
 var colors = []string{"#2f81f7", "#e16f24", "#8957e5", "#2da44e"}
 
 var dashes = []string{"", "7 4", "2 4", "10 4 2 4"}

@@ -37,7 +37,7 @@ var variants = []variant{
 	{"controller-runtime, 16 workers", "runtime", 16, 1, nil},
 	{"controller-runtime, 16 workers, two writes", "runtime", 16, 2, nil},
 	{"controller-runtime, 1 worker", "runtime", 1, 1, nil},
-	{"requests alone", "client", 16, 1, nil}, // what is left when an operator costs nothing
+	{"requests alone", "client", 16, 1, nil}, // the lower limit of an operator
 	{"requests alone, two writes", "client", 16, 2, nil},
 }
 
@@ -46,7 +46,7 @@ func based(commit string) []variant {
 	return []variant{variants[0], {"kopf at " + commit, "base", 0, 1, quiet}, variants[1], {"kopf at " + commit + ", two writes", "base", 0, 2, quiet}}
 }
 
-// build compiles the operators as they would be shipped, but for ours writing profiles if wanted, and returns the folder with them.
+// build compiles the operators as they would be shipped, except that those of kopf write profiles if requested, and returns the folder with them.
 func build(ctx context.Context, profiles, base string) (string, error) {
 	dir, err := os.MkdirTemp("", "kopf-bench-")
 	if err != nil {

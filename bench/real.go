@@ -386,7 +386,7 @@ func countVerbs(metric *regexp.Regexp, data []byte) (map[string]int, error) {
 	return all, nil
 }
 
-// watches returns how many watches of widgets there are, of which one is ours.
+// watches returns the number of watches of widgets, one of which is that of the bench.
 func (p *realPlace) watches(ctx context.Context) (int, error) {
 	data, err := p.cluster.Request(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {

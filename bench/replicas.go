@@ -19,7 +19,7 @@ var elected = []string{"--leader-elect=bench", "--leader-elect-namespace=default
 
 // standingBy has an operator stand by over handled objects while another holder has the Lease.
 func standingBy(count int) job {
-	return job{kind: other, name: fmt.Sprintf("standing by over %d", count), unit: count, count: count, handled: true, ours: true, args: elected, before: holdLease, do: func(ctx context.Context, s server, o *operator) (result, error) {
+	return job{kind: other, name: fmt.Sprintf("standing by over %d", count), unit: count, count: count, handled: true, kopfOnly: true, args: elected, before: holdLease, do: func(ctx context.Context, s server, o *operator) (result, error) {
 		return result{}, waitForWatch(ctx, s, o)
 	}}
 }
@@ -36,7 +36,7 @@ func holdLease(s server) error {
 // takingOver has an operator that stands by over handled objects get the Lease, when one of them is to be handled. The wall time is from the answer by which it has it until the
 // server gets the first patch, which is a little more than until the handler is called.
 func takingOver(count int) job {
-	return job{kind: takeover, name: fmt.Sprintf("taking over %d", count), unit: count, count: count, handled: true, ours: true, changed: true, args: elected, before: holdLease, do: func(ctx context.Context, s server, o *operator) (result, error) {
+	return job{kind: takeover, name: fmt.Sprintf("taking over %d", count), unit: count, count: count, handled: true, kopfOnly: true, changed: true, args: elected, before: holdLease, do: func(ctx context.Context, s server, o *operator) (result, error) {
 		if err := waitForWatch(ctx, s, o); err != nil {
 			return result{}, err
 		}
@@ -64,7 +64,7 @@ func takingOver(count int) job {
 // handingOver stops the replica that works, again and again, while another one stands by. p50 and p99 are the times from the signal to the first patch of the
 // next one.
 func handingOver(name string, times, count, perSecond int, signal syscall.Signal) job {
-	j := job{kind: handover, name: name, unit: times, count: count, handled: true, ours: true, changed: true, args: elected, orderly: signal == syscall.SIGTERM}
+	j := job{kind: handover, name: name, unit: times, count: count, handled: true, kopfOnly: true, changed: true, args: elected, orderly: signal == syscall.SIGTERM}
 	j.again = func(ctx context.Context, s server, o *operator, start func() (*operator, error)) (result, error) {
 		h := &handovers{ctx: ctx, server: s.(*replayedServer), count: count, perSecond: perSecond, signal: signal}
 		if err := waitForWatch(ctx, s, o); err != nil {

@@ -23,14 +23,14 @@ var introduction string
 // headings are those of the places, in the order of the page.
 var headings = []struct{ place, title, text string }{
 	{replayName, "On the replaying server", ""},
-	{realName, "On a real control plane", "Waiting for the server is part of all times here, and whatever it does itself takes processors away from the operators."},
-	{websitesName, "Operators that make other objects", "On a real control plane, once each. Each widget wants a website: a ConfigMap with a page, a Deployment and a Service. Ours declares them in a reconcile handler, and that of " +
-		"controller-runtime calls `CreateOrUpdate` for each, from typed caches, and patches its status only if that changes. *Requests alone* follows all these objects as well, makes ours' applies and patches, and keeps nothing but the uid and the size of each widget. Memory is that of all: objects, children, and the program. Requests leave out lists and watches."},
-	{replicasName, "Several replicas", "Ours alone, on the replaying server, with `--leader-elect`. To *stand by* is to follow the objects while another holder has the Lease. In a *take-over*, the wall time " +
-		"is from the answer by which the replica has the Lease until the server gets the first patch for an object that was to be handled. In *hand-overs*, p50 and p99 are the median and the longest time from the signal " +
-		"to the replica that works, at any time between two attempts of the other one, until the first patch of that one. A killed replica leaves the Lease to expire, after 15 s."},
-	{"sweep", "How the costs grow", "Starting takes a look at each object. After that, what is paid for is changes. All points are of one run each. " +
-		"The largest number of objects is for ours and for the requests alone."},
+	{realName, "On a real control plane", "All times here include waiting for the server, which takes CPU time away from the operators."},
+	{websitesName, "Operators that make other objects", "Measured on a real control plane, once each. Each widget has a website: a ConfigMap with a page, a Deployment and a Service. kopf declares them in a reconcile handler. " +
+		"The operator of controller-runtime calls `CreateOrUpdate` for each of them, from typed caches, and patches its status only if it changes. *Requests alone* also follows all these objects, and sends the same applies and patches as kopf. It keeps only the UID and the size of each widget. Memory is that of objects, children, and the program. Requests do not include lists and watches."},
+	{replicasName, "Several replicas", "Only kopf, on the replaying server, with `--leader-elect`. A replica is *standing by* while it follows the objects, and another holder has the Lease. In a *take-over*, the wall time begins with the answer that gives the replica the Lease. " +
+		"It ends when the server gets the first patch for a pending object. In *hand-overs*, p50 and p99 are the median and the longest time. It begins with the signal to the working replica, at any time between two attempts of the other one. " +
+		"It ends with the first patch of the other replica. A killed replica leaves the Lease to expire, after 15 s."},
+	{"sweep", "How the costs grow", "An operator reads each object at its start. After that, only changes cost CPU time. All points are from one run each. " +
+		"Only kopf and the requests alone run with the largest number of objects."},
 	{"build", "Size", "Static binaries without debugging data."},
 }
 
@@ -62,7 +62,7 @@ func (b *bench) write(ctx context.Context, folder string) error {
 	return os.WriteFile(filepath.Join(folder, "performance.md"), page.Bytes(), 0o644)
 }
 
-// introduction fills in what the introduction tells of the run.
+// introduction fills in the data of the run.
 func (b *bench) introduction(ctx context.Context) (string, error) {
 	info, err := buildinfo.ReadFile(filepath.Join(b.dir, "runtime"))
 	if err != nil {
@@ -107,9 +107,9 @@ func counted(n int, of string) string {
 	return text
 }
 
-// summarize writes what was aimed at, and what became of it.
+// summarize writes how many targets are met, and which are missed.
 func (b *bench) summarize(page *bytes.Buffer) {
-	met, missed := 0, table{header: []string{"missed", "operator", "measured", "requests alone", "aimed at"}}
+	met, missed := 0, table{header: []string{"missed", "operator", "measured", "requests alone", "goal"}}
 	for _, f := range b.findings {
 		for _, v := range f.verdicts {
 			if v.met {
@@ -119,14 +119,14 @@ func (b *bench) summarize(page *bytes.Buffer) {
 			missed.rows = append(missed.rows, []string{fmt.Sprintf("%s, %s: %s", f.place, f.job, v.target), v.operator, v.measured, v.limit, v.most})
 		}
 	}
-	fmt.Fprintf(page, "\n## What is missed\n\nOf %d targets, %d are met. ", met+len(missed.rows), met)
+	fmt.Fprintf(page, "\n## Missed targets\n\nOf %d targets, %d are met. ", met+len(missed.rows), met)
 	if len(missed.rows) == 0 {
 		page.WriteString("None is missed.\n")
 		return
 	}
-	page.WriteString("These are not:\n\n" + missed.markdown())
-	page.WriteString("\nThe limit is what the requests alone cost; all beyond that is ours. " +
-		"`go run . -jobs REGEXP -operators kopf -profiles FOLDER` writes profiles that tell where it goes.\n")
+	page.WriteString("These are missed:\n\n" + missed.markdown())
+	page.WriteString("\nThe requests alone are the lower limit. The rest is the cost of kopf. " +
+		"`go run . -jobs REGEXP -operators kopf -profiles FOLDER` writes profiles of it.\n")
 }
 
 // describe writes a job's part of the page.

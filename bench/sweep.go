@@ -111,6 +111,6 @@ func (s sweep) charts(names []variant, results [][]result) []chart {
 	return all
 }
 
-// inSweeps tells whether an operator takes part: of theirs, one that stands for all, for the number of workers and of writes makes
-// no difference to one that has nothing to do.
+// inSweeps reports whether an operator takes part. One of controller-runtime represents all of them, because the number of workers and of writes
+// makes no difference to an operator without work.
 func inSweeps(v variant) bool { return v.program == "kopf" || v.workers > 1 && v.writes == 1 }

@@ -98,7 +98,7 @@ func verbs(requests map[string]int) string {
 
 // measured makes a table of what a job has shown of each operator.
 func measured(j job, names []variant, medians []result) table {
-	t := table{header: []string{"operator", "wall, ms", "CPU, ms", "CPU, µs each", "server CPU, ms", "etcd CPU, ms", "p50, ms", "p99, ms", "recorded p50, ms", "recorded p99, ms", "settled, MiB", "peak, MiB", "B an object", "requests", "requests each"}}
+	t := table{header: []string{"operator", "wall, ms", "CPU, ms", "CPU, µs each", "server CPU, ms", "etcd CPU, ms", "p50, ms", "p99, ms", "recorded p50, ms", "recorded p99, ms", "settled, MiB", "peak, MiB", "B per object", "requests", "requests each"}}
 	for i, v := range names {
 		r := medians[i]
 		each, cpuEach := 0.0, 0.0

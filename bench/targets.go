@@ -27,11 +27,11 @@ var (
 
 var compared = []figure{cpu, serverCPU, wall, p50, p99, recorded50, recorded99, settled, peak}
 
-// comparison is one of our operators, or the least that does its work, and those it is compared with: of one other program, with as many writes.
+// comparison is one operator of kopf, or the requests alone, and the operators that it is compared with: those of one other program, with as many writes.
 type comparison struct {
-	ours   int
-	theirs []int
-	name   string
+	subject int
+	others  []int
+	name    string
 }
 
 // comparisons pairs the operators of a program with those of another one.
@@ -41,16 +41,16 @@ func comparisons(names []variant, with string) []comparison {
 		if v.program != "kopf" && v.program != "client" {
 			continue
 		}
-		c := comparison{ours: i}
+		c := comparison{subject: i}
 		for k, w := range names {
 			if w.program == with && w.writes == v.writes {
-				c.theirs = append(c.theirs, k)
+				c.others = append(c.others, k)
 			}
 		}
-		if len(c.theirs) == 0 {
+		if len(c.others) == 0 {
 			continue
 		}
-		c.name = v.name + " to " + names[c.theirs[0]].name
+		c.name = v.name + " to " + names[c.others[0]].name
 		if with == "runtime" {
 			c.name = v.name + " to the best of controller-runtime"
 		}
@@ -59,10 +59,10 @@ func comparisons(names []variant, with string) []comparison {
 	return all
 }
 
-// ratio returns our figure divided by the best of theirs, and 0 if either is not shown.
+// ratio returns the figure of the subject divided by the best of the others, and 0 if either is not shown.
 func (c comparison) ratio(f figure, medians []result) float64 {
 	best := 0.0
-	for _, k := range c.theirs {
+	for _, k := range c.others {
 		if x := f.of(medians[k]); x > 0 && (best == 0 || x < best) {
 			best = x
 		}
@@ -70,7 +70,7 @@ func (c comparison) ratio(f figure, medians []result) float64 {
 	if best == 0 {
 		return 0
 	}
-	return f.of(medians[c.ours]) / best
+	return f.of(medians[c.subject]) / best
 }
 
 // ratios makes a table of all ratios to another program's operators.
@@ -89,14 +89,14 @@ func ratios(names []variant, medians []result, with string) table {
 	return t.withoutEmpty()
 }
 
-// target is what is aimed at in a job.
+// target is the goal of a figure in a job.
 type target struct {
 	kind  kind
 	only  func(j job) bool // nil for all jobs of the kind
 	where string           // the place, or empty for all
 	name  string
 	most  float64
-	// of is the figure: our share of theirs, or if absolute is set, ours as such, in the unit that the format tells.
+	// of is the figure: as a share of that of controller-runtime, or if absolute is set, as it is, in the unit of the format.
 	of       figure
 	absolute bool
 	format   string
@@ -112,43 +112,43 @@ func isOrderly(j job) bool { return j.orderly }
 func isReordered(j job) bool { return j.reordered }
 
 var targets = []target{
-	{kind: handling, name: "CPU of an object", of: cpu, most: 0.45},
+	{kind: handling, name: "CPU per object", of: cpu, most: 0.45},
 	{kind: handling, where: "replay", name: "wall time", of: wall, most: 0.6},
 	{kind: handling, where: "real", name: "wall time", of: wall, most: 1},
 	{kind: handling, where: "real", name: "CPU of the server", of: serverCPU, most: 1.1},
-	{kind: handling, writes: 1, name: "requests of an object", absolute: true, most: 1, format: "%.2f"},
-	{kind: handling, writes: 2, name: "requests of an object", absolute: true, most: 2, format: "%.2f"},
-	{kind: storming, name: "CPU of a change", of: cpu, most: 0.75},
+	{kind: handling, writes: 1, name: "requests per object", absolute: true, most: 1, format: "%.2f"},
+	{kind: handling, writes: 2, name: "requests per object", absolute: true, most: 2, format: "%.2f"},
+	{kind: storming, name: "CPU per change", of: cpu, most: 0.75},
 	{kind: storming, name: "recorded p99", of: recorded99, most: 1},
 	{kind: storming, where: "real", name: "CPU of the server", of: serverCPU, most: 1.1},
 	{kind: restarting, name: "CPU", of: cpu, most: 0.25},
 	{kind: restarting, only: isBig, name: "settled memory", of: settled, most: 0.2},
-	{kind: restarting, only: isBig, name: "memory of an object", of: figure{of: func(r result) float64 { return float64(r.perObject) }}, absolute: true, most: 400, format: "%.0f B"},
+	{kind: restarting, only: isBig, name: "memory per object", of: figure{of: func(r result) float64 { return float64(r.perObject) }}, absolute: true, most: 400, format: "%.0f B"},
 	{kind: restarting, only: isBig, name: "peak memory", of: peak, most: 0.3},
-	{kind: restarting, only: isReordered, name: "CPU beside that of states as we write them", of: figure{of: func(r result) float64 { return r.reordered }}, absolute: true, most: 1.3, format: "%.2f"},
-	{kind: parenting, name: "CPU of a website", of: cpu, most: 0.5},
-	{kind: parenting, name: "requests of a website", absolute: true, most: 4, format: "%.2f"},
+	{kind: restarting, only: isReordered, name: "CPU compared with states as kopf writes them", of: figure{of: func(r result) float64 { return r.reordered }}, absolute: true, most: 1.3, format: "%.2f"},
+	{kind: parenting, name: "CPU per website", of: cpu, most: 0.5},
+	{kind: parenting, name: "requests per website", absolute: true, most: 4, format: "%.2f"},
 	{kind: reparenting, name: "CPU", of: cpu, most: 0.5},
 	{kind: reparenting, name: "settled memory", of: settled, most: 0.2},
-	{kind: reparenting, name: "requests but listings", of: figure{of: changes}, absolute: true, most: 3, format: "%.0f"}, // one of each kind may have to teach
+	{kind: reparenting, name: "requests except lists", of: figure{of: changes}, absolute: true, most: 3, format: "%.0f"}, // one of each kind may have to teach
 	{kind: reparentingPages, name: "CPU", of: cpu, most: 0.5},
 	{kind: reparentingPages, name: "settled memory", of: settled, most: 0.2},
 	{kind: reparentingPages, name: "settled memory", of: figure{of: func(r result) float64 { return float64(r.settled) / (1 << 20) }}, absolute: true, most: 60, format: "%.0f MiB"},
-	{kind: reparentingPages, name: "memory of a page, with a share of its owner", of: figure{of: func(r result) float64 { return float64(r.perObject) }}, absolute: true, most: 400, format: "%.0f B"},
-	{kind: reparentingPages, name: "requests but listings", of: figure{of: changes}, absolute: true, most: 1, format: "%.0f"},
-	{kind: repairing, name: "CPU of a change", of: cpu, most: 0.5},
+	{kind: reparentingPages, name: "memory per page, with a share of its owner", of: figure{of: func(r result) float64 { return float64(r.perObject) }}, absolute: true, most: 400, format: "%.0f B"},
+	{kind: reparentingPages, name: "requests except lists", of: figure{of: changes}, absolute: true, most: 1, format: "%.0f"},
+	{kind: repairing, name: "CPU per change", of: cpu, most: 0.5},
 	{kind: repairing, name: "p50", of: p50, most: 0.5},
 	{kind: repairing, name: "p99", of: p99, most: 0.5},
-	{kind: repairing, name: "requests of a change", absolute: true, most: 1.01, format: "%.2f"}, // with those that teach
+	{kind: repairing, name: "requests per change", absolute: true, most: 1.01, format: "%.2f"}, // with those that teach
 	{kind: answering, name: "recorded p50", of: recorded50, most: 1},
 	{kind: answering, name: "recorded p99", of: recorded99, most: 1},
-	{kind: ignoring, name: "CPU of a change", of: cpu, most: 0.3},
+	{kind: ignoring, name: "CPU per change", of: cpu, most: 0.3},
 	{kind: resting, name: "settled memory", of: figure{of: func(r result) float64 { return float64(r.settled) / (1 << 20) }}, absolute: true, most: 10, format: "%.1f MiB"},
 	{kind: huge, name: "wall time", of: figure{of: func(r result) float64 { return r.wall.Seconds() }}, absolute: true, most: 60, format: "%.1f s"},
 	{kind: huge, name: "settled memory", of: figure{of: func(r result) float64 { return float64(r.settled) / (1 << 20) }}, absolute: true, most: 400, format: "%.0f MiB"},
 	{kind: takeover, name: "from the Lease to the first patch", of: figure{of: func(r result) float64 { return float64(r.wall) / float64(time.Millisecond) }}, absolute: true, most: 100, format: "%.1f ms"},
 	{kind: handover, only: isOrderly, name: "longest hand-over", of: figure{of: func(r result) float64 { return r.p99.Seconds() }}, absolute: true, most: 3, format: "%.2f s"},
-	{kind: handover, only: isOrderly, name: "half of the hand-overs", of: figure{of: func(r result) float64 { return r.p50.Seconds() }}, absolute: true, most: 1.5, format: "%.2f s"},
+	{kind: handover, only: isOrderly, name: "median hand-over", of: figure{of: func(r result) float64 { return r.p50.Seconds() }}, absolute: true, most: 1.5, format: "%.2f s"},
 	{kind: handover, only: func(j job) bool { return !isOrderly(j) }, name: "longest hand-over", of: figure{of: func(r result) float64 { return r.p99.Seconds() }}, absolute: true, most: 17.5, format: "%.2f s"},
 	{kind: resting, name: "from start to the first watch", of: figure{of: func(r result) float64 { return float64(r.wall) / float64(time.Millisecond) }}, absolute: true, most: 20, format: "%.1f ms"},
 }
@@ -167,7 +167,7 @@ func (v verdict) word() string {
 	return "missed"
 }
 
-// judge compares what a job has shown with what is aimed at.
+// judge compares the figures of a job with their targets.
 func judge(j job, where string, names []variant, medians []result) []verdict {
 	var all []verdict
 	for _, t := range targets {
@@ -200,19 +200,19 @@ func judge(j job, where string, names []variant, medians []result) []verdict {
 	return all
 }
 
-// compare compares one of our operators with theirs, and so the requests alone that it makes.
-func compare(t target, ours int, names []variant, medians []result) (all []verdict) {
+// compare compares one operator of kopf, and the requests alone that it makes, with those of controller-runtime.
+func compare(t target, subject int, names []variant, medians []result) (all []verdict) {
 	limit := none
 	for _, c := range comparisons(names, "runtime") {
 		x := c.ratio(t.of, medians)
-		if v := names[c.ours]; v.program == "client" && v.writes == names[ours].writes && x != 0 {
-			limit = fmt.Sprintf("%.2f of theirs", x)
+		if v := names[c.subject]; v.program == "client" && v.writes == names[subject].writes && x != 0 {
+			limit = fmt.Sprintf("%.2f of controller-runtime", x)
 		}
 	}
 	for _, c := range comparisons(names, "runtime") {
-		if x := c.ratio(t.of, medians); c.ours == ours && x != 0 {
+		if x := c.ratio(t.of, medians); c.subject == subject && x != 0 {
 			all = append(all, verdict{
-				operator: names[ours].name, target: t.name, measured: fmt.Sprintf("%.2f of theirs", x), limit: limit,
+				operator: names[subject].name, target: t.name, measured: fmt.Sprintf("%.2f of controller-runtime", x), limit: limit,
 				most: fmt.Sprintf("≤ %.2f", t.most), met: math.Round(x*100) <= math.Round(t.most*100), // as it is shown
 			})
 		}
@@ -221,7 +221,7 @@ func compare(t target, ours int, names []variant, medians []result) (all []verdi
 }
 
 func verdicts(all []verdict) table {
-	t := table{header: []string{"target", "operator", "measured", "requests alone", "aimed at", ""}}
+	t := table{header: []string{"target", "operator", "measured", "requests alone", "goal", ""}}
 	for _, v := range all {
 		t.rows = append(t.rows, []string{v.target, v.operator, v.measured, v.limit, v.most, v.word()})
 	}

@@ -18,10 +18,13 @@ const policy = `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["R
 	`"rules":[{"level":"Metadata","verbs":["create","patch"],"resources":[{"group":"bench.kopf.dev"}]},{"level":"None"}]}`
 
 // traceText explains the table on the page.
-const traceText = `Each of 500 objects is followed from its creation, 25 a second: when the API server *received* the request that creates it, when the operator *called* the function
-for it, when the server received what that has *written*, and when a watch has *seen* the last of it. The times of the server are those of its audit log; each step is the
-median. From *received* to *called*, the server stores the object and tells of it, which is most of it; from *called* to *written* is the operator's
-work alone; from *written* to *seen*, the server stores the change and tells of it, and *answered after* is what it takes to answer that request. What is between two writes of one object is the server's answer to the first one.`
+const traceText = `The table follows each of 500 objects from its creation, 25 per second. Each step is a median, and the times of the server are from its audit log.
+
+- *received*: the API server receives the request that creates the object.
+- *called*: the operator calls the function for it. Until then, the server stores the object and sends the event, which takes most of the time.
+- *written*: the server receives the write of that function. The time from *called* to *written* is the operator's work alone. The time between two writes of one object is the server's answer to the first one.
+- *seen*: a watch shows the last write. Until then, the server stores the change and sends the event.
+- *answered after*: the time of the server's answer to that write.`
 
 // audited is a request in the log of the server.
 type audited struct {

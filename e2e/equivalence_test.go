@@ -371,7 +371,7 @@ type knownDifference struct {
 }
 
 // worded is the reason of what is said in other words, without any other difference.
-const worded = "Complaints about requests that cannot be parsed are worded in another way."
+const worded = "Messages about requests that cannot be parsed have different words."
 
 // The order of the table has no meaning: each difference is described so that it fits no other one.
 var knownDifferences = []knownDifference{
@@ -412,13 +412,13 @@ var knownDifferences = []knownDifference{
 		got:    regexp.MustCompile(`^Invalid value: \(object\): json: cannot unmarshal `),
 	},
 	{
-		reason: "A bookmark in a table has empty cells, and tells no columns.",
+		reason: "A bookmark in a table has empty cells, and no columns.",
 		place:  regexp.MustCompile(`^watch-list as table \w+ body(\[\])?\.object\.columnDefinitions$`),
 		want:   regexp.MustCompile(`^\[map\[`),
 		got:    regexp.MustCompile(`^<nil>$`),
 	},
 	{
-		reason: "Columns of tables have no descriptions but those of their definitions.",
+		reason: "Columns of tables have no descriptions except those of their CRDs.",
 		place:  regexp.MustCompile(`^[-a-z ]+ as table \w+ body(\[\])?(\.object)?\.columnDefinitions\[\]\.description$`),
 		want:   regexp.MustCompile(`^(Name must be unique within a namespace|CreationTimestamp is a timestamp|Custom resource definition column)`),
 		got:    regexp.MustCompile(`^$`),

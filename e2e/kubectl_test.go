@@ -98,10 +98,10 @@ var session = []step{
 
 // knownOutputs are commands whose output differs on purpose, with the reason that docs/embedded-server.md gives.
 var knownOutputs = map[string]string{
-	"explain kopfexamples":        "The fields that all objects have are explained in words of our own.",
-	"explain configmap.immutable": "Descriptions are in words of our own",
-	"auth can-i --list":           "It knows no users: everybody may do everything.",
-	"create token sa":             "Tokens of service accounts are signed with a key that is thrown away: no server accepts them.",
+	"explain kopfexamples":        "The explanations of fields that all objects have use different words.",
+	"explain configmap.immutable": "Descriptions have different words",
+	"auth can-i --list":           "The server knows no users: all clients may do everything.",
+	"create token sa":             "Tokens of service accounts are signed with a key that is not kept: no server accepts them.",
 }
 
 func TestKubectl(t *testing.T) {

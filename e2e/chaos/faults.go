@@ -72,7 +72,7 @@ const (
 	blackout           = "blackout"
 
 	versionAdded      = "version added"
-	versionRemoved    = "version not served any more"
+	versionRemoved    = "version no longer served"
 	nothingServed     = "no version served"
 	largeObject       = "large object written"
 	removedRoom       = "namespace removed"
@@ -81,7 +81,7 @@ const (
 	lateCreation      = "creation answered late"
 	creationRelogin   = "login refused amid a creation"
 	rotatedAuthority  = "authority rotated"
-	downExtension     = "extension asked for patience"
+	downExtension     = "extension unavailable"
 	contestedDeletion = "deletion contested"
 
 	updatedReplica = "replica replaced"

@@ -88,7 +88,7 @@ func (r *Report) faultCount() int {
 
 // WriteTable writes the tables of some runs, in Markdown.
 func WriteTable(w io.Writer, reports []*Report) {
-	fmt.Fprintln(w, "| seed | faults | objects | changes | handler calls | processes | violations | requests an object | peak MiB | settled after |")
+	fmt.Fprintln(w, "| seed | faults | objects | changes | handler calls | processes | violations | requests per object | peak MiB | settled after |")
 	fmt.Fprintln(w, "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
 	for _, r := range reports {
 		fmt.Fprintf(w, "| %d | %d | %d | %d | %d | %d | %d | %.1f | %.1f | %.1f s |\n", r.Seed, r.faultCount(), r.Objects, r.Changes, r.Calls, r.Runs,
@@ -102,7 +102,7 @@ func WriteTable(w io.Writer, reports []*Report) {
 		}
 		fmt.Fprintf(w, "| %s | %d |\n", name, n)
 	}
-	fmt.Fprintln(w, "\n| what was checked | violations |\n|---|---:|")
+	fmt.Fprintln(w, "\n| check | violations |\n|---|---:|")
 	for _, rule := range Rules {
 		n := 0
 		for _, r := range reports {

@@ -1,5 +1,5 @@
-// Package cli is the command line of operators: its commands and options, their help, and what is wrong usage. What the commands do is not in it, but for those
-// that print something.
+// Package cli is the command line of operators: its commands and flags, their help, and the checks of their usage. It executes only the commands that print
+// something.
 package cli
 
 import (
@@ -30,7 +30,7 @@ type Line struct {
 	Namespaces func(*Options) []string
 }
 
-// Call is what the arguments tell to do: to print a text, or to run a command.
+// Call is the parsed command line: a text to print, or a command to run.
 type Call struct {
 	Text    string
 	Command string // run, freeze or resume
@@ -45,8 +45,8 @@ type installer interface {
 	definitionFiles() []string
 }
 
-// errNoEmbed is the answer of a build without the embedded server to the options and commands that need it.
-var errNoEmbed = errors.New("this operator was built with the tag noembed, which leaves the embedded server and the commands manifests, status and explain out: " +
+// errNoEmbed is the error of a build without the embedded API server for flags and commands that need it.
+var errNoEmbed = errors.New("this operator was built with the tag noembed, which leaves out the embedded API server and the commands manifests, status and explain: " +
 	"build it without the tag, or run it on a cluster, without --embedded, --listen and --apply")
 
 // Parse reads the arguments, the variables for options that are not there, and the manifests that they name. Its errors are of the type [UsageError], but
@@ -115,13 +115,13 @@ func (l *Line) finish(ctx context.Context, call *Call, program *cliflag.Program,
 		return err
 	case "version":
 		if len(rest) > 0 {
-			return fmt.Errorf("unexpected argument %q: version takes options only", rest[0])
+			return fmt.Errorf("unexpected argument %q: version takes flags only", rest[0])
 		}
 		call.Text, err = l.versionText(call.Output)
 		return err
 	}
 	if len(rest) > 0 {
-		return fmt.Errorf("unexpected argument %q: handlers are compiled in, and %s takes options only", rest[0], call.Command)
+		return fmt.Errorf("unexpected argument %q: handlers are compiled in, and %s takes flags only", rest[0], call.Command)
 	}
 	if err := l.readVariables(call, options, given); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (l *Line) finish(ctx context.Context, call *Call, program *cliflag.Program,
 	}
 	if call.Manifests, err = manifest.ReadFiles(ctx, paths, l.Stdin); err != nil {
 		if source == "--apply" && !given["apply"] {
-			source = "the variable KOPF_RUN_APPLY"
+			source = "the environment variable KOPF_RUN_APPLY"
 		}
 		return fmt.Errorf("%s: %w", source, err)
 	}
@@ -173,7 +173,7 @@ func (l *Line) readVariables(call *Call, options []cliflag.Option, given map[str
 	}
 	const legacy = "KOPF_RUN_NAMESPACE"
 	if pattern := l.Getenv(legacy); call.Command == "run" && pattern != "" && !everywhere {
-		return cliflag.Invalid(pattern, "the variable "+legacy, call.addNamespace(pattern))
+		return cliflag.Invalid(pattern, "the environment variable "+legacy, call.addNamespace(pattern))
 	}
 	return nil
 }
@@ -186,8 +186,8 @@ func (l *Line) readConnection(call *Call, program *cliflag.Program, words []stri
 	}
 }
 
-// check finds the options that do not go together. What the environment says of another cluster, --embedded beats; most others exclude each other
-// only where both are on the line, which is made by one person.
+// check returns an error about flags that conflict. --embedded takes precedence over environment variables with another cluster. Most other flags
+// conflict only if both are on the command line, because one person has written that.
 func (c *Call) check(given map[string]bool) error {
 	switch {
 	case c.Clusterwide && len(c.Namespaces) > 0:
@@ -203,9 +203,9 @@ func (c *Call) check(given map[string]bool) error {
 	case c.Command != "run" && c.Peering == "":
 		return fmt.Errorf("%s needs the name of the peering object: --peering NAME", c.Command)
 	case c.Command == "freeze" && c.Lifetime < time.Second:
-		return errors.New("freeze needs to know for how long: --lifetime DURATION, at least 1s")
+		return errors.New("freeze needs a duration: --lifetime DURATION, at least 1s")
 	case c.Page && c.Liveness == "":
-		return errors.New("--page is served by the liveness endpoint: it needs --liveness URL")
+		return errors.New("--page uses the liveness endpoint: it needs --liveness URL")
 	case !c.Page && (c.PageToken != "" || c.PageAuth || c.PageStacks):
 		return errors.New("--page-token, --page-auth and --page-stacks are about the live page: they need --page")
 	case !embedded.Included && (c.Embedded || c.Listen != "" || len(c.Apply) > 0):
@@ -213,9 +213,9 @@ func (c *Call) check(given map[string]bool) error {
 	case given["embedded"] && c.Embedded && (given["kubeconfig"] || given["context"]):
 		return errors.New("--kubeconfig and --context are for a cluster: they do not go together with --embedded")
 	case !c.Embedded && len(c.Apply) > 0:
-		return errors.New("--apply loads manifests into the embedded server: it needs --embedded")
+		return errors.New("--apply loads manifests into the embedded API server: it needs --embedded")
 	case !c.Embedded && c.Listen != "":
-		return errors.New("--listen is where the embedded server listens: it needs --embedded")
+		return errors.New("--listen is the address of the embedded API server: it needs --embedded")
 	}
 	return nil
 }

@@ -17,15 +17,15 @@ func (l *Line) commands(call *Call) *cliflag.Program {
 		About: "A Kubernetes operator, built with kopf. It watches objects in a cluster, and calls its handlers when they change.",
 		Examples: []cliflag.Example{
 			{About: "Run on the cluster of kubectl, with debugging messages", Command: "{} run --verbose"},
-			{About: "Show all options of run", Command: "{} help run"},
+			{About: "Show all flags of run", Command: "{} help run"},
 		},
 	}
 	if embedded.Included {
 		p.Examples = append(p.Examples, cliflag.Example{About: "Try it without a cluster", Command: "{} run --embedded --apply crd.yaml"})
 	}
 	p.Commands = []cliflag.Command{run(), freeze(), resume(), {
-		Name: "completion", Args: "bash|zsh|fish", Short: "Print the completion script for bash, zsh or fish",
-		About: "Print the script that completes commands, options and their values in a shell.",
+		Name: "completion", Args: "bash|zsh|fish", Short: "Generate a completion script for bash, zsh or fish",
+		About: "Print a shell completion script for commands, flags and their values.",
 		Words: cliflag.Shells(),
 		Examples: []cliflag.Example{
 			{About: "In bash: add this line to ~/.bashrc", Command: "source <({} completion bash)"},
@@ -33,10 +33,10 @@ func (l *Line) commands(call *Call) *cliflag.Program {
 			{About: "In fish: write it where fish looks for it", Command: "{} completion fish > ~/.config/fish/completions/{}.fish"},
 		},
 	}, {
-		Name: "version", Args: "[options]", Short: "Print the versions of kopf, Go and this operator",
-		About: "Print the versions of the framework and of Go, the platform, and what Go has recorded of this operator's own build.",
+		Name: "version", Args: "[flags]", Short: "Print the versions of kopf, Go and this operator",
+		About: "Print the versions of kopf and Go, the platform, and the build information of this operator.",
 		Examples: []cliflag.Example{
-			{About: "Print the commit that this operator was built from", Command: "{} version -o json | jq -r .operator.revision"},
+			{About: "Print the commit of this build", Command: "{} version -o json | jq -r .operator.revision"},
 		},
 	}, {
 		Name: "help", Args: "[command]", Short: "Print this help, or the help of a command",
@@ -61,8 +61,8 @@ func (l *Line) commands(call *Call) *cliflag.Program {
 
 func run() cliflag.Command {
 	c := cliflag.Command{
-		Name: "run", Args: "[options]", Short: "Run the operator until SIGINT or SIGTERM",
-		About: "Run the operator until SIGINT or SIGTERM. The second signal skips the waiting for handlers, and the third one exits at once.",
+		Name: "run", Args: "[flags]", Short: "Run the operator until SIGINT or SIGTERM",
+		About: "Run the operator until SIGINT or SIGTERM. The second signal skips the grace period of handlers, and the third one exits at once.",
 		Examples: []cliflag.Example{
 			{About: "Serve the whole cluster that kubectl uses", Command: "{} run"},
 			{About: "Serve the namespaces of a team, as a pod does", Command: "{} run -n 'team-a-*' --log-format json \\\n    --liveness http://0.0.0.0:8080/healthz"},
@@ -78,9 +78,9 @@ func run() cliflag.Command {
 
 func freeze() cliflag.Command {
 	return cliflag.Command{
-		Name: "freeze", Args: "--peering NAME --lifetime DURATION [options]", Short: "Pause the operators of a peering object for a while",
-		About: "Pause all operators of a peering object that have no higher priority, by a record in it that is not renewed. " +
-			"They go on after its lifetime, or when resume removes it.",
+		Name: "freeze", Args: "--peering NAME --lifetime DURATION [flags]", Short: "Pause the operators of a peering object for a while",
+		About: "Pause all operators of a peering object whose priority is not higher, by adding a record to it. " +
+			"The operators resume when the lifetime of the record is over, or when the command resume removes it.",
 		Examples: []cliflag.Example{
 			{About: "Pause the operators of the cluster for an hour and a half", Command: "{} freeze --peering default --lifetime 1h30m"},
 			{About: "Pause those in some namespaces", Command: "{} freeze -n 'team-*' -P default -t 10m -m \"moving the database\""},
@@ -90,8 +90,8 @@ func freeze() cliflag.Command {
 
 func resume() cliflag.Command {
 	return cliflag.Command{
-		Name: "resume", Args: "--peering NAME [options]", Short: "Let the operators go on that freeze has paused",
-		About: "Remove the record that freeze has written, so that the operators go on.",
+		Name: "resume", Args: "--peering NAME [flags]", Short: "Resume operators that freeze has paused",
+		About: "Remove the record that freeze has written, so that the operators resume.",
 		Examples: []cliflag.Example{
 			{About: "Resume the operators of the cluster", Command: "{} resume --peering default"},
 			{About: "Remove the record that another user has written", Command: "{} resume --peering default --id alice@laptop"},

@@ -63,49 +63,49 @@ const (
 func (c *Call) inspection(command string) []cliflag.Option {
 	i, o := &c.Inspect, &c.Options
 	all := []cliflag.Option{
-		{Group: groupObjects, Short: "n", Long: "namespace", Value: "NAMESPACE", Help: "Look at objects in NAMESPACE", Default: "that of the context", Target: checked(&i.Namespace, checkNamespace)},
+		{Group: groupObjects, Short: "n", Long: "namespace", Value: "NAMESPACE", Help: "Look at objects in NAMESPACE", Default: "the context's", Target: checked(&i.Namespace, checkNamespace)},
 		{Group: groupObjects, Commands: commandStatus, Short: "A", Long: "all-namespaces", Help: "Look at objects in all namespaces", Target: &i.AllNamespaces},
-		{Group: groupObjects, Commands: commandStatus, Short: "l", Long: "selector", Value: "SELECTOR", Help: "Show only objects with these labels, such as app=web", Target: &i.Selector},
+		{Group: groupObjects, Commands: commandStatus, Short: "l", Long: "selector", Value: "SELECTOR", Help: "Show only objects matching SELECTOR, such as app=web", Target: &i.Selector},
 		{Group: groupObjects, Commands: commandStatus, Long: "failed", Help: "Show only objects with failing handlers", Target: &i.Failed},
-		{Group: groupLive, Commands: commandStatus, Long: "live", Help: "Show what the operator in its pods is doing now, not objects", Target: &i.Live},
-		{Group: groupLive, Commands: commandStatus, Long: "pods", Value: "SELECTOR", Help: "Ask the pods with these labels", Default: i.Pods, Target: &i.Pods},
-		{Group: groupLive, Commands: commandStatus, Long: "pod", Value: "NAME", Help: "Ask this pod", Target: &i.Pod},
-		{Group: groupLive, Commands: commandStatus, Long: "page-port", Value: "N", Help: "Ask at the port N of the pods", Default: strconv.Itoa(i.PagePort), Target: &i.PagePort},
+		{Group: groupLive, Commands: commandStatus, Long: "live", Help: "Show what the pods of the operator are doing, not objects", Target: &i.Live},
+		{Group: groupLive, Commands: commandStatus, Long: "pods", Value: "SELECTOR", Help: "Ask the pods matching SELECTOR", Default: i.Pods, Target: &i.Pods},
+		{Group: groupLive, Commands: commandStatus, Long: "pod", Value: "NAME", Help: "Ask the pod NAME", Target: &i.Pod},
+		{Group: groupLive, Commands: commandStatus, Long: "page-port", Value: "N", Help: "Ask the pods at port N", Default: strconv.Itoa(i.PagePort), Target: &i.PagePort},
 		{Group: groupLive, Commands: commandStatus, Long: "page-token", Value: "FILE", Files: true, Help: "Send the token in FILE to the live page", Target: &i.PageToken},
-		{Group: groupObjects, Commands: commandExplain, Short: "f", Long: "file", Value: "FILE", Files: true, Help: "Read the object from FILE, or -, and no cluster", Target: &i.File},
+		{Group: groupObjects, Commands: commandExplain, Short: "f", Long: "file", Value: "FILE", Files: true, Help: "Read the object from FILE or -, without a cluster", Target: &i.File},
 		{Group: groupObjects, Commands: commandExplain, Long: "old", Value: "FILE", Files: true, Help: "Assume that the object was last handled as in FILE", Target: &i.Old},
-		{Group: groupObjects, Commands: commandExplain, Long: "event", Value: "EVENT", Help: "Assume that the object was created, updated, deleted or resumed", Default: "updated",
+		{Group: groupObjects, Commands: commandExplain, Long: "event", Value: "EVENT", Help: "Assume EVENT: created, updated, deleted or resumed", Default: "updated",
 			Target: choice(&i.Event, "created", "updated", "deleted", "resumed"), Values: choices(
 				cliflag.Candidate{Value: "created", Help: "As if it was never handled"},
 				cliflag.Candidate{Value: "updated", Help: "As it is"},
-				cliflag.Candidate{Value: "deleted", Help: "As if its deletion was asked for"},
+				cliflag.Candidate{Value: "deleted", Help: "As if its deletion was requested"},
 				cliflag.Candidate{Value: "resumed", Help: "As the operator finds it when it starts"})},
-		{Group: groupObjects, Commands: commandExplain, Long: "definitions", Value: "PATH", Repeated: true, Files: true, Help: "With --file, read custom resource definitions from a file or a folder", Target: &i.Definitions},
-		{Group: groupOperator, Long: "prefix", Value: "PREFIX", Help: "Read only the annotations with PREFIX", Default: "those of all operators", Target: checked(&i.Prefix, checkPrefix)},
-		{Group: groupOperator, Commands: commandExplain, Long: "serves", Value: "PATTERN", Repeated: true, Help: "Assume that the operator serves namespaces matching PATTERN", Target: func(pattern string) error {
+		{Group: groupObjects, Commands: commandExplain, Long: "definitions", Value: "PATH", Repeated: true, Files: true, Help: "With --file, read CRDs from a file or a folder", Target: &i.Definitions},
+		{Group: groupOperator, Long: "prefix", Value: "PREFIX", Help: "Read only annotations with PREFIX", Default: "any", Target: checked(&i.Prefix, checkPrefix)},
+		{Group: groupOperator, Commands: commandExplain, Long: "serves", Value: "PATTERN", Repeated: true, Help: "Assume that the operator serves namespaces like PATTERN", Target: func(pattern string) error {
 			served := Options{Namespaces: i.Serves}
 			err := served.addNamespace(pattern)
 			i.Serves = served.Namespaces
 			return err
 		}},
-		{Group: groupOperator, Short: "P", Long: "peering", Value: "NAME", Help: "Check whether the peering object NAME pauses the operator", Target: o.setPeering},
+		{Group: groupOperator, Short: "P", Long: "peering", Value: "NAME", Help: "Check whether the peering object NAME pauses it", Target: o.setPeering},
 		{Group: groupOperator, Short: "p", Long: "priority", Value: "N", Help: "Assume that the operator has priority N", Default: "0", Target: &o.Priority},
-		{Group: groupOperator, Commands: commandExplain, Long: "leader-elect", Value: "NAME", Help: "Check who holds the Lease NAME", Target: o.setLeaderElect},
-		{Group: groupOperator, Commands: commandExplain, Long: "leader-elect-namespace", Value: "NAMESPACE", Help: "Look for the Lease in NAMESPACE", Default: "that of the context", Target: o.setLeaderElectNamespace},
-		{Group: groupOperator, Commands: commandExplain, Long: "service-account", Value: "NAMESPACE/NAME", Help: "Check the permissions of the operator's service account", Target: checked(&i.ServiceAccount, checkServiceAccount)},
+		{Group: groupOperator, Commands: commandExplain, Long: "leader-elect", Value: "NAME", Help: "Check which replica holds the Lease NAME", Target: o.setLeaderElect},
+		{Group: groupOperator, Commands: commandExplain, Long: "leader-elect-namespace", Value: "NAMESPACE", Help: "Look for the Lease in NAMESPACE", Default: "the context's", Target: o.setLeaderElectNamespace},
+		{Group: groupOperator, Commands: commandExplain, Long: "service-account", Value: "NAMESPACE/NAME", Help: "Check the permissions of this service account", Target: checked(&i.ServiceAccount, checkServiceAccount)},
 	}
 	for _, option := range o.connection() {
 		option.Commands, option.Variables = "", ""
 		all = append(all, option)
 	}
-	output, values := "Print text or json", []string{"text", "json"}
+	output, values := "Set the format to text or json", []string{"text", "json"}
 	if command == commandStatus {
-		output, values = "Print a table, a wide table, json or yaml", []string{"table", "wide", "json", "yaml"}
+		output, values = "Set the format to table, wide, json or yaml", []string{"table", "wide", "json", "yaml"}
 	}
 	all = append(all,
 		cliflag.Option{Group: groupOutput, Short: "o", Long: "output", Value: "FORMAT", Help: output, Default: values[0], Target: choice(&o.Output, values...)},
-		cliflag.Option{Group: groupOutput, Commands: commandStatus, Short: "w", Long: "watch", Help: "Print objects again when their status changes", Target: &i.Watch},
-		cliflag.Option{Group: groupOutput, Commands: commandStatus, Long: "exit-code", Help: fmt.Sprintf("With --failed, exit with %d if there are any", ExitFailed), Target: &i.ExitCode})
+		cliflag.Option{Group: groupOutput, Commands: commandStatus, Short: "w", Long: "watch", Help: "Watch objects, and print them again when they change", Target: &i.Watch},
+		cliflag.Option{Group: groupOutput, Commands: commandStatus, Long: "exit-code", Help: fmt.Sprintf("With --failed, exit with code %d if there are any", ExitFailed), Target: &i.ExitCode})
 	return cliflag.Of(all, command)
 }
 
@@ -128,8 +128,8 @@ func checkServiceAccount(account string) error {
 func (c *Call) inspectionCommands() []cliflag.Command {
 	return []cliflag.Command{{
 		Options: c.inspection(commandStatus),
-		Name:    commandStatus, Args: "[options] [KIND [NAME]]", Short: "Show how far the handling of objects is",
-		About: "Show which objects are handled, which fail with what error, and when the next attempt is. The command reads only what operators have stored on the objects, so no operator has to run. " +
+		Name:    commandStatus, Args: "[flags] [KIND [NAME]]", Short: "Show the progress and errors of handlers on objects",
+		About: "Show which objects are handled, which fail with which error, and when the next attempt is. The command reads only what operators have stored on the objects, so no operator has to run. " +
 			"Without a kind, it shows all kinds that this operator has handlers for.",
 		Examples: []cliflag.Example{
 			{About: "Show all objects of this operator", Command: "{} status -A"},
@@ -138,8 +138,8 @@ func (c *Call) inspectionCommands() []cliflag.Command {
 		},
 	}, {
 		Options: c.inspection(commandExplain),
-		Name:    commandExplain, Args: "[options] KIND [NAME]", Short: "Explain which handlers are called for an object, and why",
-		About: "Explain what this operator does with an object as it is now: for each handler, whether it is called, or the first reason why not. The command calls predicates, but no handlers, and changes nothing. " +
+		Name:    commandExplain, Args: "[flags] KIND [NAME]", Short: "Explain which handlers kopf calls for an object, and why",
+		About: "Explain what this operator does with an object in its current state: for each handler, whether it is called, or the first reason why not. The command calls predicates, but no handlers, and changes nothing. " +
 			"Without a name, it lists the handlers of the kind.",
 		Examples: []cliflag.Example{
 			{About: "Explain why a handler is not called", Command: "{} explain websites home"},
@@ -230,7 +230,7 @@ func (c *Call) checkInspection() error {
 	case i.ExitCode && !i.Failed:
 		return errors.New("--exit-code reports whether there are objects with failing handlers: it needs --failed")
 	case i.Watch && i.ExitCode:
-		return errors.New("--watch goes on for ever, and does not go together with --exit-code")
+		return errors.New("--watch runs until you stop it, and does not go together with --exit-code")
 	case i.Watch && c.Output == "yaml":
 		return errors.New("--watch prints a table or json, not yaml")
 	}

@@ -50,19 +50,19 @@ const (
 func (c *Call) installation(command string, listNamespaces func(*Options) []string) []cliflag.Option {
 	i, o := c.Install(), &c.Options
 	all := append(o.scope("run", listNamespaces),
-		cliflag.Option{Group: groupInstallation, Long: "name", Value: "NAME", Help: "Name the objects NAME", Default: "that of the program", Target: checked(&i.Name, installation.CheckName)},
-		cliflag.Option{Group: groupInstallation, Long: "install-namespace", Value: "NAMESPACE", Help: "Install the operator into NAMESPACE",
-			Default: "the one that is served, or default", Target: checked(&i.Home, checkNamespace)},
+		cliflag.Option{Group: groupInstallation, Long: "name", Value: "NAME", Help: "Name the objects NAME", Default: "the program's", Target: checked(&i.Name, installation.CheckName)},
+		cliflag.Option{Group: groupInstallation, Long: "install-namespace", Value: "NAMESPACE", Help: "Install into NAMESPACE",
+			Default: "the served one or default", Target: checked(&i.Home, checkNamespace)},
 		cliflag.Option{Group: groupInstallation, Commands: commandManifests, Long: "image", Value: "IMAGE", Help: "Run IMAGE in the pods", Default: "the name", Target: checked(&i.Image, installation.CheckImage)},
-		cliflag.Option{Group: groupInstallation, Long: "replicas", Value: "N", Help: "Run N pods, which elect a leader if N is more than 1",
+		cliflag.Option{Group: groupInstallation, Long: "replicas", Value: "N", Help: "Run N pods, with leader election if N > 1",
 			Default: "1, or 2 with --leader-elect", Target: within(&i.Replicas, 100)},
-		cliflag.Option{Group: groupInstallation, Long: "leader-elect", Value: "NAME", Help: "Run with --leader-elect NAME", Default: "the name, if there are replicas", Target: o.setLeaderElect},
+		cliflag.Option{Group: groupInstallation, Long: "leader-elect", Value: "NAME", Help: "Run with --leader-elect NAME", Default: "the name if N > 1", Target: o.setLeaderElect},
 		cliflag.Option{Group: groupInstallation, Long: "peering", Short: "P", Value: "NAME", Help: "Run with --peering NAME instead of --standalone", Target: o.setPeering},
 		cliflag.Option{Group: groupInstallation, Long: "webhook-configuration", Value: "NAME", Help: "Expect NAME as Settings.Admission.Managed", Default: "the name and .kopf.dev", Target: checked(&i.WebhookConfiguration, checkConfiguration)},
 		cliflag.Option{Group: groupInstallation, Commands: commandManifests, Long: "webhook-port", Value: "N", Help: "Expect N as the port of the webhook server", Default: "9443", Target: within(&i.WebhookPort, 65535)},
-		cliflag.Option{Group: groupInstallation, Commands: commandManifests, Long: "service-monitor", Help: "Let Prometheus find the operator by a ServiceMonitor", Target: &i.Monitoring},
-		cliflag.Option{Group: groupKinds, Long: "definitions", Value: "PATH", Repeated: true, Files: true, Help: "Read custom resource definitions from a file, a folder, or -", Target: &i.Definitions},
-		cliflag.Option{Group: groupKinds, Long: "discover", Help: "Ask the cluster of the kubeconfig which kinds there are", Target: &i.Discover},
+		cliflag.Option{Group: groupInstallation, Commands: commandManifests, Long: "service-monitor", Help: "Add a ServiceMonitor for Prometheus", Target: &i.Monitoring},
+		cliflag.Option{Group: groupKinds, Long: "definitions", Value: "PATH", Repeated: true, Files: true, Help: "Read CRDs from a file, a folder, or -", Target: &i.Definitions},
+		cliflag.Option{Group: groupKinds, Long: "discover", Help: "Read the kinds from the cluster of the kubeconfig", Target: &i.Discover},
 	)
 	all = append(all, o.connection()...)
 	for j := range all {
@@ -77,16 +77,16 @@ func (c *Call) installation(command string, listNamespaces func(*Options) []stri
 
 func (i *InstallOptions) output() []cliflag.Option {
 	return []cliflag.Option{
-		{Group: groupOutput, Commands: commandManifests, Long: "format", Value: "FORMAT", Help: "Make yaml, a folder for kustomize, or a helm chart", Default: "yaml",
+		{Group: groupOutput, Commands: commandManifests, Long: "format", Value: "FORMAT", Help: "Set the format to yaml, kustomize or helm", Default: "yaml",
 			Target: choice(&i.Format, "yaml", "kustomize", "helm"), Values: choices(
-				cliflag.Candidate{Value: "yaml", Help: "Objects, as a text or as files"},
+				cliflag.Candidate{Value: "yaml", Help: "Manifests, printed or in files"},
 				cliflag.Candidate{Value: "kustomize", Help: "Files for kubectl apply -k"},
 				cliflag.Candidate{Value: "helm", Help: "A chart"})},
 		{Group: groupOutput, Commands: commandManifests, Long: "out", Value: "DIR", Files: true, Help: "Write files into DIR instead of printing", Target: checked(&i.Out, checkFolder)},
 		{Group: groupOutput, Commands: commandManifests, Long: "chart-version", Value: "VERSION", Help: "Give the chart VERSION", Default: "0.1.0", Target: checked(&i.ChartVersion, installation.CheckChartVersion)},
-		{Group: groupOutput, Commands: commandManifests, Long: "only", Value: "KIND,...", Repeated: true, Help: "Make only these kinds, such as ClusterRole or dashboard", Target: i.addKinds},
-		{Group: groupOutput, Commands: commandManifests, Long: "no-descriptions", Help: "Leave descriptions out of definitions", Target: &i.NoDescriptions},
-		{Group: groupOutput, Commands: commandManifests, Long: "check", Help: "Compare DIR with what would be written, and write nothing", Target: &i.Check},
+		{Group: groupOutput, Commands: commandManifests, Long: "only", Value: "KIND,...", Repeated: true, Help: "Print only these kinds, e.g. ClusterRole or dashboard", Target: i.addKinds},
+		{Group: groupOutput, Commands: commandManifests, Long: "no-descriptions", Help: "Omit the descriptions from CRDs", Target: &i.NoDescriptions},
+		{Group: groupOutput, Commands: commandManifests, Long: "check", Help: "Report whether DIR is up to date, without writing", Target: &i.Check},
 	}
 }
 
@@ -175,9 +175,9 @@ func (c *Call) installationCommands(listNamespaces func(*Options) []string) []cl
 	c.install = &InstallOptions{}
 	return []cliflag.Command{{
 		Options: c.installation(commandManifests, listNamespaces),
-		Name:    commandManifests, Args: "[options]", Short: "Print the manifests that install this operator",
-		About: "Print what an installation of this operator needs: custom resource definitions, a service account with the least rights, a deployment and what belongs to it. " +
-			"All of it comes from the handlers that are registered. No handler is called, and no cluster is needed.",
+		Name:    commandManifests, Args: "[flags]", Short: "Print the manifests that install this operator",
+		About: "Print the manifests of this operator: custom resource definitions, a service account with minimal permissions (RBAC), a deployment, and related objects. " +
+			"They are derived from the registered handlers. The command calls no handler, and needs no cluster.",
 		Examples: []cliflag.Example{
 			{About: "Install the operator for one namespace", Command: "{} manifests -n web --image example.com/web:1 | kubectl apply -f -"},
 			{About: "Write a Helm chart", Command: "{} manifests --replicas 2 --format helm --out chart"},
@@ -185,10 +185,10 @@ func (c *Call) installationCommands(listNamespaces func(*Options) []string) []cl
 		},
 	}, {
 		Options: c.installation(commandExplainRights, listNamespaces),
-		Name:    commandExplainRights, Args: "[options]", Short: "Print which handler needs which rights",
-		About: "Print for each right of the roles that manifests prints which handler needs it.",
+		Name:    commandExplainRights, Args: "[flags]", Short: "Print which handler needs which permission",
+		About: "Print which handler needs each permission of the roles that the command manifests prints.",
 		Examples: []cliflag.Example{
-			{About: "Explain the rights for one namespace", Command: "{} explain-rights -n web"},
+			{About: "Explain the permissions for one namespace", Command: "{} explain-rights -n web"},
 		},
 	}}
 }

@@ -14,7 +14,7 @@ import (
 func TestInstallOptions(t *testing.T) {
 	if !embedded.Included {
 		for _, args := range []string{"manifests", "manifests --format helm", "explain-rights --name x"} {
-			const want = "myoperator: this operator was built with the tag noembed, which leaves the embedded server and the commands manifests, status and explain out: "
+			const want = "myoperator: this operator was built with the tag noembed, which leaves out the embedded API server and the commands manifests, status and explain: "
 			if _, err := parse(t, args, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s: got %v, want %s", args, err, want)
 			}
@@ -90,9 +90,9 @@ func TestInstallOptions(t *testing.T) {
 		"manifests --only Role,,b":                    `invalid value "Role,,b" for --only: want kinds with commas between them`,
 		"manifests --format helm --out x --only Role": "a chart has all objects: --only does not go together with --format helm",
 		"manifests -A -n x":                           `-A, --all-namespaces and the namespaces ["x"] exclude each other: use one of them`,
-		"explain-rights --out x":                      `unknown option "--out"`,
-		"manifests --verbose":                         `unknown option "--verbose"`,
-		"manifests x":                                 `unexpected argument "x": handlers are compiled in, and manifests takes options only`,
+		"explain-rights --out x":                      `unknown flag "--out"`,
+		"manifests --verbose":                         `unknown flag "--verbose"`,
+		"manifests x":                                 `unexpected argument "x": handlers are compiled in, and manifests takes flags only`,
 	} {
 		t.Run(args, func(t *testing.T) {
 			call, err := parse(t, args, nil)

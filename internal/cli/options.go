@@ -91,9 +91,9 @@ func (o *Options) of(command string, listNamespaces func(*Options) []string) []c
 }
 
 func (o *Options) scope(command string, listNamespaces func(*Options) []string) []cliflag.Option {
-	everywhere, some := "Serve all namespaces (default)", "Serve only namespaces matching PATTERN, such as 'team-*,!team-x'"
+	everywhere, some := "Serve all namespaces (default)", "Serve only namespaces matching PATTERN, such as 'team-*'"
 	if command != "run" {
-		everywhere, some = "Use the peering object of the cluster (default)", "Use the peering objects in namespaces matching PATTERN, such as 'team-*'"
+		everywhere, some = "Use the peering object of the cluster (default)", "Use the peering objects in namespaces matching PATTERN"
 	}
 	return []cliflag.Option{
 		{Group: groupScope, Commands: "run freeze resume", Short: "A", Long: "all-namespaces", Variables: "CLUSTERWIDE ALL_NAMESPACES",
@@ -113,17 +113,17 @@ func (o *Options) connection() []cliflag.Option {
 		{Group: groupCluster, Commands: "run freeze resume", Long: "kubeconfig", Variables: "KUBECONFIG", Value: "FILE", Files: true,
 			Help: "Log in with FILE instead of $KUBECONFIG or ~/.kube/config", Target: &o.Kubeconfig},
 		{Group: groupCluster, Commands: "run freeze resume", Long: "context", Variables: "CONTEXT", Value: "NAME",
-			Help: "Use the context NAME of the kubeconfig, not its current one", Target: &o.Context, Values: o.contexts},
+			Help: "Use the context NAME of the kubeconfig", Default: "current", Target: &o.Context, Values: o.contexts},
 	}
 }
 
 func (o *Options) peering(command string) []cliflag.Option {
-	name, priority, defaultPriority := "Require the peering object NAME", "Take priority N: the highest one works", "0"
+	name, priority, defaultPriority := "Require the peering object NAME", "Set the priority to N, where the highest one works", "0"
 	if command != "run" {
-		name = "Name the peering object (required)"
+		name = "Use the peering object NAME (required)"
 	}
 	if command == "freeze" {
-		priority, defaultPriority = "Pause operators of a priority up to N", strconv.Itoa(freezePriority)
+		priority, defaultPriority = "Pause operators with a priority of at most N", strconv.Itoa(freezePriority)
 	}
 	return []cliflag.Option{
 		{Group: groupPeering, Short: "P", Long: "peering", Variables: "PEERING PEERING_NAME", Value: "NAME", Help: name, Target: o.setPeering},
@@ -132,36 +132,36 @@ func (o *Options) peering(command string) []cliflag.Option {
 		{Group: groupPeering, Commands: "freeze", Short: "t", Long: "lifetime", Variables: "LIFETIME", Value: "DURATION",
 			Help: "Pause for DURATION, such as 90s or 1h30m (required)", Target: &o.Lifetime},
 		{Group: groupPeering, Commands: "freeze", Short: "m", Long: "message", Variables: "MESSAGE", Value: "TEXT",
-			Help: "Print TEXT as the reason, and do not store it", Target: &o.Message},
+			Help: "Print TEXT as the reason, without storing it", Target: &o.Message},
 		{Group: groupPeering, Commands: "run freeze", Short: "p", Long: "priority", Variables: "PRIORITY", Value: "N",
 			Help: priority, Default: defaultPriority, Target: &o.Priority},
 		{Group: groupPeering, Commands: "run freeze", Long: "dev", Variables: "DEV",
-			Help: fmt.Sprintf("Use priority %d, to take over from deployed operators", devPriority), Target: &o.Dev},
-		{Group: groupPeering, Commands: "run", Long: "standalone", Variables: "STANDALONE", Help: "Ignore other operators", Target: &o.Standalone},
+			Help: fmt.Sprintf("Use priority %d to take over from deployed operators", devPriority), Target: &o.Dev},
+		{Group: groupPeering, Commands: "run", Long: "standalone", Variables: "STANDALONE", Help: "Ignore other operators (disable peering)", Target: &o.Standalone},
 	}
 }
 
 func (o *Options) endpoints() []cliflag.Option {
 	return []cliflag.Option{
 		{Group: groupReplicas, Commands: "run", Long: "leader-elect", Variables: "LEADER_ELECT", Value: "NAME",
-			Help: "Work only while holding the Lease NAME, for which all replicas stand", Target: o.setLeaderElect},
+			Help: "Elect a leader among replicas with the Lease NAME", Target: o.setLeaderElect},
 		{Group: groupReplicas, Commands: "run", Long: "leader-elect-namespace", Variables: "LEADER_ELECT_NAMESPACE", Value: "NAMESPACE",
-			Help: "Use the Lease in NAMESPACE", Default: "that of the pod, or of the context", Target: o.setLeaderElectNamespace},
+			Help: "Use the Lease in NAMESPACE", Default: "the pod's or the context's", Target: o.setLeaderElectNamespace},
 		{Group: groupHealth, Commands: "run", Short: "L", Long: "liveness", Variables: "LIVENESS_ENDPOINT LIVENESS", Value: "URL",
-			Help: "Serve probes and metrics at URL, such as http://0.0.0.0:8080/healthz", Target: o.setLiveness},
-		{Group: groupHealth, Commands: "run", Long: "page", Variables: "PAGE", Help: "Serve the live page at / of the same address", Target: &o.Page},
+			Help: "Serve probes and metrics at URL, e.g. http://:8080/healthz", Target: o.setLiveness},
+		{Group: groupHealth, Commands: "run", Long: "page", Variables: "PAGE", Help: "Serve the live page at / of the liveness URL", Target: &o.Page},
 		{Group: groupHealth, Commands: "run", Long: "page-token", Variables: "PAGE_TOKEN", Value: "FILE", Files: true,
-			Help: "Show the live page to all who send the token in FILE", Target: &o.PageToken},
+			Help: "Show the live page to clients with the token in FILE", Target: &o.PageToken},
 		{Group: groupHealth, Commands: "run", Long: "page-auth", Variables: "PAGE_AUTH",
-			Help: "Show it to all who may get /kopf-page in the cluster", Target: &o.PageAuth},
+			Help: "Show the live page to users who may get /kopf-page", Target: &o.PageAuth},
 		{Group: groupHealth, Commands: "run", Long: "page-stacks", Variables: "PAGE_STACKS",
-			Help: "Show the stacks of running handlers, too", Target: &o.PageStacks},
+			Help: "Show the stacks of running handlers on the live page", Target: &o.PageStacks},
 		{Group: groupEmbedded, Commands: "run", Long: "embedded", Variables: "EMBEDDED", Hidden: !embedded.Included,
-			Help: "Run on an API server in memory, without a cluster", Target: &o.Embedded},
+			Help: "Run on an embedded API server, without a cluster", Target: &o.Embedded},
 		{Group: groupEmbedded, Commands: "run", Long: "listen", Variables: "LISTEN", Hidden: !embedded.Included, Value: "ADDRESS",
-			Help: "Let that server listen on ADDRESS, or https://ADDRESS for TLS", Default: embedded.DefaultAddress, Target: o.setListen},
+			Help: "Listen on ADDRESS, or https://ADDRESS for TLS", Default: embedded.DefaultAddress, Target: o.setListen},
 		{Group: groupEmbedded, Commands: "run", Long: "apply", Variables: "APPLY", Hidden: !embedded.Included, Value: "PATH", Repeated: true, Files: true,
-			Help: "Load the manifests in a file, a folder, or - for standard input", Target: &o.Apply},
+			Help: "Load manifests from a file, a folder, or - for stdin", Target: &o.Apply},
 	}
 }
 
@@ -169,18 +169,18 @@ func (o *Options) logging() []cliflag.Option {
 	return []cliflag.Option{
 		{Group: groupLogging, Short: "v", Long: "verbose", Variables: "VERBOSE", Help: "Log debugging messages", Target: &o.Verbose},
 		{Group: groupLogging, Short: "d", Long: "debug", Variables: "DEBUG",
-			Help: "Log debugging messages and their places in the source", Target: &o.Debug},
+			Help: "Log debugging messages with their source locations", Target: &o.Debug},
 		{Group: groupLogging, Short: "q", Long: "quiet", Variables: "QUIET", Help: "Log only warnings and errors", Target: &o.Quiet},
 		{Group: groupLogging, Long: "log-format", Variables: "LOG_FORMAT", Value: "FORMAT", Default: "full",
-			Help: "Log lines as full, plain or json", Target: choice(&o.LogFormat, "full", "plain", "json"),
+			Help: "Set the log format to full, plain or json", Target: choice(&o.LogFormat, "full", "plain", "json"),
 			Values: choices(
 				cliflag.Candidate{Value: "full", Help: "Time, level, object, message and attributes"},
 				cliflag.Candidate{Value: "plain", Help: "Object, message and attributes"},
 				cliflag.Candidate{Value: "json", Help: "One JSON object a line"})},
 		{Group: groupLogging, Long: "log-refkey", Variables: "LOG_REFKEY", Value: "KEY", Default: "object",
-			Help: "Log the object's reference under KEY in JSON", Target: &o.LogRefKey},
+			Help: "Set the key of the object reference in JSON logs", Target: &o.LogRefKey},
 		{Group: groupLogging, Long: "log-prefix", Variables: "LOG_PREFIX", Negatable: true,
-			Help: "Begin messages with [namespace/name]", Default: "in text, not in JSON", Target: o.setPrefix},
+			Help: "Start messages with [namespace/name]", Default: "in text, not in JSON", Target: o.setPrefix},
 	}
 }
 
@@ -229,9 +229,9 @@ func (o *Options) setPeering(name string) error {
 }
 
 func (o *Options) setLeaderElect(name string) error {
-	const otherwise = "; leave the option out for no election"
+	const otherwise = "; leave the flag out for no election"
 	if _, err := cliflag.ParseBool(name); err == nil { // as other frameworks have it
-		return errors.New("want the name of the Lease for which all replicas stand, not whether there is an election" + otherwise)
+		return errors.New("want the name of the Lease that all replicas share, not true or false" + otherwise)
 	}
 	if !validation.IsObjectName(name) {
 		return errors.New("want the name of a Lease: " + validation.ObjectName + otherwise)

@@ -109,9 +109,9 @@ func parseLong(options []Option, given map[string]bool, arg string, rest []strin
 	o, negated := findLong(options, name)
 	switch {
 	case o == nil:
-		return nil, fmt.Errorf("unknown option %q%s", "--"+name, didYouMean("--", name, longNames(options)))
+		return nil, fmt.Errorf("unknown flag %q%s", "--"+name, didYouMean("--", name, longNames(options)))
 	case negated && hasValue:
-		return nil, fmt.Errorf("option --%s takes no value", name)
+		return nil, fmt.Errorf("flag --%s takes no value", name)
 	case hasValue:
 	case negated:
 		value = "false"
@@ -129,12 +129,12 @@ func parseLong(options []Option, given map[string]bool, arg string, rest []strin
 // next takes the value of an option, as it was written, from the next argument, and returns the arguments left. Another option is no value: then
 // this one was probably taken for one that is true if given.
 func (o *Option) next(options []Option, written string, rest []string) (value string, left []string, err error) {
-	missing := fmt.Sprintf("option %s needs a value: %s", written, o.Value)
+	missing := fmt.Sprintf("flag %s needs a value: %s", written, o.Value)
 	switch {
 	case len(rest) == 0:
 		return "", nil, errors.New(missing)
 	case isOption(options, rest[0]):
-		return "", nil, fmt.Errorf("%s; %q is another option, unless you write %s=%s", missing, rest[0], written, rest[0])
+		return "", nil, fmt.Errorf("%s; %q is another flag, unless you write %s=%s", missing, rest[0], written, rest[0])
 	}
 	return rest[0], rest[1:], nil
 }
@@ -154,7 +154,7 @@ func isOption(options []Option, arg string) bool {
 func parseShort(options []Option, given map[string]bool, arg string, rest []string) ([]string, error) {
 	if name, _, _ := strings.Cut(arg[1:], "="); len(name) > 1 { // as package flag has it: hardly a value that was meant for the first letter
 		if o, _ := findLong(options, name); o != nil && !o.Hidden {
-			return nil, fmt.Errorf("unknown option %q: did you mean %q?", "-"+name, "--"+name)
+			return nil, fmt.Errorf("unknown flag %q: did you mean %q?", "-"+name, "--"+name)
 		}
 	}
 	for letters := arg[1:]; letters != ""; {
@@ -163,7 +163,7 @@ func parseShort(options []Option, given map[string]bool, arg string, rest []stri
 		o, value := findShort(options, letter), "true"
 		switch {
 		case o == nil:
-			return nil, fmt.Errorf("unknown option %q%s", "-"+letter, otherCase(options, letter))
+			return nil, fmt.Errorf("unknown flag %q%s", "-"+letter, otherCase(options, letter))
 		case o.Value == "" && strings.HasPrefix(letters, "="), o.Value != "" && letters != "":
 			value, letters = strings.TrimPrefix(letters, "="), ""
 		case o.Value == "":
@@ -212,7 +212,7 @@ func ParseVariables(options []Option, given map[string]bool, prefix string, env 
 			}
 			for _, value := range values {
 				if err := o.set(value); err != nil {
-					return Invalid(value, "the variable "+prefix+name, err)
+					return Invalid(value, "the environment variable "+prefix+name, err)
 				}
 			}
 			break
@@ -246,7 +246,7 @@ func (o *Option) set(value string) (err error) {
 	case func(string) error:
 		err = target(value)
 	default:
-		panic(fmt.Sprintf("cliflag: option --%s has a target of type %T", o.Long, o.Target))
+		panic(fmt.Sprintf("cliflag: flag --%s has a target of type %T", o.Long, o.Target))
 	}
 	return err
 }

@@ -63,7 +63,7 @@ const width = 80
 // Help returns the help of the program: what it does, its commands, and examples.
 func (p *Program) Help() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\nUsage:\n  %s [command] [options]\n\nCommands:\n", paragraphs(p.About), p.Name)
+	fmt.Fprintf(&b, "%s\nUsage:\n  %s [command] [flags]\n\nCommands:\n", paragraphs(p.About), p.Name)
 	for _, c := range p.Commands {
 		short := c.Short
 		if c.Name == p.Default {
@@ -72,7 +72,7 @@ func (p *Program) Help() string {
 		writeEntry(&b, "  "+c.Name, 14, short)
 	}
 	writeExamples(&b, p.Name, p.Examples)
-	fmt.Fprintf(&b, "\nRun \"%s help COMMAND\" for the options and examples of a command.\n", p.Name)
+	fmt.Fprintf(&b, "\nRun \"%s help COMMAND\" for the flags and examples of a command.\n", p.Name)
 	return b.String()
 }
 
@@ -88,7 +88,7 @@ func (p *Program) CommandHelp(c *Command) string {
 	}
 	prefix := p.Prefix + strings.ToUpper(c.Name) + "_"
 	fmt.Fprintf(&b, "\nEnvironment:\n")
-	text := fmt.Sprintf("Each option can also be set by a variable, such as %[1]sLOG_FORMAT for --log-format. An option beats its variable. "+
+	text := fmt.Sprintf("Each flag can also be set by an environment variable, such as %[1]sLOG_FORMAT for --log-format. A flag beats its environment variable. "+
 		"Separate several values in one variable, such as %[1]sNAMESPACES, by spaces.", prefix)
 	for _, line := range wrap(text, width-2) {
 		fmt.Fprintln(&b, "  "+line)

@@ -14,7 +14,7 @@ func program(v *values) *Program {
 		Prefix: "X_", Default: "run",
 		Examples: []Example{{"Run it", "{} run"}, {"Paint it, in one color of the many that there are", "{} paint \\\n    red"}},
 		Commands: []Command{
-			{Name: "run", Args: "[options]", Short: "Run it", About: "Run it.", Options: v.options(), Examples: []Example{{"Run it all", "{} run -A"}}},
+			{Name: "run", Args: "[flags]", Short: "Run it", About: "Run it.", Options: v.options(), Examples: []Example{{"Run it all", "{} run -A"}}},
 			{Name: "paint", Args: "[color]", Short: "Paint it", About: "Paint it in a color.", Words: []Candidate{{"red", "As roses"}, {"green", ""}}},
 			{Name: "help", Short: "Print this", About: "Print this."},
 		},
@@ -28,7 +28,7 @@ It does things, and it goes on to do them until the lines of its help are too
 long for a terminal.
 
 Usage:
-  my-app [command] [options]
+  my-app [command] [flags]
 
 Commands:
   run         Run it (default)
@@ -43,7 +43,7 @@ Examples:
   my-app paint \
       red
 
-Run "my-app help COMMAND" for the options and examples of a command.
+Run "my-app help COMMAND" for the flags and examples of a command.
 `
 	if diff := cmp.Diff(want, program(new(values)).Help()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -54,7 +54,7 @@ func TestCommandHelp(t *testing.T) {
 	const run = `Run it.
 
 Usage:
-  my-app run [options]
+  my-app run [flags]
 
 Examples:
   # Run it all
@@ -73,9 +73,9 @@ Others:
   -t, --time DURATION         Wait for it
 
 Environment:
-  Each option can also be set by a variable, such as X_RUN_LOG_FORMAT for
-  --log-format. An option beats its variable. Separate several values in one
-  variable, such as X_RUN_NAMESPACES, by spaces.
+  Each flag can also be set by an environment variable, such as X_RUN_LOG_FORMAT
+  for --log-format. A flag beats its environment variable. Separate several
+  values in one variable, such as X_RUN_NAMESPACES, by spaces.
 `
 	const paint = "Paint it in a color.\n\nUsage:\n  my-app paint [color]\n"
 	p := program(new(values))

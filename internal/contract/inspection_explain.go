@@ -693,7 +693,7 @@ func explainingNonsense(t *testing.T, c *C) {
 		{"status kex a -A", "does not go together", 2},
 		{"status -A -n x", "exclude each other", 2},
 		{"status kex a -l x=y", "does not go together", 2},
-		{"status --watch --failed --exit-code", "--watch goes on", 2},
+		{"status --watch --failed --exit-code", "--watch runs until you stop it", 2},
 		{"status --watch -o yaml", "not yaml", 2},
 		{"status -o xml", "table, wide, json", 2},
 		{"status --file x", "--file", 2},
