@@ -15,7 +15,7 @@ import (
 // tools are the programs that the pages may ask a reader to run, with the commands of theirs that are used.
 var tools = map[string][]string{
 	"go":      {"run", "build", "test", "get", "mod", "doc", "tool", "vet"},
-	"kubectl": {"apply", "get", "describe", "delete", "patch", "edit", "logs", "create", "label", "annotate", "rollout", "scale", "wait", "auth", "explain", "set", "config"},
+	"kubectl": {"apply", "get", "describe", "delete", "patch", "edit", "logs", "create", "label", "annotate", "rollout", "scale", "wait", "auth", "explain", "set", "config", "port-forward"},
 	"docker":  {"build", "push", "run", "buildx", "save"},
 	"make":    nil, // looked up in the Makefile
 	"git":     {"clone", "checkout"},
