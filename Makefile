@@ -24,7 +24,7 @@ e2e:
 
 # The suites of controller-runtime, and a tutorial's operator, on a real API server and on the one in memory; and half an hour of a contest
 # of several libraries' electors for one Lease, under faults: make judges RIVALS=2h
-# And controller-gen on the definitions of structs, Helm on the charts, Prometheus on the metrics, the dashboard and the alerts, and a browser on the live page.
+# And controller-gen on the definitions of structs, Helm on the charts, Prometheus on the metrics, the dashboard and the alerts, and a browser on the live page and on the site of the documentation.
 RIVALS = 30m
 judges:
 	cd e2e/judges && go test -v -timeout 0 ./... -judges.rivals $(RIVALS)
@@ -32,6 +32,7 @@ judges:
 	cd e2e/judges/helm && go test ./...
 	cd e2e/judges/prometheus && go test ./...
 	e2e/browser/run.sh
+	site/browser/run.sh
 
 # Faults of all kinds, for each seed so many minutes: make chaos SEED=1 SEEDS=10 MINUTES=3
 # Of some kinds only: make chaos ONLY=definitions,refusals

@@ -136,7 +136,6 @@ func divide(body *html.Node) []section {
 func linkHeadings(body *html.Node) {
 	for _, h := range elements(body, headings[1:]...) {
 		link := element("a", []string{"class", "anchor", "href", "#" + attribute(h, "id"), "aria-label", "Link to: " + textOf(h)}, textNode("#"))
-		h.AppendChild(textNode(" "))
 		h.AppendChild(link)
 	}
 }

@@ -75,10 +75,51 @@ func readSequence(text string) (*sequence, error) {
 
 // The measures of a diagram, in pixels.
 const (
-	letter    = 6.4 // the width of one, about
-	rowHeight = 34
+	letter    = 6.2 // the width of one, about
+	rowHeight = 36
+	boxWidth  = 108
 	boxHeight = 44
 )
+
+// place returns where the participants are, so far from each other that the labels fit between them.
+func (s *sequence) place() []float64 {
+	x := make([]float64, len(s.ids))
+	for i := range x {
+		x[i] = boxWidth/2 + 2 + float64(i)*(boxWidth+10)
+	}
+	for last := 1; last < len(x); last++ {
+		for _, t := range s.steps {
+			left, right, width := min(t.from, t.to), max(t.from, t.to), 0.0
+			for _, line := range fold(t.text) {
+				width = max(width, float64(len(line))*letter+16)
+			}
+			if left == right {
+				right, width = left+1, width+24 // a message to itself is beside its line
+			}
+			if right != last || t.kind != "message" && t.kind != "back" {
+				continue
+			}
+			missing := max(x[left]+width-x[right], 0)
+			for i := right; i < len(x); i++ {
+				x[i] += missing
+			}
+		}
+	}
+	return x
+}
+
+// fold returns the lines of a label: two if it is long.
+func fold(text string) []string {
+	const short = 20
+	middle := len(text) / 2
+	before, after := strings.LastIndexByte(text[:middle], ' '), strings.IndexByte(text[middle:], ' ')
+	if cut := middle + after; len(text) > short && after >= 0 && (before < 0 || after < middle-before) {
+		return []string{text[:cut], text[cut+1:]}
+	} else if len(text) > short && before > 0 {
+		return []string{text[:before], text[before+1:]}
+	}
+	return []string{text}
+}
 
 // drawSequence returns a picture of a sequence diagram.
 func drawSequence(text string) (*xhtml.Node, error) {
@@ -86,20 +127,14 @@ func drawSequence(text string) (*xhtml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	column := 100.0
-	for _, t := range s.steps {
-		if span := max(t.to-t.from, t.from-t.to, 1); t.kind == "message" || t.kind == "back" {
-			column = max(column, (float64(len(t.text))*letter+16)/float64(span))
-		}
-	}
-	x := func(n int) float64 { return column/2 + float64(n)*column }
-	width, height := column*float64(len(s.ids)), boxHeight+rowHeight*len(s.steps)+20
+	x := s.place()
+	width, height := x[len(x)-1]+boxWidth/2+2, boxHeight+rowHeight*len(s.steps)+20
 	var b, labels strings.Builder // labels are above the lines
 	for i, name := range s.names {
-		fmt.Fprintf(&b, `<line x1="%.0[1]f" x2="%.0[1]f" y1="%[2]d" y2="%[3]d"/><rect x="%.0[4]f" y="1" width="%.0[5]f" height="%[2]d" rx="4"/>`, x(i), boxHeight, height, x(i)-column/2+4, column-8)
+		fmt.Fprintf(&b, `<line x1="%.0[1]f" x2="%.0[1]f" y1="%[2]d" y2="%[3]d"/><rect x="%.0[4]f" y="1" width="%.0[5]f" height="%[2]d" rx="4"/>`, x[i], boxHeight, height, x[i]-boxWidth/2, float64(boxWidth))
 		lines := lineBreak.Split(name, -1)
 		for j, line := range lines {
-			fmt.Fprintf(&labels, `<text x="%.0f" y="%d">%s</text>`, x(i), boxHeight/2+4+j*14-(len(lines)-1)*7, html.EscapeString(line))
+			fmt.Fprintf(&labels, `<text x="%.0f" y="%d">%s</text>`, x[i], boxHeight/2+4+j*14-(len(lines)-1)*7, html.EscapeString(line))
 		}
 	}
 	var frames []int
@@ -112,10 +147,10 @@ func drawSequence(text string) (*xhtml.Node, error) {
 				frames = frames[:n-1]
 			}
 		case "message", "back":
-			drawMessage(&b, &labels, t, x(t.from), x(t.to), y)
+			drawMessage(&b, &labels, t, x[t.from], x[t.to], y)
 		default:
 			frames = append(frames, y-18)
-			fmt.Fprintf(&labels, `<text class="label" x="10" y="%d">%s: %s</text>`, y, t.kind, html.EscapeString(t.text))
+			fmt.Fprintf(&labels, `<text class="label begin" x="10" y="%d">%s: %s</text>`, y, t.kind, html.EscapeString(t.text))
 		}
 	}
 	return parseElement(fmt.Sprintf(`<div class="diagram scroll"><svg width="%.0[1]f" height="%[2]d" viewBox="0 0 %.0[1]f %[2]d" role="img" aria-label="Sequence of messages between %[3]s">%[4]s%[5]s</svg></div>`,
@@ -135,10 +170,14 @@ func drawMessage(b, labels *strings.Builder, t step, from, to float64, y int) {
 		fmt.Fprintf(b, `<line class="%s" x1="%.0f" x2="%.0f" y1="%[4]d" y2="%[4]d"/>`, t.kind, from, to, y)
 	}
 	fmt.Fprintf(b, `<path d="M%.0[1]f %[2]d L%.0[3]f %[4]d M%.0[1]f %[2]d L%.0[3]f %[5]d"/>`, to, y, to+tip, y-4, y+4)
-	if from == to {
-		fmt.Fprintf(labels, `<text class="label" x="%.0f" y="%d">%s</text>`, from+26, y, html.EscapeString(t.text))
-	} else {
-		fmt.Fprintf(labels, `<text x="%.0f" y="%d">%s</text>`, middle, y-6, html.EscapeString(t.text))
+	lines := fold(t.text)
+	for i, line := range lines {
+		above := 13 * (len(lines) - 1 - i)
+		if from == to {
+			fmt.Fprintf(labels, `<text class="label begin" x="%.0f" y="%d">%s</text>`, from+26, y+4-above, html.EscapeString(line))
+		} else {
+			fmt.Fprintf(labels, `<text class="label" x="%.0f" y="%d">%s</text>`, middle, y-6-above, html.EscapeString(line))
+		}
 	}
 }
 

@@ -5,12 +5,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"log"
 	"net/http"
 	"os"
+	"os/signal"
+	"time"
 
 	"github.com/kopf-go/kopf"
 )
@@ -50,6 +53,13 @@ func run(root, out, address string) error {
 	if address == "" {
 		return nil
 	}
-	fmt.Printf("http://%s/ shows the site as it is now\n", address)
-	return http.ListenAndServe(address, http.FileServer(http.Dir(out)))
+	fmt.Printf("http://%s/ shows the site as it is now, until Ctrl+C\n", address)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	server := &http.Server{Addr: address, Handler: http.FileServer(http.Dir(out)), ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { server.Close() })
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }

@@ -58,6 +58,13 @@ func (s *site) loadReference() (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, n := range elements(body, "pre") {
+		// A block of code in a comment has no language. One that names the package is in Go.
+		if text := textOf(n); first(n, "code") == nil && strings.Contains(text, "kopf.") {
+			n.RemoveChild(n.FirstChild)
+			appendAll(n, highlight(text, "go"))
+		}
+	}
 	s.names = make(map[string]bool)
 	for n := range body.Descendants() {
 		if id := attribute(n, "id"); ast.IsExported(id) {
@@ -105,25 +112,7 @@ func (r *reference) comment(text string) {
 	printer := r.pkg.Printer()
 	printer.HeadingLevel = 3
 	printer.DocLinkBaseURL = "https://pkg.go.dev"
-	parsed := string(printer.HTML(r.pkg.Parser().Parse(text)))
-	// A block of code has no language in a comment. One that names the package is in Go.
-	before := 0
-	for {
-		begin := strings.Index(parsed[before:], "<pre>")
-		if begin < 0 {
-			break
-		}
-		begin += before + len("<pre>")
-		end := begin + strings.Index(parsed[begin:], "</pre>")
-		if code := html.UnescapeString(parsed[begin:end]); strings.Contains(code, "kopf.") {
-			r.WriteString(parsed[before:begin])
-			r.code(code, nil)
-		} else {
-			r.WriteString(parsed[before:end])
-		}
-		before = end
-	}
-	r.WriteString(parsed[before:])
+	r.Write(printer.HTML(r.pkg.Parser().Parse(text)))
 }
 
 // index writes the list of what there is, by kind.

@@ -70,6 +70,9 @@ func load(root string) (*site, error) {
 	if err := s.loadMarkdown(); err != nil {
 		return nil, err
 	}
+	if s.sources["docs/README.md"] == nil {
+		return nil, fmt.Errorf("%s has no docs/README.md, which the navigation is made of", root)
+	}
 	reference, err := s.loadReference()
 	if err != nil {
 		return nil, err
@@ -78,9 +81,10 @@ func load(root string) (*site, error) {
 	for i := 0; i < len(s.pages); i++ { // links to examples add pages
 		p := s.pages[i]
 		p.Sections = divide(p.body)
-		if p.Title == "" && len(p.Sections) > 0 {
+		if len(p.Sections) > 0 {
 			p.Title = p.Sections[0].Title
 		}
+		p.Title = cmp.Or(p.Title, p.Path)
 		p.Label = cmp.Or(p.Label, p.Title)
 		p.Description = describe(p.body)
 		if err := s.link(p); err != nil {

@@ -67,7 +67,8 @@ function find(text) {
   const found = [], texts = query.map(matches);
   for (const [number, [owner, anchor, heading]] of searchIndex.sections.entries()) {
     const [path, title, called] = searchIndex.pages[owner];
-    const points = score(query, texts, number, spaced(heading), spaced(anchor ? title : title + ' ' + called));
+    const weight = path.startsWith('examples/') ? .5 : 1; // the pages that explain come first
+    const points = weight * score(query, texts, number, spaced(heading), spaced(anchor ? title : title + ' ' + called));
     if (points) found.push({points, heading, title, address: page.dataset.root + path + (anchor && '#' + anchor)});
   }
   return found.sort((a, b) => b.points - a.points).slice(0, 12);
@@ -123,20 +124,18 @@ function setUpSearch() {
   form.hidden = false;
 }
 
-// setUpVersions adds the versions that were built later than this page. A page that was opened as a file has those that were there.
+// setUpVersions shows the versions that are there now. A page that was opened as a file has those of when it was built.
 async function setUpVersions() {
-  const list = document.querySelector('.versions ul');
+  const list = document.querySelector('.versions ul'), here = document.querySelector('.versions summary').textContent;
   if (!location.protocol.startsWith('http')) return;
   const response = await fetch(page.dataset.root + '../versions.json').catch(() => null);
   if (!response?.ok) return;
-  for (const version of await response.json()) {
-    const address = page.dataset.root + '../' + version + '/index.html';
-    if ([...list.querySelectorAll('a')].some(a => a.getAttribute('href') === address)) continue;
+  list.replaceChildren(...(await response.json()).map(version => {
     const item = document.createElement('li'), a = document.createElement('a');
-    Object.assign(a, {href: address, textContent: version});
+    Object.assign(a, {href: page.dataset.root + '../' + version + '/index.html', textContent: version, ariaCurrent: version === here ? 'true' : null});
     item.append(a);
-    list.append(item);
-  }
+    return item;
+  }));
 }
 
 // What scrolls sideways must be reached by keyboard, and a chosen entry be seen.
