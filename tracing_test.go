@@ -23,7 +23,7 @@ func sampledOut(t testing.TB, tracer Tracer) func() {
 	body, ctx := busy(t, false), t.Context()
 	c := &cycle{reactor: &reactor{environment: &environment{settings: settings}}}
 	c.event.Body = body
-	a, client, r := &call{settings: settings, handler: &handler{}}, &Client{}, &request{}
+	a, client, r := &call{settings: settings, handler: &handler{}}, &Client{clientCore: &clientCore{source: settings}}, &request{}
 	return func() {
 		c.trace()
 		essenceOf(body, nil, persistence)
