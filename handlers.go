@@ -62,6 +62,8 @@ type Object struct {
 	fence  uint64                // of the term in which the handler was called; 0 without one
 	events eventRecorder         // nil in an object that was made by hand
 	live   *atomic.Pointer[Body] // the newest state, where that changes during the call
+
+	answers answers // of the filters, while the object is decided about; nil if they are not kept
 }
 
 // Latest returns the newest state of the object that is known. For daemons and timers it follows the events while the

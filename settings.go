@@ -42,7 +42,7 @@ type ProcessSettings struct {
 	UltimateExitingTimeout time.Duration
 	// Decisions is how many decisions the operator keeps for its live page: of each look at an object, what was to be done, and for each handler, whether it was called, or the first reason why not.
 	// 1,000 of them take 64 KB. While it is not zero, objects with the annotation "<prefix>/explain" also have their decisions logged, with all reasons, from [slog.LevelInfo] up: the
-	// prefix is that of the [DiffBaseStorage], such as "kopf.zalando.org", and any value will do. Predicates are called once more for each decision that is kept. Defaults to 0.
+	// prefix is that of the [DiffBaseStorage], such as "kopf.zalando.org", and any value will do. Predicates are not called again for that, but for those of reconcile handlers. Defaults to 0.
 	Decisions int
 	// Page is the live page of the operator: what it is doing now, at the path / of the [Operator.LivenessEndpoint].
 	Page PageSettings
