@@ -34,10 +34,10 @@ type inspecting struct {
 	args      *cli.InspectOptions
 	registry  *Registry
 	inspector *inspector
-	client    *Client              // nil without a cluster
-	found     []discovery.Resource // in the cluster
-	served    map[string]*resolved // of these, by name
-	pauses    map[string]string    // for whom the operator pauses, by namespace
+	client    *Client               // nil without a cluster
+	found     []discovery.Resource  // in the cluster
+	served    map[string]*resolved  // of these, by name
+	pauses    map[string]pauseFacts // by namespace
 }
 
 // inspect runs the command status or explain, and returns the exit code.
@@ -341,10 +341,20 @@ func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x 
 	}
 }
 
+// pauseFacts is for whom an operator pauses in a namespace, or why that is not known. It counts for a while: objects are many, and a watch goes on for ever.
+type pauseFacts struct {
+	by  string // "" if it does not pause
+	err error
+	at  time.Time
+}
+
+// pausesFor is for how long that counts.
+const pausesFor = 10 * time.Second
+
 // pausedBy returns the peer that has an operator pause in a namespace, "" for none. Without a name of peering objects, those that cannot be read are none.
 func (i *inspecting) pausedBy(ctx context.Context, namespace string) (string, error) {
-	if by, known := i.pauses[namespace]; known {
-		return by, nil
+	if known, ok := i.pauses[namespace]; ok && time.Since(known.at) < pausesFor {
+		return known.by, known.err
 	}
 	var paths []string
 	for _, r := range i.found {
@@ -353,14 +363,16 @@ func (i *inspecting) pausedBy(ctx context.Context, namespace string) (string, er
 		}
 	}
 	by, found, err := inspection.PausedBy(ctx, inspectionServer{discovering{i.client}}, paths, i.options.Priority)
-	if i.options.Peering != "" && !found {
-		return "", cmp.Or(err, fmt.Errorf("there is no peering object %q", i.options.Peering))
+	if i.options.Peering == "" {
+		err = nil
+	} else if !found {
+		err = cmp.Or(err, fmt.Errorf("there is no peering object %q", i.options.Peering))
 	}
 	if i.pauses == nil {
-		i.pauses = make(map[string]string)
+		i.pauses = make(map[string]pauseFacts)
 	}
-	i.pauses[namespace] = by
-	return by, nil
+	i.pauses[namespace] = pauseFacts{by, err, time.Now()}
+	return by, err
 }
 
 // inspectionServer implements [inspection.Server].
