@@ -208,21 +208,27 @@ func (c *cycle) explainChosen(x *inspection.Explanation, chosen []*progress) {
 
 // explainChange explains whether a handler of changes is called.
 func (c *cycle) explainChange(h *handler, chosen []*progress, decided string, of *inspection.Handler) {
-	why, cause := &mismatch{}, c.cause
 	if p := c.findProgress(h.id); p != nil && p.selected && p.handler.isIn([]*handler{h}) {
 		c.explainProgress(p, chosen, of)
 		return
 	}
-	switch cause.Old, cause.New = c.states.before.View(), c.states.essence.View(); {
-	case !h.preMatchesFor(&cause, why):
+	cause := c.cause
+	cause.Old, cause.New = c.states.before.View(), c.states.essence.View()
+	why, known := cause.answers.of(h, cause.Body, true)
+	if !known {
+		h.preMatchesFor(&cause, why)
+	}
+	if why.fits && c.decided.Kind != decision.Handle {
+		of.Verdict, of.Why = decision.NotNow, strings.TrimPrefix(decided, "nothing: ")
+		return
+	}
+	if why.fits {
+		if why, known = cause.answers.of(h, cause.Body, false); !known {
+			h.matchesFor(&cause, c.decided.Initial, why)
+		}
+	}
+	if of.Why, of.Verdict = "another handler with the same id and function is called", decision.After; !why.fits {
 		of.Why, of.Verdict = c.explainMismatch(h, why, &cause), why.verdict()
-	case c.decided.Kind != decision.Handle:
-		of.Verdict = decision.NotNow
-		of.Why = strings.TrimPrefix(decided, "nothing: ")
-	case !h.matchesFor(&cause, c.decided.Initial, why):
-		of.Why, of.Verdict = c.explainMismatch(h, why, &cause), why.verdict()
-	default:
-		of.Why, of.Verdict = "another handler with the same id and function is called", decision.After
 	}
 }
 
@@ -250,24 +256,32 @@ func (c *cycle) explainProgress(p *progress, chosen []*progress, of *inspection.
 
 // explainObserver explains whether a handler is for the object that is none of changes.
 func (c *cycle) explainObserver(h *handler, of *inspection.Handler) {
-	why, o := &mismatch{}, c.object(c.event.Body)
-	fits := false
-	if h.kind == kindEvent {
-		fits = h.matchesEvent(&WatchEvent{Object: o, Type: c.event.Type}, why)
-	} else {
-		fits = h.matchesObjectFor(&o, why)
+	o := c.object(c.event.Body)
+	why, known := o.answers.of(h, o.Body, false)
+	switch {
+	case known:
+	case why.kept && h.kind == kindEvent: // an operator that runs has not asked, because there is no event
+		of.Why, of.Verdict = "is called for events, and none has come", decision.NotNow
+		return
+	case why.kept && (h.task != nil || h.reconcile != nil) && o.Body.Deleting(): // nor has it here
+		of.Why, of.Verdict = "the object is being deleted", decision.NotNow
+		return
+	case h.kind == kindEvent:
+		h.matchesEvent(&WatchEvent{Object: o, Type: c.event.Type}, why)
+	default:
+		h.matchesObjectFor(&o, why)
 	}
-	switch of.Called, of.Verdict = fits, decision.Called; {
-	case !fits:
+	switch of.Called, of.Verdict = why.fits, decision.Called; {
+	case !why.fits:
 		of.Why, of.Verdict = c.explainMismatch(h, why, &Change{Object: o}), why.verdict()
 	case h.kind == kindEvent:
 		of.Why = "is called for each event of the object"
 	case c.event.Type == Deleted:
-		of.Called, of.Why = false, strings.TrimPrefix(inspection.Decision(c.decided, inspection.Outlook{}), "nothing: ")
+		of.Called, of.Verdict, of.Why = false, decision.NotNow, strings.TrimPrefix(inspection.Decision(c.decided, inspection.Outlook{}), "nothing: ")
 	case h.kind == kindIndex:
 		of.Why = "the object is indexed"
 	case o.Body.Deleting():
-		of.Called, of.Why = false, "the object is being deleted"
+		of.Called, of.Verdict, of.Why = false, decision.NotNow, "the object is being deleted"
 	case h.kind == kindDaemon:
 		of.Why = "runs for the object"
 	case h.kind == kindTimer:

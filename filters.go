@@ -123,6 +123,39 @@ type mismatch struct {
 	want     *criterion // nil for a predicate of the whole object
 	got      View       // the value
 	panicked any        // what the predicate has panicked with, nil if it has not
+	fits     bool       // whether the object fits after all
+	kept     bool       // whether it is one of the answers about the object
+}
+
+// answers are what filters have said of the states of an object while it was decided about, so that the decision is explained without asking them again: they can be functions of users. Nil keeps none.
+type answers map[question]*mismatch
+
+// question is what the filters of a handler were asked.
+type question struct {
+	handler *handler
+	version string // of the object
+	early   bool   // whether they were asked before it was known what has happened
+}
+
+// to returns where the filters of a handler are to leave what they say; nil if that is not kept.
+func (a answers) to(h *handler, body *Body, early bool) *mismatch {
+	if a == nil {
+		return nil
+	}
+	why := &mismatch{kept: true}
+	a[question{h, body.version, early}] = why
+	return why
+}
+
+// of returns what the filters of a handler have said; if they were not asked, where they are to leave it.
+func (a answers) of(h *handler, body *Body, early bool) (why *mismatch, known bool) {
+	if why, known = a[question{h, body.version, early}]; known {
+		return why, true
+	}
+	if why = a.to(h, body, early); why == nil {
+		why = &mismatch{}
+	}
+	return why, false
 }
 
 // filterPart is what a filter looks at.
@@ -142,7 +175,7 @@ const (
 // look notes which filter is looked at.
 func (m *mismatch) look(part filterPart, key string, want *criterion, got View) {
 	if m != nil {
-		*m = mismatch{part: part, key: key, want: want, got: got}
+		*m = mismatch{part: part, key: key, want: want, got: got, kept: m.kept}
 	}
 }
 
@@ -184,7 +217,9 @@ func fitAll(criteria []keyCriterion, raw []byte, o *Object, part filterPart, why
 
 // preMatches reports whether the object is of interest to a handler of changes, whatever the
 // reason and the difference are. The change's Old and New are those of the whole object.
-func (h *handler) preMatches(c *Change) bool { return h.preMatchesFor(c, nil) }
+func (h *handler) preMatches(c *Change) bool {
+	return h.preMatchesFor(c, c.answers.to(h, c.Body, true))
+}
 
 func (h *handler) preMatchesFor(c *Change, why *mismatch) bool {
 	return h.guarded(c, why, func() bool { return h.filters.fitsMeta(&c.Object, why) && h.fitsValue(c, why) && h.fitsWhen(c, why) })
@@ -284,7 +319,17 @@ func (h *handler) matchesEvent(e *WatchEvent, why *mismatch) bool {
 }
 
 // matchesObject reports whether a daemon, a timer or an index is for an object, as it is now.
-func (h *handler) matchesObject(o *Object) bool { return h.matchesObjectFor(o, nil) }
+func (h *handler) matchesObject(o *Object) bool {
+	return h.matchesObjectFor(o, o.answers.to(h, o.Body, false))
+}
+
+// fits is the same, of what the filters have said when the decision was explained.
+func (o *Object) fits(h *handler) bool {
+	if why := o.answers[question{h, o.Body.version, false}]; why != nil {
+		return why.fits
+	}
+	return h.matchesObject(o)
+}
 
 func (h *handler) matchesObjectFor(o *Object, why *mismatch) bool {
 	c := &Change{Object: *o}
@@ -303,15 +348,19 @@ func (h *handler) guarded(c *Change, why *mismatch, fits func() bool) (ok bool) 
 	defer func() {
 		if v := recover(); v != nil {
 			if ok = false; why != nil {
-				why.panicked = v
-				return
+				if why.panicked, why.fits = v, false; !why.kept { // which is shown instead
+					return
+				}
 			}
 			h.filters.panicked.Do(func() {
 				c.Logger.Error("A filter of a handler panicked; it matches nothing", handlerKey, h.id, "panic", fmt.Sprint(v))
 			})
 		}
 	}()
-	return fits()
+	if ok = fits(); why != nil {
+		why.fits = ok
+	}
+	return ok
 }
 
 // narrow reduces a change to the handler's field.

@@ -61,6 +61,8 @@ type Object struct {
 	fence  uint64                // of the term in which the handler was called; 0 without one
 	events eventRecorder         // nil in an object that was made by hand
 	live   *atomic.Pointer[Body] // the newest state, where that changes during the call
+
+	answers answers // of the filters, while the object is decided about; nil if they are not kept
 }
 
 // Latest returns the newest known state of the object. For daemons and timers, it follows the watch events during the call, and so do Spec, Status, Meta,

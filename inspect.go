@@ -40,11 +40,12 @@ type inspecting struct {
 	pauses    map[string]*peerPause // by namespace
 }
 
-// peerPause is for which peer the operator pauses in a namespace.
+// peerPause is for which peer the operator pauses in a namespace. It counts for a while: objects are many, and a watch does not end.
 type peerPause struct {
 	by   string // "" for none
 	err  error  // why that is not known
 	said bool   // whether the error was printed
+	at   time.Time
 }
 
 // inspect runs the command status or explain, and returns the exit code.
@@ -348,10 +349,14 @@ func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x 
 	}
 }
 
+// pausesFor is how long a [peerPause] counts.
+const pausesFor = 10 * time.Second
+
 // pausedBy returns the peer that has an operator pause in a namespace. Without a name of peering objects, those that cannot be read are none.
 func (i *inspecting) pausedBy(ctx context.Context, namespace string) *peerPause {
-	if p := i.pauses[namespace]; p != nil {
-		return p
+	known := i.pauses[namespace]
+	if known != nil && time.Since(known.at) < pausesFor {
+		return known
 	}
 	var paths []string
 	for _, r := range i.found {
@@ -359,7 +364,7 @@ func (i *inspecting) pausedBy(ctx context.Context, namespace string) *peerPause 
 			paths = append(paths, Resource(r).URL(url.PathEscape(namespace), cmp.Or(i.options.Peering, i.inspector.settings.Peering.Name), ""))
 		}
 	}
-	p, found, err := &peerPause{}, false, error(nil)
+	p, found, err := &peerPause{at: time.Now(), said: known != nil && known.said}, false, error(nil)
 	if p.by, found, err = inspection.PausedBy(ctx, inspectionServer{discovering{i.client}}, paths, i.options.Priority); i.options.Peering != "" && !found {
 		p.err = cmp.Or(err, fmt.Errorf("there is no peering object %q", i.options.Peering))
 	}

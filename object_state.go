@@ -49,6 +49,7 @@ type objectState struct {
 	unindexed map[HandlerID]*ProgressRecord // the indexer's, on the worker: what went wrong with it, until it is indexed; if it never will be, until it is gone or forgotten
 	failing   metrics.Failing               // the worker's: the handlers that it is counted for, because they are to be called again after an error; nil for none
 	body      *Body                         // the worker's, only while the object is due later
+	answers   answers                       // the worker's: of filters, from the indices to the end of a cycle; nil if no decisions are kept
 }
 
 // workState is the queue's, under its lock.

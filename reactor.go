@@ -16,6 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/boundedset"
 	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/firstlisting"
+	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/objectpatch"
 	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/stopper"
@@ -104,6 +105,9 @@ func (r *reactor) newest(e *entry, events []RawEvent) RawEvent {
 func (r *reactor) index(e *entry, events []RawEvent, at epoch) result {
 	served := r.served.Load()
 	newest := r.newest(e, events)
+	if e.state.answers = nil; livepage.Included && r.looks != nil {
+		e.state.answers = make(answers)
+	}
 	if len(served.indices)+len(served.follows) == 0 || newest.Body == nil {
 		return result{}
 	}
@@ -142,6 +146,7 @@ func (r *reactor) reconcile(e *entry, events []RawEvent, at epoch) result {
 	c.writes.patches = e.pendingPatches()
 	ended, span := false, c.trace()
 	defer func() {
+		e.state.answers = nil
 		endSpan(span, nil)
 		if !ended { // code of the user has panicked, or ours
 			c.stopFlush()
@@ -304,7 +309,7 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 			return
 		}
 		e := &WatchEvent{Object: c.object(ev.Body), Type: ev.Type}
-		if !h.matchesEvent(e, nil) {
+		if !h.matchesEvent(e, e.answers.to(h, e.Body, false)) {
 			continue
 		}
 		if acquired, _ := r.limiter.AcquireHandler(c.handlers.Done(), nil, true, true); !acquired {
@@ -333,7 +338,7 @@ func (c *cycle) object(body *Body) Object { return c.reactor.object(c.entry, c.s
 // object makes what handlers get of an object.
 func (r *reactor) object(e *entry, served *resolved, body *Body, log *slog.Logger) Object {
 	o := r.argument(body, log)
-	o.Resource, o.Patch, o.memory = served.resource, newPatch(served.persistence, body), &e.state.memory // filters may look at it
+	o.Resource, o.Patch, o.memory, o.answers = served.resource, newPatch(served.persistence, body), &e.state.memory, e.state.answers // filters may look at it
 	return o
 }
 

@@ -337,7 +337,7 @@ func (rc *reconciler) observe(c *cycle) {
 	var states []*reconcileState
 	for _, rec := range c.served.reconciles {
 		h := rec.handler
-		if slices.ContainsFunc(states, func(s *reconcileState) bool { return rec.handler.isIn([]*handler{s.handler}) }) || !h.matchesObject(&o) {
+		if slices.ContainsFunc(states, func(s *reconcileState) bool { return rec.handler.isIn([]*handler{s.handler}) }) || !o.fits(h) {
 			continue
 		}
 		var s *reconcileState

@@ -314,7 +314,7 @@ func newSubhandler(parent *handler, reason Reason, id HandlerID, fn ChangeFunc, 
 func selectHandlers(owned []*handler, c *Change, initial bool) []*handler {
 	var selected []*handler
 	for _, h := range owned {
-		if !h.isIn(selected) && h.matches(c, initial) {
+		if !h.isIn(selected) && h.matchesFor(c, initial, c.answers.to(h, c.Body, false)) {
 			selected = append(selected, h)
 		}
 	}

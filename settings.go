@@ -36,9 +36,9 @@ type ProcessSettings struct {
 	// In [Operator.Run], it limits the clean-up handlers: kopf then cancels their contexts, and Run returns an error. Zero means never. Default: 10 minutes.
 	UltimateExitingTimeout time.Duration
 	// Decisions is the number of recent decisions about objects that the operator keeps for its live page. A decision has what kopf did with the object, and
-	// for each handler, whether it was called, or the first reason why not. 1,000 of them take 64 KB. Predicates are called once more for each. Unless it is
-	// zero, kopf also logs the decisions about objects with the annotation "<prefix>/explain", with all reasons, from [slog.LevelInfo] up. The prefix is that
-	// of the [DiffBaseStorage], such as "kopf.zalando.org", and the annotation may have any value. Default: 0.
+	// for each handler, whether it was called, or the first reason why not. 1,000 of them take 64 KB. kopf calls no predicates again for that, except those of
+	// reconcile handlers. Unless it is zero, kopf also logs the decisions about objects with the annotation "<prefix>/explain", with all reasons, from
+	// [slog.LevelInfo] up. The prefix is that of the [DiffBaseStorage], such as "kopf.zalando.org", and the annotation may have any value. Default: 0.
 	Decisions int
 	// Page is the live page of the operator, at the path / of the [Operator.LivenessEndpoint].
 	Page PageSettings

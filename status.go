@@ -3,12 +3,14 @@ package kopf
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/inspection"
 	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/markers"
@@ -231,7 +233,7 @@ func (i *inspecting) watchStatus(ctx context.Context, resources []Resource, prin
 	var watches sync.WaitGroup
 	for _, r := range resources {
 		watches.Go(func() {
-			w := &statusWatch{inspecting: i, resource: r, printer: printer, shown: make(map[string]string)}
+			w := &statusWatch{inspecting: i, resource: r, printer: printer, shown: make(map[string]inspection.Digest)}
 			for ctx.Err() == nil {
 				if err := w.follow(ctx, &mu); err != nil {
 					stop(err)
@@ -251,10 +253,11 @@ type statusWatch struct {
 	*inspecting
 	resource Resource
 	printer  *inspection.Printer
-	shown    map[string]string // what was last printed of an object, by its uid
+	shown    map[string]inspection.Digest // of what was last printed of an object, by its uid
+	failing  bool                         // whether it was said that watching fails
 }
 
-// follow watches until the server ends that, which is no error.
+// follow watches until the server ends that, which is no error, or is out of order, which is said once.
 func (w *statusWatch) follow(ctx context.Context, mu *sync.Mutex) error {
 	namespace, err := w.namespace(ctx, w.resource)
 	if err != nil {
@@ -271,19 +274,34 @@ func (w *statusWatch) follow(ctx context.Context, mu *sync.Mutex) error {
 	err = w.client.watch(ctx, w.resource, namespace, query, func(ev RawEvent) error {
 		mu.Lock()
 		defer mu.Unlock()
+		w.failing = false
 		return w.show(ctx, ev)
 	})
-	if StatusCode(err) >= 400 && StatusCode(err) < 500 && StatusCode(err) != http.StatusGone {
+	code := StatusCode(err)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case code >= 400 && code < 500 && code != http.StatusGone && code != http.StatusTooManyRequests, errors.As(err, new(*LoginError)), errors.Is(err, errUnprinted):
 		return err
+	case err != nil && code != http.StatusGone:
+		w.sayFailure(mu, err)
 	}
-	if time.Since(began) < time.Second && ctx.Err() == nil { // of a server that ends it at once
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
-	}
+	_ = await.Sleep(ctx, max(time.Until(began.Add(time.Second)), retryAfterOf(err))) // of a server that ends it at once
 	return nil
 }
+
+// sayFailure says that watching fails, once until something comes.
+func (w *statusWatch) sayFailure(mu *sync.Mutex, err error) {
+	mu.Lock()
+	defer mu.Unlock()
+	if !w.failing {
+		w.say(fmt.Sprintf("Watching %s failed; trying again: %v", w.resource.Name(), err))
+	}
+	w.failing = true
+}
+
+// errUnprinted means that the output is closed.
+var errUnprinted = errors.New("the output cannot be written")
 
 // show prints what an event has changed.
 func (w *statusWatch) show(ctx context.Context, ev RawEvent) error {
@@ -296,10 +314,13 @@ func (w *statusWatch) show(ctx context.Context, ev RawEvent) error {
 		return nil
 	}
 	all := w.statuses(ctx, w.resource, ev.Body)
-	said := inspection.Fingerprint(all)
+	said := inspection.DigestOf(all)
 	if w.shown[key] == said {
 		return nil
 	}
 	w.shown[key] = said
-	return w.printer.Page(all)
+	if err := w.printer.Page(all); err != nil {
+		return fmt.Errorf("%w: %w", errUnprinted, err)
+	}
+	return nil
 }

@@ -29,7 +29,6 @@ var _ = Suite("inspection_status", func(t *testing.T, c *C) {
 	statingVectors(t, c)
 	statingMany(t, c)
 	statingExits(t, c)
-	watchingStatus(t, c)
 })
 
 // fails returns a handler that returns an error.
@@ -742,79 +741,6 @@ func statingExits(t *testing.T, c *C) {
 		code, stdout, stderr := c.inspect(c.Context(), c.one(), "status", "kex", "--failed", "--exit-code", "-n", c.Namespace)
 		if code != 1 || !strings.Contains(stderr, "too old") {
 			c.Errorf("got the exit code %d: %s%s", code, stdout, stderr)
-		}
-	})
-}
-
-func watchingStatus(t *testing.T, c *C) {
-	c.Run(t, "OB-1 --watch goes on, prints what changes, and ends with the context", func(c *C) {
-		r := c.one()
-		c.Create("a", nil)
-		ctx, stop := context.WithCancel(c.Context())
-		before := kopf.DefaultRegistry()
-		defer kopf.SetDefaultRegistry(before)
-		kopf.SetDefaultRegistry(r)
-		var out lockedBuffer
-		done := make(chan int, 1)
-		go func() {
-			done <- kopf.Command(ctx, []string{"status", "kex", "-n", c.Namespace, "--watch", "-o", "json"}, &out, c.Output())
-		}()
-		states := func() (all []string) {
-			for line := range strings.Lines(out.String()) {
-				var s statusLine
-				if err := json.Unmarshal([]byte(line), &s); err != nil {
-					c.Fatalf("%v in %s", err, line)
-				}
-				all = append(all, s.Name+" "+s.State)
-			}
-			return all
-		}
-		wait := func(want ...string) {
-			c.Helper()
-			c.WaitFor(fmt.Sprintf("%q", want), func() bool { return len(states()) >= len(want) })
-			c.same("the lines", want, states())
-		}
-		wait("a Unknown")
-		c.Patch("a", map[string]any{"metadata": handledBefore(`{"spec":{"x":1}}`, nil)})
-		wait("a Unknown", "a Changed")
-		c.Patch("a", map[string]any{"spec": map[string]any{"x": 1}})
-		wait("a Unknown", "a Changed", "a Handled")
-		c.Patch("a", map[string]any{"status": map[string]any{"x": 1}}) // nothing that is shown
-		c.Create("b", nil)
-		wait("a Unknown", "a Changed", "a Handled", "b Unknown")
-		c.Delete("b")
-		c.Pass(time.Second)
-		stop()
-		if code := <-done; code != 0 {
-			c.Errorf("got the exit code %d", code)
-		}
-	})
-	c.Run(t, "OB-1 --watch fails if it may not watch, and goes on after a broken stream", func(c *C) {
-		c.OnlyInBubble("the server has to refuse")
-		wire := &Wire{base: c.info.HTTPClient.Transport}
-		c.info.HTTPClient = &http.Client{Transport: wire}
-		ctx, stop := context.WithCancel(c.Context())
-		defer stop()
-		before := kopf.DefaultRegistry()
-		defer kopf.SetDefaultRegistry(before)
-		kopf.SetDefaultRegistry(c.one())
-		var out, errs lockedBuffer
-		done := make(chan int, 1)
-		go func() { done <- kopf.Command(ctx, []string{"status", "kex", "-n", c.Namespace, "-w"}, &out, &errs) }()
-		c.Create("a", nil)
-		c.WaitFor("the object", func() bool { return strings.Contains(out.String(), " a ") })
-		wire.Drop()
-		c.Create("b", nil)
-		c.WaitFor("the next object", func() bool { return strings.Contains(out.String(), " b ") })
-		wire.Fault(func(q *Request) (*http.Response, error) {
-			if strings.Contains(q.Path, "/kopfexamples") {
-				return Answer(http.StatusForbidden, "Forbidden", "you may not"), nil
-			}
-			return nil, nil
-		})
-		wire.Drop()
-		if code := <-done; code != 1 || !strings.Contains(errs.String(), "you may not") {
-			c.Errorf("got the exit code %d and %q", code, errs.String())
 		}
 	})
 }

@@ -2,6 +2,7 @@ package inspection
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -192,8 +193,11 @@ func (h *HandlerStatus) row(now time.Time) []string {
 // maxError is the length at which errors are cut in tables, in bytes.
 const maxError = 100
 
-// Fingerprint returns a text that differs if anything that is shown of an object does.
-func Fingerprint(all []*Status) string {
+// Digest differs if anything that is shown of an object does.
+type Digest [sha256.Size]byte
+
+// DigestOf returns the digest of an object's statuses.
+func DigestOf(all []*Status) Digest {
 	data, _ := json.Marshal(all) // which holds for what it is made of
-	return string(data)
+	return sha256.Sum256(data)
 }
