@@ -209,12 +209,24 @@ func (s *site) link(p *page) error {
 		}
 	}
 	for _, n := range elements(p.body, "code") {
-		name := strings.TrimPrefix(textOf(n), "kopf.")
-		if p.Source != "" && s.names[name] && !within(n, "a", "pre", "h1", "h2", "h3", "h4") {
+		name := s.nameIn(textOf(n))
+		if p.Source != "" && name != "" && !within(n, "a", "pre", "h1", "h2", "h3", "h4") {
 			wrap(n, element("a", []string{"class", "name", "href", p.Root() + referencePath + "#" + name}))
 		}
 	}
 	return nil
+}
+
+// nameIn returns the anchor in the reference of what a word of code names, empty if it is no name of the package.
+func (s *site) nameIn(code string) string {
+	name := strings.TrimPrefix(strings.TrimPrefix(code, "*"), "kopf.")
+	if parts := strings.Split(name, "."); len(parts) == 3 && parts[0] == "Settings" {
+		name = parts[1] + "Settings." + parts[2] // as Settings.Networking.RequestRate
+	}
+	if !s.names[name] {
+		return ""
+	}
+	return name
 }
 
 // pageOf returns the page of a file or a folder, nil if the site has none. Files of examples become pages when they are linked to.

@@ -67,7 +67,7 @@ function find(text) {
   const found = [], texts = query.map(matches);
   for (const [number, [owner, anchor, heading]] of searchIndex.sections.entries()) {
     const [path, title, called] = searchIndex.pages[owner];
-    const weight = path.startsWith('examples/') ? .5 : 1; // the pages that explain come first
+    const weight = path.startsWith('examples/') ? .3 : 1; // the pages that explain come first
     const points = weight * score(query, texts, number, spaced(heading), spaced(anchor ? title : title + ' ' + called));
     if (points) found.push({points, heading, title, address: page.dataset.root + path + (anchor && '#' + anchor)});
   }
@@ -91,7 +91,7 @@ function setUpSearch() {
     list.replaceChildren(...found.map(({heading, title, address}, i) => {
       const item = document.createElement('li'), a = document.createElement('a'), where = document.createElement('small');
       item.role = 'presentation';
-      where.textContent = title;
+      where.textContent = heading === title ? '' : title;
       Object.assign(a, {href: address, id: 'site-result' + i, role: 'option', tabIndex: -1});
       a.append(heading, where);
       item.append(a);
@@ -141,8 +141,8 @@ async function setUpVersions() {
 // What scrolls sideways must be reached by keyboard, and a chosen entry be seen.
 function setUpScrolling() {
   for (const e of document.querySelectorAll('pre, .scroll')) if (e.scrollWidth > e.clientWidth) e.tabIndex = 0;
-  const here = document.querySelector('.menu [aria-current]'), nav = here?.closest('nav');
-  if (nav && here.offsetTop > nav.clientHeight) nav.scrollTop = here.offsetTop - nav.clientHeight / 2;
+  const menu = document.querySelector('.menu'), here = menu.querySelector('[aria-current]');
+  if (here && here.offsetTop > menu.clientHeight) menu.scrollTop = here.offsetTop - menu.clientHeight / 2;
 }
 
 document.addEventListener('DOMContentLoaded', () => { setUpTheme(); setUpSearch(); setUpVersions(); setUpScrolling(); });
