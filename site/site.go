@@ -220,13 +220,14 @@ func (s *site) link(p *page) error {
 // nameIn returns the anchor in the reference of what a word of code names, empty if it is no name of the package.
 func (s *site) nameIn(code string) string {
 	name := strings.TrimPrefix(strings.TrimPrefix(code, "*"), "kopf.")
-	if parts := strings.Split(name, "."); len(parts) == 3 && parts[0] == "Settings" {
-		name = parts[1] + "Settings." + parts[2] // as Settings.Networking.RequestRate
+	if s.names[name] {
+		return name
 	}
-	if !s.names[name] {
-		return ""
+	// Pages call a setting Settings.Networking.RequestRate, or without the first word.
+	if group, field, ok := strings.Cut(strings.TrimPrefix(name, "Settings."), "."); ok && s.names[group+"Settings."+field] {
+		return group + "Settings." + field
 	}
-	return name
+	return ""
 }
 
 // pageOf returns the page of a file or a folder, nil if the site has none. Files of examples become pages when they are linked to.
