@@ -23,6 +23,7 @@ type page struct {
 	Label       string // in the navigation
 	Description string
 	Sections    []section
+	Chapter     bool // whether it belongs to the README of its folder
 	Prev, Next  *page
 	called      []string // how links to it call it, in small letters
 	body        *html.Node
@@ -141,17 +142,25 @@ func (s *site) loadMarkdown() error {
 	return nil
 }
 
-// navigate makes the navigation of docs/README.md: its headings are the groups, and the first links of its rows and list items are the pages.
+// navigate makes the navigation of docs/README.md: its headings are the groups, and the first links of its rows and list items are the pages. The
+// other pages in the folder of a README come after it as its chapters. What is nowhere in docs/README.md comes last.
 func (s *site) navigate(reference *page) {
 	home, contents := s.sources["README.md"], s.sources["docs/README.md"]
 	home.Label, contents.Label = "Overview", "All pages"
 	s.groups = []group{{Pages: []*page{home, contents}}}
 	placed := map[*page]bool{home: true, contents: true, reference: true}
 	place := func(p *page) {
-		if p != nil && !placed[p] {
-			placed[p] = true
-			last := &s.groups[len(s.groups)-1]
-			last.Pages = append(last.Pages, p)
+		if p == nil || placed[p] {
+			return
+		}
+		placed[p] = true
+		last := &s.groups[len(s.groups)-1]
+		last.Pages = append(last.Pages, p)
+		for _, chapter := range s.pages {
+			if folder, file := path.Split(p.Source); file == "README.md" && !placed[chapter] && path.Dir(chapter.Source)+"/" == folder {
+				placed[chapter], chapter.Chapter = true, true
+				last.Pages = append(last.Pages, chapter)
+			}
 		}
 	}
 	for _, n := range elements(contents.body, "h2", "tr", "li") {
@@ -160,8 +169,9 @@ func (s *site) navigate(reference *page) {
 			continue
 		}
 		if link := first(n, "a"); link != nil {
-			p := s.sources[path.Join("docs", attribute(link, "href"))]
-			if p != nil && !placed[p] {
+			target, anchor, _ := strings.Cut(attribute(link, "href"), "#")
+			p := s.sources[path.Join("docs", target)]
+			if p != nil && anchor == "" && !placed[p] {
 				p.Label = textOf(link)
 			}
 			place(p)

@@ -44,13 +44,14 @@ function matches(query) {
   return found;
 }
 
-// score is how well a section fits all words of a query, 0 if one of them is not there. Headings count most, then titles.
+// score is how well a section fits all words of a query, 0 if one of them is not there. Headings count most, then titles. The texts of
+// common words are not known.
 function score(query, texts, number, heading, title) {
   const rank = (where, word, whole, part) => !where.includes(' ' + word) ? 0 : where.includes(' ' + word + ' ') ? whole : part;
   let sum = 0;
   for (const [i, word] of query.entries()) {
     const best = Math.max(rank(heading, word, 20, 12), rank(title, word, 10, 6), texts[i].get(number) || 0);
-    if (!best) return 0;
+    if (!best && searchIndex.words[word]?.length !== 0) return 0;
     sum += best;
   }
   const phrase = ' ' + query.join(' ');
@@ -69,7 +70,7 @@ function find(text) {
     const [path, title, called] = searchIndex.pages[owner];
     const weight = path.startsWith('examples/') ? .3 : 1; // the pages that explain come first
     const points = weight * score(query, texts, number, spaced(heading), spaced(anchor ? title : title + ' ' + called));
-    if (points) found.push({points, heading, title, address: page.dataset.root + path + (anchor && '#' + anchor)});
+    if (points > 0) found.push({points, heading, title, address: page.dataset.root + path + (anchor && '#' + anchor)});
   }
   return found.sort((a, b) => b.points - a.points).slice(0, 12);
 }
