@@ -123,7 +123,7 @@ func divide(body *html.Node) []section {
 		case n.Type == html.ElementNode && (n.Data == "h1" || n.Data == "h2" || n.Data == "h3"):
 			title := strings.Join(strings.Fields(textOf(n)), " ")
 			sections = append(sections, section{Level: int(n.Data[1] - '0'), Title: title, Anchor: attribute(n, "id")})
-		case n.Type == html.TextNode && len(sections) > 0 && !within(n, "h1", "h2", "h3", "svg"):
+		case n.Type == html.TextNode && len(sections) > 0 && !within(n, "h1", "h2", "h3", "svg", "details"):
 			sections[len(sections)-1].text += n.Data
 		case n.Type == html.ElementNode && len(sections) > 0 && slices.Contains(blocks, n.Data):
 			sections[len(sections)-1].text += " " // its text does not go on with the word before

@@ -27,14 +27,15 @@ func drawMermaid(text string) (*xhtml.Node, error) {
 }
 
 var (
-	participant = regexp.MustCompile(`^participant (\w+)(?: as (.+))?$`)
+	participant = regexp.MustCompile(`^(?:participant|actor) (\w+)(?: as (.+))?$`)
 	message     = regexp.MustCompile(`^(\w+)(--?>>?)(\w+): (.+)$`)
+	note        = regexp.MustCompile(`^Note over (\w+)(?:, ?(\w+))?: (.+)$`)
 	lineBreak   = regexp.MustCompile(`<br ?/?>`)
 )
 
-// A step is a message, the beginning of a frame, or its end.
+// A step is a message, a note, the beginning of a frame, or its end.
 type step struct {
-	kind, text string // "message", "back", "opt" and its like, "end"
+	kind, text string // "message", "back", "note", "opt" and its like, "end"
 	from, to   int    // columns
 }
 
@@ -52,19 +53,20 @@ func readSequence(text string) (*sequence, error) {
 		if m := participant.FindStringSubmatch(line); m != nil {
 			s.ids, s.names = append(s.ids, m[1]), append(s.names, cmp.Or(m[2], m[1]))
 		} else if m := message.FindStringSubmatch(line); m != nil {
-			from, to := slices.Index(s.ids, m[1]), slices.Index(s.ids, m[3])
-			if from < 0 || to < 0 {
-				return nil, fmt.Errorf("invalid message %q: want two participants", line)
-			}
 			kind := "message"
 			if strings.HasPrefix(m[2], "--") {
 				kind = "back"
 			}
-			s.steps = append(s.steps, step{kind, m[4], from, to})
+			s.steps = append(s.steps, step{kind, m[4], slices.Index(s.ids, m[1]), slices.Index(s.ids, m[3])})
+		} else if m := note.FindStringSubmatch(line); m != nil {
+			s.steps = append(s.steps, step{"note", m[3], slices.Index(s.ids, m[1]), slices.Index(s.ids, cmp.Or(m[2], m[1]))})
 		} else if word == "end" || word == "opt" || word == "alt" || word == "loop" {
 			s.steps = append(s.steps, step{kind: word, text: rest})
 		} else if line != "" {
-			return nil, fmt.Errorf("invalid line %q: want a participant, a message, or a frame", line)
+			return nil, fmt.Errorf("invalid line %q: want a participant, a message, a note, or a frame", line)
+		}
+		if n := len(s.steps); n > 0 && min(s.steps[n-1].from, s.steps[n-1].to) < 0 {
+			return nil, fmt.Errorf("invalid line %q: want participants that are declared above it", line)
 		}
 	}
 	if len(s.ids) == 0 {
@@ -148,6 +150,8 @@ func drawSequence(text string) (*xhtml.Node, error) {
 			}
 		case "message", "back":
 			drawMessage(&b, &labels, t, x[t.from], x[t.to], y)
+		case "note":
+			drawNote(&b, &labels, t.text, (x[t.from]+x[t.to])/2, width, y)
 		default:
 			frames = append(frames, y-18)
 			fmt.Fprintf(&labels, `<text class="label begin" x="10" y="%d">%s: %s</text>`, y, t.kind, html.EscapeString(t.text))
@@ -178,6 +182,19 @@ func drawMessage(b, labels *strings.Builder, t step, from, to float64, y int) {
 		} else {
 			fmt.Fprintf(labels, `<text class="label" x="%.0f" y="%d">%s</text>`, middle, y-6-above, html.EscapeString(line))
 		}
+	}
+}
+
+// drawNote draws a text in a box around a middle, but within the width of the diagram.
+func drawNote(b, labels *strings.Builder, text string, middle, width float64, y int) {
+	lines, half := fold(text), 0.0
+	for _, line := range lines {
+		half = max(half, float64(len(line))*letter/2+8)
+	}
+	middle = max(min(middle, width-half-2), half+2)
+	fmt.Fprintf(b, `<rect class="note" x="%.0f" y="%d" width="%.0f" height="%d" rx="4"/>`, middle-half, y-30, 2*half, 32)
+	for i, line := range lines {
+		fmt.Fprintf(labels, `<text x="%.0f" y="%d">%s</text>`, middle, y-17+13*i+7*(2-len(lines)), html.EscapeString(line))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"go/token"
 	"html"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/alecthomas/chroma/v2"
@@ -152,6 +153,40 @@ func (r *reference) source(node any) string {
 	return b.String()
 }
 
+var commentLine = regexp.MustCompile(`^(\t*)// ([^\s-].*)$`)
+
+// reflow returns a declaration whose comments have short lines, so that they are read without scrolling.
+func reflow(source string) string {
+	const width = 80
+	var b strings.Builder
+	indent, column := "", 0 // those of a comment that goes on; no column outside of comments
+	for line := range strings.Lines(source) {
+		m := commentLine.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
+		if column > 0 && (m == nil || m[1] != indent) {
+			b.WriteString("\n")
+			column = 0
+		}
+		if m == nil {
+			b.WriteString(line)
+			continue
+		}
+		indent = m[1]
+		for _, word := range strings.Fields(m[2]) {
+			if column > 0 && column+len(word) >= width {
+				b.WriteString("\n")
+				column = 0
+			}
+			if column == 0 {
+				b.WriteString(indent + "//")
+				column = 4*len(indent) + 2
+			}
+			b.WriteString(" " + word)
+			column += 1 + len(word)
+		}
+	}
+	return b.String()
+}
+
 func (r *reference) values(values []*doc.Value) {
 	for _, v := range values {
 		r.printf("<pre><code>")
@@ -159,7 +194,7 @@ func (r *reference) values(values []*doc.Value) {
 		for _, name := range v.Names {
 			anchors[name] = name
 		}
-		r.code(r.source(v.Decl), anchors)
+		r.code(reflow(r.source(v.Decl)), anchors)
 		r.printf("</code></pre>")
 		r.comment(v.Doc)
 	}
@@ -190,7 +225,7 @@ func (r *reference) typeOf(t *doc.Type) {
 			}
 		}
 	}
-	r.code(r.source(t.Decl), anchors)
+	r.code(reflow(r.source(t.Decl)), anchors)
 	r.printf("</code></pre>")
 	r.comment(t.Doc)
 	r.examples(0, t.Examples)

@@ -12,7 +12,7 @@ import (
 type index struct {
 	Pages    [][3]string      `json:"pages"`    // their paths, their titles, and what links call them
 	Sections [][3]any         `json:"sections"` // the number of the page, the anchor and the heading
-	Words    map[string][]int `json:"words"`    // the sections of a word: the number of the first, and the distance to each next one
+	Words    map[string][]int `json:"words"`    // the sections of a word: the number of the first, and the distance to each next one; none for a common word
 }
 
 // searchIndex returns the index. As a script, rather than plain JSON, it can be loaded by a page that is opened as a file.
@@ -21,7 +21,10 @@ func (s *site) searchIndex() ([]byte, error) {
 	for _, p := range s.pages {
 		all.add(p)
 	}
-	for _, sections := range all.Words {
+	for word, sections := range all.Words {
+		if len(sections) > len(all.Sections)/4 {
+			all.Words[word] = []int{}
+		}
 		for i := len(sections) - 1; i > 0; i-- {
 			sections[i] -= sections[i-1]
 		}

@@ -23,6 +23,7 @@ type page struct {
 	Label       string // in the navigation
 	Description string
 	Sections    []section
+	Chapter     bool // whether it belongs to the README of its folder
 	Prev, Next  *page
 	called      []string // how links to it call it, in small letters
 	body        *html.Node
@@ -141,17 +142,25 @@ func (s *site) loadMarkdown() error {
 	return nil
 }
 
-// navigate makes the navigation of docs/README.md: its headings are the groups, and the first links of its rows and list items are the pages.
+// navigate makes the navigation of docs/README.md: its headings are the groups, and the first links of its rows and list items are the pages. The
+// other pages in the folder of a README come after it as its chapters. What is nowhere in docs/README.md comes last.
 func (s *site) navigate(reference *page) {
 	home, contents := s.sources["README.md"], s.sources["docs/README.md"]
 	home.Label, contents.Label = "Overview", "All pages"
 	s.groups = []group{{Pages: []*page{home, contents}}}
 	placed := map[*page]bool{home: true, contents: true, reference: true}
 	place := func(p *page) {
-		if p != nil && !placed[p] {
-			placed[p] = true
-			last := &s.groups[len(s.groups)-1]
-			last.Pages = append(last.Pages, p)
+		if p == nil || placed[p] {
+			return
+		}
+		placed[p] = true
+		last := &s.groups[len(s.groups)-1]
+		last.Pages = append(last.Pages, p)
+		for _, chapter := range s.pages {
+			if folder, file := path.Split(p.Source); file == "README.md" && !placed[chapter] && path.Dir(chapter.Source)+"/" == folder {
+				placed[chapter], chapter.Chapter = true, true
+				last.Pages = append(last.Pages, chapter)
+			}
 		}
 	}
 	for _, n := range elements(contents.body, "h2", "tr", "li") {
@@ -160,8 +169,9 @@ func (s *site) navigate(reference *page) {
 			continue
 		}
 		if link := first(n, "a"); link != nil {
-			p := s.sources[path.Join("docs", attribute(link, "href"))]
-			if p != nil && !placed[p] {
+			target, anchor, _ := strings.Cut(attribute(link, "href"), "#")
+			p := s.sources[path.Join("docs", target)]
+			if p != nil && anchor == "" && !placed[p] {
 				p.Label = textOf(link)
 			}
 			place(p)
@@ -209,12 +219,25 @@ func (s *site) link(p *page) error {
 		}
 	}
 	for _, n := range elements(p.body, "code") {
-		name := strings.TrimPrefix(textOf(n), "kopf.")
-		if p.Source != "" && s.names[name] && !within(n, "a", "pre", "h1", "h2", "h3", "h4") {
+		name := s.nameIn(textOf(n))
+		if p.Source != "" && name != "" && !within(n, "a", "pre", "h1", "h2", "h3", "h4") {
 			wrap(n, element("a", []string{"class", "name", "href", p.Root() + referencePath + "#" + name}))
 		}
 	}
 	return nil
+}
+
+// nameIn returns the anchor in the reference of what a word of code names, empty if it is no name of the package.
+func (s *site) nameIn(code string) string {
+	name := strings.TrimPrefix(strings.TrimPrefix(code, "*"), "kopf.")
+	if s.names[name] {
+		return name
+	}
+	// Pages call a setting Settings.Networking.RequestRate, or without the first word.
+	if group, field, ok := strings.Cut(strings.TrimPrefix(name, "Settings."), "."); ok && s.names[group+"Settings."+field] {
+		return group + "Settings." + field
+	}
+	return ""
 }
 
 // pageOf returns the page of a file or a folder, nil if the site has none. Files of examples become pages when they are linked to.

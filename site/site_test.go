@@ -216,8 +216,11 @@ func testSearch(t *testing.T, o *output) {
 	if _, err := z.Write(script); err != nil || z.Close() != nil {
 		t.Fatal(err)
 	}
-	if b.Len() > 100_000 {
-		t.Errorf("the index has %d bytes when compressed, want 100,000 at most", b.Len())
+	if b.Len() > 120_000 {
+		t.Errorf("the index has %d bytes when compressed, want 120,000 at most", b.Len())
+	}
+	if common, ok := all.Words["the"]; !ok || len(common) > 0 {
+		t.Errorf("the sections of a common word are %v", common)
 	}
 	last := 0
 	for _, distance := range all.Words["election"] {
@@ -252,6 +255,63 @@ func balanced(data []byte) error {
 			}
 			open = open[:len(open)-1]
 		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	s := &site{names: map[string]bool{"Change": true, "Change.Diff": true, "NetworkingSettings.RequestRate": true}}
+	for code, want := range map[string]string{
+		"Change": "Change", "*kopf.Change": "Change", "Change.Diff": "Change.Diff", "c.Diff": "", "change": "", "Change.Other": "",
+		"Settings.Networking.RequestRate": "NetworkingSettings.RequestRate", "Networking.RequestRate": "NetworkingSettings.RequestRate", "Networking.Other": "",
+	} {
+		if got := s.nameIn(code); got != want {
+			t.Errorf("%s leads to %q, want %q", code, got, want)
+		}
+	}
+}
+
+func TestReflow(t *testing.T) {
+	long := strings.Repeat("word ", 30) + "end."
+	got := reflow("type A struct {\n\t// " + long + "\n\t// More.\n\t//\n\t//   - item\n\tB int // " + long + "\n}")
+	words := strings.TrimSuffix(strings.Repeat("word ", 14), " ")
+	want := "type A struct {\n\t// " + words + "\n\t// " + words + "\n\t// word word end. More.\n\t//\n\t//   - item\n\tB int // " + long + "\n}"
+	if got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// TestNavigation holds that the navigation is that of docs/README.md, in its order, and that no page is left out.
+func TestNavigation(t *testing.T) {
+	s := &site{root: t.TempDir(), sources: make(map[string]*page)}
+	for file, text := range map[string]string{
+		"README.md": "# kopf", "CHANGELOG.md": "# Changes", "CONTRIBUTING.md": "# Contributing", "SECURITY.md": "# Security",
+		"docs/README.md": "# Map\n\n## First\n\n| a | b |\n|-|-|\n| task | [Tasks](b.md#x) or [A](a.md) |\n| [Course](course/README.md) | c |\n\n## Second\n\n- [Part A](a.md), [B](b.md)\n- [Elsewhere](https://example.com/)\n",
+		"docs/a.md":      "# A", "docs/b.md": "# B", "docs/c.md": "# C", "docs/course/README.md": "# The course", "docs/course/1.md": "# One",
+	} {
+		if err := writeFile(s.file(file), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.loadMarkdown(); err != nil {
+		t.Fatal(err)
+	}
+	s.navigate(s.add(&page{Path: referencePath, Label: "Reference"}))
+	var got []string
+	for _, g := range s.groups {
+		got = append(got, "## "+g.Title)
+		for _, p := range g.Pages {
+			got = append(got, fmt.Sprint(p.Label, " ", p.Chapter))
+		}
+	}
+	want := []string{
+		"## ", "Overview false", "All pages false", "## First", "B false", "Course false", "One true", "## Second", "Part A false",
+		"## Project", "Reference false", "Changes false", "Contributing false", "Security false", "C false",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if course := s.sources["docs/course/README.md"]; course.Prev != s.sources["docs/b.md"] || course.Next != s.sources["docs/course/1.md"] {
+		t.Error("the course does not follow the page before it")
 	}
 }
 
@@ -326,7 +386,7 @@ func TestSections(t *testing.T) {
 		"3 Same #same []",
 		"3 Same #same-1 [deep last]",
 	}
-	if !slices.Equal(got, want) {
+	if t.Logf("%q", got); !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 }
@@ -358,7 +418,9 @@ func TestDiagrams(t *testing.T) {
 		"flowchart TD\nsubgraph x":                                            false,
 		"sequenceDiagram":                                                     false,
 		"sequenceDiagram\nA->>B: x":                                           false,
-		"sequenceDiagram\nparticipant A\nNote over A: x":                      false,
+		"sequenceDiagram\nparticipant A\nNote left of A: x":                   false,
+		"sequenceDiagram\nactor A\nNote over A,B: x":                          false,
+		"sequenceDiagram\nactor A\nNote over A: x <b>":                        true,
 	} {
 		n, err := drawMermaid(text)
 		if (err == nil) != drawable {

@@ -44,13 +44,14 @@ function matches(query) {
   return found;
 }
 
-// score is how well a section fits all words of a query, 0 if one of them is not there. Headings count most, then titles.
+// score is how well a section fits all words of a query, 0 if one of them is not there. Headings count most, then titles. The texts of
+// common words are not known.
 function score(query, texts, number, heading, title) {
   const rank = (where, word, whole, part) => !where.includes(' ' + word) ? 0 : where.includes(' ' + word + ' ') ? whole : part;
   let sum = 0;
   for (const [i, word] of query.entries()) {
     const best = Math.max(rank(heading, word, 20, 12), rank(title, word, 10, 6), texts[i].get(number) || 0);
-    if (!best) return 0;
+    if (!best && searchIndex.words[word]?.length !== 0) return 0;
     sum += best;
   }
   const phrase = ' ' + query.join(' ');
@@ -67,9 +68,9 @@ function find(text) {
   const found = [], texts = query.map(matches);
   for (const [number, [owner, anchor, heading]] of searchIndex.sections.entries()) {
     const [path, title, called] = searchIndex.pages[owner];
-    const weight = path.startsWith('examples/') ? .5 : 1; // the pages that explain come first
+    const weight = path.startsWith('examples/') ? .3 : 1; // the pages that explain come first
     const points = weight * score(query, texts, number, spaced(heading), spaced(anchor ? title : title + ' ' + called));
-    if (points) found.push({points, heading, title, address: page.dataset.root + path + (anchor && '#' + anchor)});
+    if (points > 0) found.push({points, heading, title, address: page.dataset.root + path + (anchor && '#' + anchor)});
   }
   return found.sort((a, b) => b.points - a.points).slice(0, 12);
 }
@@ -91,7 +92,7 @@ function setUpSearch() {
     list.replaceChildren(...found.map(({heading, title, address}, i) => {
       const item = document.createElement('li'), a = document.createElement('a'), where = document.createElement('small');
       item.role = 'presentation';
-      where.textContent = title;
+      where.textContent = heading === title ? '' : title;
       Object.assign(a, {href: address, id: 'site-result' + i, role: 'option', tabIndex: -1});
       a.append(heading, where);
       item.append(a);
@@ -141,8 +142,8 @@ async function setUpVersions() {
 // What scrolls sideways must be reached by keyboard, and a chosen entry be seen.
 function setUpScrolling() {
   for (const e of document.querySelectorAll('pre, .scroll')) if (e.scrollWidth > e.clientWidth) e.tabIndex = 0;
-  const here = document.querySelector('.menu [aria-current]'), nav = here?.closest('nav');
-  if (nav && here.offsetTop > nav.clientHeight) nav.scrollTop = here.offsetTop - nav.clientHeight / 2;
+  const menu = document.querySelector('.menu'), here = menu.querySelector('[aria-current]');
+  if (here && here.offsetTop > menu.clientHeight) menu.scrollTop = here.offsetTop - menu.clientHeight / 2;
 }
 
 document.addEventListener('DOMContentLoaded', () => { setUpTheme(); setUpSearch(); setUpVersions(); setUpScrolling(); });

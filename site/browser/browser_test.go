@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -187,13 +188,16 @@ func testWidths(t *testing.T, dir, top string) {
 	}
 }
 
+// slash presses the key as a keyboard does: what is prevented does not become text.
+var slash = input.DispatchKeyEvent(input.KeyDown).WithKey("/").WithCode("Slash").WithText("/")
+
 // testSearch searches, and goes to a result.
 func testSearch(b *browser) {
 	b.t.Helper()
 	b.wait(`!document.querySelector('.search').hidden`)
 	for query, want := range map[string]string{"leader election": "leader election", "rate limit": "limits", "OnCreate": "func oncreate"} {
-		b.do(chromedp.KeyEvent("/"))
-		b.wait(`document.activeElement.id === 'site-query'`)
+		b.do(slash)
+		b.wait(`document.activeElement.id === 'site-query' && document.activeElement.value === ''`)
 		b.do(chromedp.KeyEvent(query))
 		b.wait(`document.querySelectorAll('#site-results a').length > 0 && document.getElementById('site-query').getAttribute('aria-expanded') === 'true'`)
 		if got := js[string](b, `document.querySelector('#site-results a').textContent`); !strings.Contains(strings.ToLower(got), want) {
@@ -206,7 +210,7 @@ func testSearch(b *browser) {
 		b.wait(`document.getElementById('site-results').hidden && document.getElementById('site-query').value === ''`)
 		b.do(chromedp.Blur("#site-query"))
 	}
-	b.do(chromedp.KeyEvent("/"), chromedp.KeyEvent("retries"))
+	b.do(slash, chromedp.KeyEvent("retries"))
 	b.wait(`document.querySelectorAll('#site-results a').length > 2`)
 	b.do(chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowUp))
 	chosen := js[string](b, `document.querySelector('#site-results [aria-selected=true]').href`)
@@ -287,6 +291,10 @@ func testKeyboard(t *testing.T, top string) {
 
 func testWithoutScripts(t *testing.T, top string) {
 	address := top + "latest"
+	wide := open(t, 1280, emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(top+"latest/docs/handlers.html"))
+	if err := chromedp.Run(wide, chromedp.WaitVisible(`.menu a[href$="docs/errors.html"]`), chromedp.WaitVisible(`.contents a[href="#order"]`)); err != nil {
+		t.Errorf("on a wide screen, the navigation is hidden: %v", err)
+	}
 	b := open(t, 320, emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(address+"/docs/handlers.html"))
 	b.do(chromedp.Click(`.menu > summary`), chromedp.Click(`.menu a[href$="docs/errors.html"]`, chromedp.NodeVisible))
 	b.do(chromedp.WaitVisible(`.menu a[aria-current][href$="docs/errors.html"]`, chromedp.AtLeast(0)))
