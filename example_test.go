@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// The examples of the documentation about data; those in the other files begin an operator. Those with an output are run as tests.
+// The examples in this file show data and errors. Those in the other files start an operator or make requests.
 
 func ExampleTemporary() {
 	create := func(ready bool) error {
