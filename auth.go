@@ -14,7 +14,7 @@ import (
 
 // This file has what a login gets and returns, and the logins that are built in. They run on the goroutine that needs credentials.
 
-// Secret is a text that no log and no encoding shows: all that can be seen of it is whether it is empty. Convert it to a string to use it.
+// Secret is a string that logs and encodings hide. They show only whether it is empty. Convert it to a string to use it.
 type Secret string
 
 // hidden returns what can be seen.
@@ -25,17 +25,16 @@ func (s Secret) hidden() string {
 	return "[redacted]"
 }
 
-// Format prints what can be seen, whatever the verb.
+// Format prints the Secret without its text, for all verbs.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.hidden()) }
 
-// LogValue returns what can be seen.
+// LogValue returns the Secret without its text.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.hidden()) }
 
-// MarshalText returns what can be seen. It never fails.
+// MarshalText encodes the Secret without its text. It never fails.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.hidden()), nil }
 
-// ConnectionInfo tells where the API server is and how to be let in. It is what login
-// handlers return. The zero value of every field but Server means "not given".
+// ConnectionInfo has the address of the API server and the credentials. Login handlers return it. Only Server is required. Zero fields are unset.
 type ConnectionInfo struct {
 	// Server is the address of the API server, such as "https://10.0.0.1:6443", with a path prefix if it has one. It is required.
 	Server string
@@ -113,7 +112,7 @@ func copyFields(to, from any) {
 	}
 }
 
-// String tells the server and the kind of the credentials, but none of the secrets.
+// String returns the server and the kind of the credentials, without secrets.
 func (i ConnectionInfo) String() string { return i.info().String() }
 
 // Format prints [ConnectionInfo.String], whatever the verb, so that no secrets are printed.
@@ -125,7 +124,7 @@ func (i ConnectionInfo) LogValue() slog.Value { return slog.StringValue(i.String
 // MarshalText returns [ConnectionInfo.String], so that no secrets are logged as a part of something else.
 func (i ConnectionInfo) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
-// Login is what a login handler gets. The operator's indices are not in it: they are filled by what a login makes possible.
+// Login is the argument of login handlers. It has no indices, because kopf fills them after the login.
 type Login struct {
 	Attempt
 	// Logger logs under the name of the activity.
@@ -163,16 +162,15 @@ func (l *Login) options() *connection.Options {
 	return &connection.Options{Kubeconfig: l.Kubeconfig, KubeContext: l.KubeContext, ServiceAccountDir: l.serviceAccountDir, TrustEnv: l.TrustEnv, Log: log}
 }
 
-// LoginWithServiceAccount logs in as the service account of the pod. It returns nil where there is no token of one.
-// The token is read again when it rotates. The address is taken from the variables KUBERNETES_SERVICE_HOST and
-// KUBERNETES_SERVICE_PORT, and is https://kubernetes.default.svc without them.
+// LoginWithServiceAccount returns the credentials of the service account of the pod, or nil if there is no token. kopf reads the token again when it rotates.
+// The address is that of the environment variables KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, or https://kubernetes.default.svc.
 func LoginWithServiceAccount(ctx context.Context, l *Login) (*ConnectionInfo, error) {
 	info, err := connection.LoginWithServiceAccount(ctx, l.options())
 	return connectionInfo(info), loginError(err)
 }
 
-// LoginWithKubeconfig logs in as kubectl does, with the current context of the kubeconfig: with certificates, tokens,
-// passwords, or what an exec plugin gives. It returns nil where there is no kubeconfig. Errors name the files.
+// LoginWithKubeconfig returns the credentials of the kubeconfig, as kubectl uses them: certificates, tokens, passwords, or those of an exec plugin. It returns
+// nil if there is no kubeconfig. Errors name the files.
 func LoginWithKubeconfig(ctx context.Context, l *Login) (*ConnectionInfo, error) {
 	info, err := connection.LoginWithKubeconfig(ctx, l.options())
 	return connectionInfo(info), loginError(err)

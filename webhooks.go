@@ -26,9 +26,8 @@ import (
 // tunnels to it. Serve runs on a goroutine of the operator, and owns those of the connections and of the tunnel; reviews are answered on
 // those of the connections. The authority that the servers of several replicas share is kept in a Secret.
 
-// WebhookServer is an [AdmissionServer] that listens on this machine. The API server must be able to connect to it: it suits
-// operators in the cluster, with the Service in front of them. The zero value serves by HTTPS on all addresses and a free port, with a
-// certificate that it makes itself. The fields must not be changed while it serves.
+// WebhookServer is an [AdmissionServer] that listens on this machine, usually in the cluster behind a Service. The API server must be able to connect to it.
+// The zero value serves HTTPS on all addresses and a free port, with a self-signed certificate. Do not change the fields while it serves.
 type WebhookServer struct {
 	// Addr is the address to listen on, a name or an IP address. Empty means all addresses.
 	Addr string
@@ -117,7 +116,7 @@ func printServer(w io.Writer, addr string, port int) {
 	_, _ = fmt.Fprintf(w, "{webhooks at %s:%d}", addr, port) // a text takes everything
 }
 
-// Cluster is the kind of a cluster on this machine.
+// Cluster is a kind of local cluster, which reaches this machine by a host name of its own. See [WebhookServer].
 type Cluster string
 
 const (
@@ -135,7 +134,7 @@ const (
 // clusterHosts is how the clusters reach this machine.
 var clusterHosts = map[Cluster]string{ClusterK3d: certs.K3dHost, ClusterMinikube: certs.MinikubeHost, ClusterDockerDesktop: certs.DockerHost}
 
-// Serve listens until the context ends, and returns nil then. See [AdmissionServer].
+// Serve serves webhooks until the context is canceled, and returns nil then. It fails if it cannot listen, or cannot read its files. See [AdmissionServer].
 func (s *WebhookServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
 	if err := s.validate(); err != nil {
 		return fmt.Errorf("webhook server: %w", err)
@@ -264,8 +263,8 @@ func (review reviewer) Review(ctx context.Context, r *webhookserver.Review) ([]b
 	return answer, err
 }
 
-// WebhookNgrokTunnel is an [AdmissionServer] for development against clusters that cannot connect to this machine: it listens on this
-// machine alone, and the public address of a tunnel by ngrok is announced. Everyone who knows that address can send reviews. See https://ngrok.com.
+// WebhookNgrokTunnel is an [AdmissionServer] for development with remote clusters, which reach it through a tunnel by ngrok. It listens on this machine only.
+// Anyone who knows the public address can send reviews. See https://ngrok.com.
 type WebhookNgrokTunnel struct {
 	// Addr and Port are where the local server listens. They default to 127.0.0.1 and a free port.
 	Addr string
@@ -285,8 +284,8 @@ type WebhookNgrokTunnel struct {
 // Format prints what [WebhookServer.Format] does.
 func (t WebhookNgrokTunnel) Format(f fmt.State, _ rune) { printServer(f, t.Addr, t.Port) }
 
-// Serve runs the local server and the program until the context ends, and returns nil then. The program is started again if
-// it ends, with a new address to announce. It fails if the program cannot be started, or if there is no tunnel after half a minute at first.
+// Serve runs the local server and ngrok until the context is canceled, and returns nil then. If ngrok ends, it starts ngrok again, and announces the new
+// address. It fails if it cannot start ngrok, or if there is no first tunnel within half a minute.
 func (t *WebhookNgrokTunnel) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
 	log := cmp.Or(t.Logger, servedLogger(ctx))
 	ctx, stop := context.WithCancel(ctx)
@@ -317,8 +316,8 @@ func (t *WebhookNgrokTunnel) Serve(ctx context.Context, review ReviewFunc, annou
 	}
 }
 
-// WebhookAutoTunnel is for development: a [WebhookServer] with [ClusterAuto] if the kind of the cluster is detected, else a [WebhookNgrokTunnel]. Of its
-// fields, only Addr, Port, Path and Logger are used for the former.
+// WebhookAutoTunnel is an [AdmissionServer] for development. It is a [WebhookServer] with [ClusterAuto] if it detects a local cluster, and a
+// [WebhookNgrokTunnel] otherwise. The former uses only Addr, Port, Path and Logger.
 type WebhookAutoTunnel WebhookNgrokTunnel
 
 // Format prints what [WebhookServer.Format] does.
@@ -394,7 +393,7 @@ func (c *WebhookClientConfig) asClient() webhookconfig.Client {
 	return webhookconfig.Client{URL: c.URL, Service: (*webhookconfig.Service)(c.Service), CABundle: c.CABundle}
 }
 
-// WebhookClientConfig tells the API server how to reach an [AdmissionServer]: either by its URL or by a service in the cluster.
+// WebhookClientConfig describes how the API server reaches an [AdmissionServer]: by its URL, or by a Service.
 // See https://kubernetes.io/docs/reference/kubernetes-api/extend-resources/validating-webhook-configuration-v1/.
 type WebhookClientConfig struct {
 	URL      string            // such as "https://host:port/path"
@@ -402,7 +401,7 @@ type WebhookClientConfig struct {
 	CABundle []byte            // PEM; nil if the API server's own trust is enough
 }
 
-// ServiceReference names a service in the cluster that stands before an [AdmissionServer].
+// ServiceReference identifies the Service in front of an [AdmissionServer].
 type ServiceReference struct {
 	Namespace, Name string // of the service
 	Path            string // before the handlers' ids; may be empty
