@@ -592,9 +592,9 @@ func (h *handler) hook(resources []discovery.Resource) webhookconfig.Hook {
 
 // AdmissionServer receives admission reviews from the API server. [WebhookServer] is one, and you can write your own.
 type AdmissionServer interface {
-	// Serve serves until the context ends, and returns nil then. It calls review for each review that it receives, and announce with
-	// how the API server reaches it: first when it listens, and again whenever its address or its CA changes. The operator's
-	// context also tells the servers of this package how to reach the API server, and where to log; one that wraps them passes it on.
+	// Serve serves until the context is canceled, and returns nil then. It calls review for each review that it receives. It calls announce with its address
+	// and CA bundle when it listens, and when these change. The context also carries the connection to the API server and the logger, so a server that wraps
+	// another one passes the context on.
 	Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error
 }
 

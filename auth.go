@@ -36,26 +36,25 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.hidden()), nil }
 
 // ConnectionInfo has the address of the API server and the credentials. Login handlers return it. Only Server is required. Zero fields are unset.
 type ConnectionInfo struct {
-	// Server is the address of the API server, such as "https://10.0.0.1:6443", with a path prefix if it has one. It is required.
+	// Server is the address of the API server, such as "https://10.0.0.1:6443", with its path prefix if there is one. It is required.
 	Server string
-	// CAFile and CAData (PEM, or base64 of PEM) are the authorities that the server's certificate
-	// is checked against, instead of those of the system. CAFile is read again at least once a minute, and when it does not
-	// fit the server's certificate, because it may be rotated.
+	// CAFile and CAData (PEM, or base64 of PEM) are the CA bundle for the certificate of the API server. Default: that of the system. kopf reads CAFile at
+	// least once a minute, and when the certificate does not match, because it may be rotated.
 	CAFile string
 	CAData []byte
-	// InsecureSkipTLSVerify switches off the check of the server's certificate and host name. Defaults to false.
+	// InsecureSkipTLSVerify disables the verification of the certificate and the host name. Default: false.
 	InsecureSkipTLSVerify bool
-	// TLSServerName is the host name expected in the server's certificate, instead of that in Server.
+	// TLSServerName is the expected host name in the certificate. Default: that in Server.
 	TLSServerName string
-	// Username and Password are sent as basic authentication.
+	// Username and Password are credentials for HTTP basic authentication.
 	Username string
 	Password Secret
-	// Scheme and Token are sent as the Authorization header; Scheme defaults to "Bearer".
+	// Scheme and Token make the header Authorization. Default scheme: "Bearer".
 	Scheme string
 	Token  Secret
-	// TokenFile is read for the token, again at least once a minute, because it may be rotated.
+	// TokenFile is a file with the token. kopf reads it at least once a minute, because it may be rotated.
 	TokenFile string
-	// CertificateFile or CertificateData, and KeyFile or KeyData (PEM, or base64 of PEM), are the client's certificate.
+	// CertificateFile or CertificateData, with KeyFile or KeyData (PEM, or base64 of PEM), are the client certificate.
 	CertificateFile string
 	CertificateData []byte
 	KeyFile         string
@@ -64,21 +63,20 @@ type ConnectionInfo struct {
 	ImpersonateUser, ImpersonateUID string
 	ImpersonateGroups               []string
 	ImpersonateExtra                map[string][]string
-	// DefaultNamespace is where events about objects without a namespace are posted. Defaults to "default".
+	// DefaultNamespace is the namespace for Kubernetes events about cluster-scoped objects. Default: "default".
 	DefaultNamespace string
-	// ProxyURL is the HTTP, HTTPS or SOCKS5 proxy to go through, with its credentials if it needs them.
+	// ProxyURL is the URL of an HTTP, HTTPS or SOCKS5 proxy, with credentials if it needs them.
 	ProxyURL string
 	// TrustEnv tells to obey HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
 	TrustEnv bool
-	// Priority is which of several credentials are used: those with the highest one, at random among equals. Defaults to 0.
+	// Priority ranks credentials if there are several. kopf uses one of those with the highest priority, at random. Default: 0.
 	Priority int
-	// Expiration is the moment from which the credentials are not used any more. Zero means never.
+	// Expiration is the time after which kopf does not use the credentials. Zero means never.
 	Expiration time.Time
-	// HTTPClient makes the connections, instead of one made of the authorities, the client's certificate and the
-	// proxy above. Tokens, passwords and impersonation are added to its requests where they are given.
+	// HTTPClient makes the connections. It replaces the CA bundle, the client certificate and the proxy. kopf still adds tokens, passwords and impersonation to
+	// the requests.
 	HTTPClient *http.Client
-	// KubeContext and User are the context of the kubeconfig, and who the credentials are of. They are for the log alone, and default to
-	// what can be known without them.
+	// KubeContext and User are the context of the kubeconfig and the name of the user, for logs only. Default: what kopf finds out.
 	KubeContext, User string
 }
 
@@ -127,16 +125,15 @@ func (i ConnectionInfo) MarshalText() ([]byte, error) { return []byte(i.String()
 // Login is the argument of login handlers. It has no indices, because kopf fills them after the login.
 type Login struct {
 	Attempt
-	// Logger logs under the name of the activity.
+	// Logger adds the name of the activity to log lines.
 	Logger *slog.Logger
-	// Settings are the operator's.
+	// Settings are the settings of the operator.
 	Settings *Settings
 	// Param is the Param option of the handler.
 	Param any
-	// Kubeconfig names the files that [LoginWithKubeconfig] reads, separated as in the variable KUBECONFIG.
-	// Defaults to that variable, then to ~/.kube/config.
+	// Kubeconfig has the files for [LoginWithKubeconfig], separated as in the environment variable KUBECONFIG. Default: that variable, then ~/.kube/config.
 	Kubeconfig string
-	// KubeContext is the context of the kubeconfig to use. Defaults to its current one.
+	// KubeContext is the context in the kubeconfig. Default: its current context.
 	KubeContext string
 	// TrustEnv is copied to the results of the built-in logins. Defaults to false.
 	TrustEnv bool
@@ -145,7 +142,7 @@ type Login struct {
 	serviceAccountDir string // defaults to that of pods
 }
 
-// Memo returns the operator's memo.
+// Memo returns the memo of the operator, from which the memos of objects are copied.
 func (l *Login) Memo() *Memo {
 	if l.memo == nil { // of a login that was made by hand
 		l.memo = &Memo{}

@@ -108,13 +108,13 @@ func buildEssence(body *Body, fields []FieldPath) *Essence {
 // DiffBaseStorage stores the last-handled configuration of an object, to which kopf compares the current one. It adds what it stores to the patch, which kopf
 // sends anyway. To write your own, embed an existing storage for its Build. kopf calls it concurrently for different objects.
 type DiffBaseStorage interface {
-	// Build returns the essence of an object: with the given fields, which handlers need, even if they are in the
-	// status or metadata, and without anything that the storage itself keeps there.
+	// Build returns the essence of an object, without the data of this storage. It contains the given fields, which handlers need, even if they are in the
+	// status or the metadata.
 	Build(body *Body, fields []FieldPath) *Essence
-	// Fetch returns the stored essence, nil if the object was never handled. After an error, such as damage to what is
-	// stored, the object does not count as new, because its creation would be handled again.
+	// Fetch returns the stored essence, or nil if the object was never handled. After an error, such as for damaged data, kopf does not treat the object as
+	// new, because it would handle the creation again.
 	Fetch(body *Body) (*Essence, error)
-	// Store stores the essence with the patch.
+	// Store adds the essence to the patch.
 	Store(essence *Essence, body *Body, patch *Patch)
 }
 

@@ -20,9 +20,9 @@ import (
 
 // Tracer starts spans for the traces of an operator. docs/tracing.md has an adapter to OpenTelemetry. A Tracer must be safe for concurrent use.
 type Tracer interface {
-	// Start begins a span: in that of the context if there is one, else in that which [TraceParent] returns for the context, else in a new trace. The attributes have names of OpenTelemetry's semantic
-	// conventions. The attribute "kopf.link" is the traceparent of a span to link to. The returned context is used for what happens in the span. Without a span, nothing of that is traced.
-	// A panic of the tracer or of a span is logged, and changes nothing else.
+	// Start starts a span. Its parent is the span in the context, or else [TraceParent] of the context. Without both, it starts a new trace. The attributes
+	// have names of OpenTelemetry's semantic conventions. The attribute "kopf.link" is the traceparent of a span to link to. kopf uses the returned context
+	// inside the span, and traces nothing there if the span is nil. kopf logs panics of tracers and spans, and continues.
 	Start(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, Span)
 }
 
@@ -30,18 +30,18 @@ type Tracer interface {
 type Span interface {
 	// End ends the span. The error is nil for success.
 	End(err error)
-	// TraceParent returns the span as the header "traceparent" of W3C Trace Context, which requests in the span are sent with; "" for none. What is no such header is none.
+	// TraceParent returns the W3C header "traceparent" of the span, for requests in it. For none, it returns "". kopf ignores invalid headers.
 	TraceParent() string
 }
 
 // TracingSettings configure the traces of an operator. A trace shows the handlers and requests for an object.
 type TracingSettings struct {
-	// Tracer makes the spans. Defaults to nil: there are none.
+	// Tracer starts the spans. Default: nil, for no traces.
 	Tracer Tracer
-	// Ratio is the share of the objects' cycles that are traced, from 0 to 1. Admission reviews are traced if the request of the API server is. Defaults to 1.
+	// Ratio is the traced share of the handling of objects, from 0 to 1. kopf traces an admission review if the API server traces its request. Default: 1.
 	Ratio float64
-	// Annotation is the annotation of an object with the traceparent of the client that has made or changed it. Spans link to that. Kopf copies it to desired children, and does not count it as a change. "" means none. It
-	// is looked at only with a Tracer. Defaults to "tracing.k8s.io/traceparent".
+	// Annotation is the annotation with the traceparent of the client that has created or changed the object. Spans link to that. kopf copies it to desired
+	// children, and ignores its changes. It has no effect without a Tracer. Empty means none. Default: "tracing.k8s.io/traceparent".
 	Annotation string
 }
 

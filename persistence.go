@@ -103,19 +103,17 @@ func (s Storage) String() string {
 // ProgressStorage stores the progress of handlers between attempts. It adds what it stores to the patch, which kopf sends anyway. A storage outside of the
 // objects writes in Store or in Flush. kopf calls it concurrently for different objects.
 type ProgressStorage interface {
-	// Fetch returns the stored record of a handler on an object, nil if there is none. After an error, the
-	// record counts as absent, with a warning in the log.
+	// Fetch returns the stored record of a handler on an object, or nil. After an error, kopf logs a warning, and continues without a record.
 	Fetch(id HandlerID, body *Body) (*ProgressRecord, error)
-	// Store stores the record of a handler with the patch.
+	// Store adds the record of a handler to the patch.
 	Store(id HandlerID, record *ProgressRecord, body *Body, patch *Patch)
-	// Purge removes the record of a handler with the patch, if the object has
-	// one, and takes it out of the patch if it was to be stored by it.
+	// Purge adds the removal of the record of a handler to the patch, if the object has one. If the patch would store the record, Purge removes that.
 	Purge(id HandlerID, body *Body, patch *Patch)
-	// Touch sets a meaningless value to make the object change; "" removes it.
+	// Touch adds a dummy value to the patch, so that the object changes. "" removes the value.
 	Touch(value string, body *Body, patch *Patch)
-	// Clear removes from an essence whatever this storage keeps in the object.
+	// Clear removes the data of this storage from an essence.
 	Clear(essence *Essence)
-	// Flush is called after each round of stores, and after each round of purges.
+	// Flush ends a series of calls of Store, or of Purge.
 	Flush()
 }
 

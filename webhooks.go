@@ -33,75 +33,73 @@ type WebhookServer struct {
 	Addr string
 	// Port is the port to listen on. Zero means a free one.
 	Port int
-	// Listener is listened on instead of Addr and Port; they may still be given to be announced. It is closed at the end. Defaults to none.
+	// Listener replaces Addr and Port, which then only describe the announced address. The server closes it at the end. Default: none.
 	Listener net.Listener
-	// Path is where the ids of handlers come after. Defaults to the root.
+	// Path is the prefix of URLs, before the IDs of handlers. Default: the root.
 	Path string
-	// Host is the name or IP address by which the API server reaches this server. Defaults to that of the Cluster, then to Addr, then to "localhost".
+	// Host is the name or IP address under which the API server reaches this server. Default: that of the Cluster, then Addr, then "localhost".
 	Host string
-	// Service is the Service in the cluster that passes connections on to Port, here and in all replicas of the operator; its own port defaults to 443. It is announced
-	// instead of a URL: API servers find Services by themselves, and most cannot resolve their names. Its Namespace defaults to that of the pod, or of the kubeconfig's context,
-	// its Path to Path, and Host to its name, as in "name.namespace.svc". It excludes Cluster. Defaults to none.
+	// Service is the Service in front of all replicas of the operator, which forwards to Port. Its own port defaults to 443. The server announces the Service
+	// instead of a URL, because most API servers cannot resolve names of Services. Default Namespace: that of the pod, or of the context of the kubeconfig.
+	// Default Path: Path. Default Host: "name.namespace.svc". It excludes Cluster. Default: none.
 	Service *ServiceReference
-	// Cluster is the kind of the cluster on this machine that the API server belongs to, which tells the Host. Defaults to none: it is elsewhere.
+	// Cluster is the kind of the local cluster, if the API server runs in one. It determines the Host. Default: none.
 	Cluster Cluster
 
-	// CAData is PEM with the authorities that the API server is to trust. Defaults to what is in CAFile, then to what is in
-	// CertFile. Both are ignored when the server makes its own certificate: that one is to be trusted then.
+	// CAData is the CA bundle that the API server trusts, in PEM. Default: the content of CAFile, then that of CertFile. The server ignores CAData and CAFile
+	// if it makes its own certificate, because the API server must trust that one.
 	CAData []byte
-	// CAFile is a file with what CAData says. Defaults to none.
+	// CAFile is a file with the CA bundle. Default: none.
 	CAFile string
-	// CADump is a file to write to what the API server is to trust, for other clients. Defaults to none.
+	// CADump is a file to which the server writes the CA bundle, for other clients. Default: none.
 	CADump string
 
-	// CertFile and KeyFile are files of PEM with the certificate to show, with its intermediate ones, and its key. Without them, the server makes a
-	// certificate that signs itself, with a key that is never stored, and replaces it in time.
+	// CertFile and KeyFile are PEM files with the certificate, followed by intermediate ones, and with its key. Default: a self-signed certificate, which the
+	// server renews in time, and whose key it never stores.
 	CertFile, KeyFile string
-	// AuthoritySecret is the Secret with the authority that signs the certificates of all replicas of an operator, as a name in the namespace of the pod or
-	// of the kubeconfig's context, or as namespace/name. The replicas make it, and rotate it in time; each has a key of its own, which is never stored. It is
-	// needed where several replicas serve the same webhooks, and excludes CertFile, certificates in TLSConfig, and Insecure. Defaults to that of
-	// the name of the [LeaderElectionSettings] and "-webhooks", in the namespace of the Lease; to none without an election: the certificate signs itself, and is trusted alone.
+	// AuthoritySecret is the Secret with the CA of all replicas of the operator. It is needed if several replicas serve the same webhooks. It is a name in the
+	// namespace of the pod or of the context of the kubeconfig, or namespace/name. The replicas create and rotate it. Each replica has a key of its own, which
+	// it never stores. It excludes CertFile, certificates in TLSConfig, and Insecure. Default: the Name of the [LeaderElectionSettings] with "-webhooks", in
+	// the namespace of the Lease. Without a leader election: none, for a self-signed certificate.
 	AuthoritySecret string
 	// Password decrypts the key in KeyFile, if it is encrypted. Defaults to none.
 	Password Secret
-	// ExtraSANs are further names and IP addresses for the certificate that the server makes itself, besides Host and Addr. Defaults to none.
+	// ExtraSANs are names and IP addresses for the self-made certificate, in addition to Host and Addr. Default: none.
 	ExtraSANs []string
-	// TLSConfig is used as a base, for example to restrict ciphers. TLS 1.2 is the least in any case. If it has
-	// certificates, and no CertFile is given, it is left alone. It excludes Insecure. Defaults to the defaults of Go.
+	// TLSConfig is a base for the TLS configuration, for example to restrict ciphers. The minimum TLS version is always 1.2. Without a CertFile, the server
+	// uses its certificates, if it has any. It excludes Insecure. Default: the defaults of Go.
 	TLSConfig *tls.Config
-	// Insecure is to serve plain HTTP, to be used behind something that speaks HTTPS with the API server. Defaults to false.
+	// Insecure serves plain HTTP. Use it only behind a proxy that serves HTTPS to the API server. Default: false.
 	Insecure bool
 
-	// VerifyCAFile, VerifyCAPath (a folder of files) and VerifyCAData are PEM with the authorities of clients' certificates. If any is
-	// given, clients need not have a certificate, but if they have one, it must be signed by one of these. Default to none.
+	// VerifyCAFile, VerifyCAPath (a directory of files) and VerifyCAData are the CA bundle for client certificates, in PEM. If any is set, a client needs no
+	// certificate, but the server rejects certificates that these did not sign. Default: none.
 	VerifyCAFile, VerifyCAPath string
 	VerifyCAData               []byte
-	// VerifyMode says whether clients must have a certificate. Defaults to [tls.NoClientCert], or with authorities of clients above, to
-	// [tls.VerifyClientCertIfGiven].
+	// VerifyMode is the policy for client certificates. Default: [tls.NoClientCert], or [tls.VerifyClientCertIfGiven] with a CA bundle for clients.
 	VerifyMode tls.ClientAuthType
 
-	// FileCheckInterval is how often it is checked whether the files above have changed. Negative means never. Defaults to one minute.
+	// FileCheckInterval is the time between checks whether these files have changed. Negative means never. Default: 1 minute.
 	FileCheckInterval time.Duration
-	// RenewalOverlap is how long the old certificate is still shown after the API server was told to trust the new one as well, so that
-	// no review fails meanwhile. It makes no difference if what is to be trusted stays the same. Negative means none. Defaults to one minute.
+	// RenewalOverlap is the time for which the server still shows the old certificate after it has announced a new CA bundle, so that no review fails. It has
+	// no effect if the CA bundle stays the same. Negative means none. Default: 1 minute.
 	RenewalOverlap time.Duration
 
-	// MaxBodyBytes is the largest body of a review. Larger ones are refused with 413. Defaults to 8 MiB.
+	// MaxBodyBytes is the maximum size of the body of a review. The server refuses larger ones with the code 413. Default: 8 MiB.
 	MaxBodyBytes int64
-	// MaxHeldBytes is how large the bodies of all reviews under way may be together. Those beyond are refused with 503. Defaults to
-	// eight times MaxBodyBytes, which is 64 MiB.
+	// MaxHeldBytes is the maximum size of the bodies of all running reviews together. The server refuses further ones with the code 503. Default: 8 times
+	// MaxBodyBytes, which is 64 MiB.
 	MaxHeldBytes int64
-	// MaxHeaderBytes is how large the headers of a request may be. Defaults to 64 KiB.
+	// MaxHeaderBytes is the maximum size of the headers of a request. Default: 64 KiB.
 	MaxHeaderBytes int
-	// MaxConnections is how many connections there may be. Beyond, one on which no request is under way is closed, or the new one if there
-	// is none. Defaults to 1,000.
+	// MaxConnections is the maximum number of connections. For a further one, the server closes an idle connection, or the new one if none is idle. Default:
+	// 1,000.
 	MaxConnections int
-	// ReadTimeout is how long a request may take to come, its headers a third of it. Defaults to 30 seconds.
+	// ReadTimeout is the limit for receiving a request. A third of it is the limit for the headers. Default: 30 s.
 	ReadTimeout time.Duration
-	// WriteTimeout is how long an answer may take to be sent once it is ready. Defaults to 10 seconds.
+	// WriteTimeout is the limit for sending a response after it is ready. Default: 10 s.
 	WriteTimeout time.Duration
-	// DrainTimeout is how long the reviews under way are waited for at the end, before their contexts end. Defaults to 30 seconds,
-	// which is as long as API servers wait at most.
+	// DrainTimeout is the time for running reviews at the shutdown, before their contexts are canceled. Default: 30 s, the longest timeout of API servers.
 	DrainTimeout time.Duration
 
 	// Logger defaults to that of the operator.
@@ -120,14 +118,14 @@ func printServer(w io.Writer, addr string, port int) {
 type Cluster string
 
 const (
-	// ClusterAuto is to find out which of the others it is, by the certificate and the version of the operator's API server. If it is none of
-	// them, the host is as without a cluster.
+	// ClusterAuto detects the kind of the cluster by the certificate and the version of the API server. If it is none of the others, the Host is as without a
+	// Cluster.
 	ClusterAuto Cluster = "auto"
-	// ClusterK3d is one of k3d or k3s, which reaches this machine as "host.k3d.internal".
+	// ClusterK3d is a cluster of k3d or k3s, which reaches this machine as "host.k3d.internal".
 	ClusterK3d Cluster = "k3d"
-	// ClusterMinikube is one of Minikube, which reaches this machine as "host.minikube.internal".
+	// ClusterMinikube is a cluster of Minikube, which reaches this machine as "host.minikube.internal".
 	ClusterMinikube Cluster = "minikube"
-	// ClusterDockerDesktop is that of Docker Desktop, which reaches this machine as "host.docker.internal".
+	// ClusterDockerDesktop is the cluster of Docker Desktop, which reaches this machine as "host.docker.internal".
 	ClusterDockerDesktop Cluster = "docker-desktop"
 )
 
