@@ -590,23 +590,23 @@ func (h *handler) hook(resources []discovery.Resource) webhookconfig.Hook {
 	return hook
 }
 
-// AdmissionServer receives the reviews of the API server, or of whatever stands between, and has them answered.
+// AdmissionServer receives admission reviews from the API server. [WebhookServer] is one, and you can write your own.
 type AdmissionServer interface {
-	// Serve serves until the context ends, and returns nil then. It calls review for each review that it receives, and announce with
-	// how the API server reaches it: first when it listens, and again whenever its address or its CA changes. The operator's
-	// context also tells the servers of this package how to reach the API server, and where to log; one that wraps them passes it on.
+	// Serve serves until the context is canceled, and returns nil then. It calls review for each review that it receives. It calls announce with its address
+	// and CA bundle when it listens, and when these change. The context also carries the connection to the API server and the logger, so a server that wraps
+	// another one passes the context on.
 	Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error
 }
 
-// ReviewFunc answers a review with the JSON of an AdmissionReview. It can be called on several goroutines at once. An error is
-// a [*ReviewError] if the review itself was wrong; any other error means that it could not be answered.
+// ReviewFunc answers a review with an AdmissionReview in JSON. It is safe for concurrent use. It returns a [*ReviewError] for a wrong review, and another error
+// if it cannot answer.
 type ReviewFunc func(ctx context.Context, r *ReviewRequest) ([]byte, error)
 
-// ReviewRequest is one request of the API server to an [AdmissionServer].
+// ReviewRequest is a request of the API server to an [AdmissionServer].
 type ReviewRequest struct {
 	// Body is the JSON of an AdmissionReview with a request.
 	Body []byte
-	// Handler is the id of the handler that is asked for, and empty for all handlers of the resource.
+	// Handler is the ID of the handler to call, or empty for all handlers of the resource.
 	Handler string
 	// Header holds the headers of the HTTP request. It may be nil.
 	Header http.Header

@@ -10,38 +10,37 @@ import (
 	"github.com/kopf-go/kopf/internal/webhookserver"
 )
 
-// APIServer is a Kubernetes API server that keeps everything in memory: to try an operator, to demonstrate it,
-// and to test it without a cluster. It is an [http.Handler] that understands what operators and kubectl send, and answers as
-// kube-apiserver does; what it lacks is told in docs/embedded-server.md. It knows no users and lets everybody in.
+// APIServer is an embedded, in-memory Kubernetes API server. Use it to try, demonstrate and test operators without a cluster. It is an [http.Handler] that
+// answers operators and kubectl as kube-apiserver does. docs/embedded-server.md lists what it lacks. It has no users, and allows every request.
 //
-// Make it with [NewAPIServer]. It is safe for concurrent use. In tests with [testing/synctest], make it
-// inside of the bubble and reach it by [APIServer.ConnectionInfo].
+// Create it with [NewAPIServer]. It is safe for concurrent use. In tests with [testing/synctest], create it inside the bubble, and connect with
+// [APIServer.ConnectionInfo].
 type APIServer struct{ s *apiserver.Server }
 
-// APIServerOptions adjust an [APIServer]. Zero values mean the defaults.
+// APIServerOptions are the options of [NewAPIServer]. Zero values mean the defaults.
 type APIServerOptions struct {
-	// Version is the version of Kubernetes that it claims to be. Defaults to "v1.36.3".
+	// Version is the reported version of Kubernetes. Default: "v1.36.3".
 	Version string
-	// HistoryLimit is how many changes of one kind are remembered for watches that go on from an older version; those that come
-	// too late are refused with the code 410. Defaults to 10,000. Of large objects fewer are remembered: 64 MiB of all kinds together.
+	// HistoryLimit is the number of changes of one kind that the server remembers for watches. It refuses watches from earlier resource versions with the code
+	// 410. Default: 10,000. The changes of all kinds together have at most 64 MiB.
 	HistoryLimit int
-	// BookmarkInterval is the time between the bookmarks of a watch that wants them. Defaults to 1 minute.
+	// BookmarkInterval is the time between the bookmarks of a watch that requests them. Default: 1 minute.
 	BookmarkInterval time.Duration
-	// WebhookTransport makes the requests to admission and conversion webhooks. Defaults to [http.DefaultTransport] with the
-	// authorities that the configurations name.
+	// WebhookTransport sends the requests to admission and conversion webhooks. Default: [http.DefaultTransport] with the CA bundles of the configurations.
 	WebhookTransport http.RoundTripper
-	// DisableGarbageCollector is to do without what kube-controller-manager does: dependents of owners that are gone stay, and there are no service accounts. Defaults to false.
+	// DisableGarbageCollector turns off what kube-controller-manager does: the server keeps dependents of deleted owners, and makes no service accounts.
+	// Default: false.
 	DisableGarbageCollector bool
-	// RefuseUnsupported is to refuse what has no effect on this server, such as rules in CEL, instead of warning of it. Defaults to false.
+	// RefuseUnsupported makes the server refuse what it does not support, such as rules in CEL, instead of returning a warning. Default: false.
 	RefuseUnsupported bool
-	// TLS is to listen with TLS and HTTP/2, each time with an authority of its own, which [APIServerListener.ConnectionInfo] has. Defaults to false.
+	// TLS serves TLS and HTTP/2 in [APIServer.Listen], with a new authority each time: see [APIServerListener.ConnectionInfo]. Default: false.
 	TLS bool
-	// Logger takes what goes wrong in the server itself. Defaults to [slog.Default].
+	// Logger logs internal errors of the server. Default: [slog.Default].
 	Logger *slog.Logger
 }
 
-// NewAPIServer makes a server with the namespaces that every cluster has. It knows the kinds that are defined in the default registry, see [Define], but for those that
-// RefuseUnsupported refuses. Options may be nil.
+// NewAPIServer returns an embedded API server with the namespaces of every cluster, and with the kinds that [Define] has added to the default registry, except
+// those that RefuseUnsupported refuses. Nil options mean the defaults.
 func NewAPIServer(opts *APIServerOptions) *APIServer {
 	if opts == nil {
 		opts = &APIServerOptions{}
@@ -53,26 +52,26 @@ func NewAPIServer(opts *APIServerOptions) *APIServer {
 	return &APIServer{s}
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP answers one request. It makes the server an [http.Handler].
 func (s *APIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.s.ServeHTTP(w, r) }
 
-// ConnectionInfo returns how to reach the server within the process, without a network.
+// ConnectionInfo returns a connection to the server within the process, without a network.
 func (s *APIServer) ConnectionInfo() *ConnectionInfo {
 	return &ConnectionInfo{Server: "http://apiserver.local", HTTPClient: &http.Client{Transport: &apiserver.Transport{Handler: s.s}}}
 }
 
-// Apply loads manifests, in YAML or JSON, any number of them in one text: what exists is replaced, all else is created. Resource
-// definitions can come together with objects of theirs. An export of another server will do: versions and uids in it are passed over. It stops at the first manifest that is refused.
+// Apply creates or replaces the objects of manifests in YAML or JSON. Definitions of custom resources can come together with their objects. It ignores UIDs and
+// resource versions, so an export of a cluster will do. It stops at the first refused manifest, and returns the error.
 func (s *APIServer) Apply(manifests []byte) error { return s.s.Apply(manifests) }
 
-// Compact forgets the history, as real servers do every few minutes: watches that go on from an older version are
-// refused with the code 410, and the next pages of lists too.
+// Compact forgets the history of changes, as clusters do every few minutes. The server then refuses watches from earlier resource versions, and further pages
+// of lists, with the code 410.
 func (s *APIServer) Compact() { s.s.Compact() }
 
 // Disconnect ends all watches at once, as if their connections were lost.
 func (s *APIServer) Disconnect() { s.s.Disconnect() }
 
-// APIServerRequest is a request that an [APIServer] has got.
+// APIServerRequest is a recorded request to an [APIServer]. See [APIServer.Requests].
 type APIServerRequest struct {
 	Time        time.Time // of its arrival
 	Method      string    // of HTTP
@@ -88,7 +87,7 @@ type APIServerRequest struct {
 	Status      int    // the code of the answer, 0 while there is none
 }
 
-// Requests returns the requests so far, or the last ones: at most 10,000, of at most 16 MiB together.
+// Requests returns the recorded requests in order: the last 10,000, of at most 16 MiB together.
 func (s *APIServer) Requests() []APIServerRequest {
 	requests := s.s.Requests()
 	all := make([]APIServerRequest, len(requests))
@@ -98,7 +97,7 @@ func (s *APIServer) Requests() []APIServerRequest {
 	return all
 }
 
-// APIServerFault tells an [APIServer] to fail some requests. Empty fields fit all requests.
+// APIServerFault describes requests that an [APIServer] fails on purpose. Empty fields match all requests. See [APIServer.Fail].
 type APIServerFault struct {
 	Verb        string // get, list, watch, create, update, patch, delete or deletecollection
 	Resource    string // the plural
@@ -121,21 +120,19 @@ type APIServerFault struct {
 	Cut        bool          // of watches: break off in the middle of the first event
 }
 
-// Fail makes requests fail from now on, until the returned function is called. Of several faults that fit, the first
-// one counts.
+// Fail makes matching requests fail until you call the returned function. If several faults match a request, the first one counts.
 func (s *APIServer) Fail(f APIServerFault) (remove func()) { return s.s.Fail(apiserver.Fault(f)) }
 
-// APIServerListener is an [APIServer] that listens.
+// APIServerListener serves an [APIServer] on a TCP address. See [APIServer.Listen].
 type APIServerListener struct {
-	// URL is where it listens, such as "http://127.0.0.1:12345", or with https if [APIServerOptions].TLS is set.
+	// URL is the address of the server, such as "http://127.0.0.1:12345". It begins with https if [APIServerOptions].TLS is set.
 	URL string
 
 	listener *apiserver.Listener
 }
 
-// Listen serves on a TCP address, such as "127.0.0.1:0" for a free port of this machine. Whoever reaches it can do
-// everything, so it should be an address of this machine only, where requests by names other than localhost are refused. Requests that
-// pages of other origins make a browser send are refused at any address. Close ends it.
+// Listen serves the server on a TCP address, such as "127.0.0.1:0" for a free local port. Clients have all permissions, so use a local address. There, the
+// server refuses host names other than localhost. It refuses requests from web pages of other origins at every address. Call Close at the end.
 func (s *APIServer) Listen(address string) (*APIServerListener, error) {
 	listener, err := s.s.Listen(address)
 	if err != nil {
@@ -144,7 +141,7 @@ func (s *APIServer) Listen(address string) (*APIServerListener, error) {
 	return &APIServerListener{URL: listener.URL, listener: listener}, nil
 }
 
-// ConnectionInfo returns how to reach the listening server over the network: its URL and, with TLS, the authority of its certificate.
+// ConnectionInfo returns a connection over the network: the URL and, with TLS, the CA of the certificate.
 func (s *APIServerListener) ConnectionInfo() *ConnectionInfo {
 	return &ConnectionInfo{Server: s.URL, CAData: s.listener.CA}
 }
@@ -152,14 +149,14 @@ func (s *APIServerListener) ConnectionInfo() *ConnectionInfo {
 // Close stops listening, and ends all connections.
 func (s *APIServerListener) Close() error { return s.listener.Close() }
 
-// WriteKubeconfig writes a kubeconfig by which kubectl and others reach the listening server. A file that is there is replaced by a new one
-// of the user of this process, and so is a symbolic link: the file that it leads to stays as it is.
+// WriteKubeconfig writes a kubeconfig for kubectl and other clients of the server. It replaces an existing file by a new file of the current user. It also
+// replaces a symbolic link, and does not change the target of the link.
 func (s *APIServerListener) WriteKubeconfig(path string) error {
 	return s.listener.WriteKubeconfig(path)
 }
 
-// AdmissionServer returns a server of webhooks for one operator in the same process: the API server hands the reviews over as it would
-// send them, with no network and no certificates, so that it works in a bubble of testing/synctest, too.
+// AdmissionServer returns an [AdmissionServer] for one operator in the same process. The API server passes reviews to it directly, without a network and
+// certificates, so that it also works in a bubble of testing/synctest.
 //
 //	server := kopf.NewAPIServer(nil)
 //	settings.Admission = kopf.AdmissionSettings{Server: server.AdmissionServer(), Managed: "example.com"}

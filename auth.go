@@ -14,7 +14,7 @@ import (
 
 // This file has what a login gets and returns, and the logins that are built in. They run on the goroutine that needs credentials.
 
-// Secret is a text that no log and no encoding shows: all that can be seen of it is whether it is empty. Convert it to a string to use it.
+// Secret is a string that logs and encodings hide. They show only whether it is empty. Convert it to a string to use it.
 type Secret string
 
 // hidden returns what can be seen.
@@ -25,38 +25,36 @@ func (s Secret) hidden() string {
 	return "[redacted]"
 }
 
-// Format prints what can be seen, whatever the verb.
+// Format prints the Secret without its text, for all verbs.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.hidden()) }
 
-// LogValue returns what can be seen.
+// LogValue returns the Secret without its text.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.hidden()) }
 
-// MarshalText returns what can be seen. It never fails.
+// MarshalText encodes the Secret without its text. It never fails.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.hidden()), nil }
 
-// ConnectionInfo tells where the API server is and how to be let in. It is what login
-// handlers return. The zero value of every field but Server means "not given".
+// ConnectionInfo has the address of the API server and the credentials. Login handlers return it. Only Server is required. Zero fields are unset.
 type ConnectionInfo struct {
-	// Server is the address of the API server, such as "https://10.0.0.1:6443", with a path prefix if it has one. It is required.
+	// Server is the address of the API server, such as "https://10.0.0.1:6443", with its path prefix if there is one. It is required.
 	Server string
-	// CAFile and CAData (PEM, or base64 of PEM) are the authorities that the server's certificate
-	// is checked against, instead of those of the system. CAFile is read again at least once a minute, and when it does not
-	// fit the server's certificate, because it may be rotated.
+	// CAFile and CAData (PEM, or base64 of PEM) are the CA bundle for the certificate of the API server. Default: that of the system. kopf reads CAFile at
+	// least once a minute, and when the certificate does not match, because it may be rotated.
 	CAFile string
 	CAData []byte
-	// InsecureSkipTLSVerify switches off the check of the server's certificate and host name. Defaults to false.
+	// InsecureSkipTLSVerify disables the verification of the certificate and the host name. Default: false.
 	InsecureSkipTLSVerify bool
-	// TLSServerName is the host name expected in the server's certificate, instead of that in Server.
+	// TLSServerName is the expected host name in the certificate. Default: that in Server.
 	TLSServerName string
-	// Username and Password are sent as basic authentication.
+	// Username and Password are credentials for HTTP basic authentication.
 	Username string
 	Password Secret
-	// Scheme and Token are sent as the Authorization header; Scheme defaults to "Bearer".
+	// Scheme and Token make the header Authorization. Default scheme: "Bearer".
 	Scheme string
 	Token  Secret
-	// TokenFile is read for the token, again at least once a minute, because it may be rotated.
+	// TokenFile is a file with the token. kopf reads it at least once a minute, because it may be rotated.
 	TokenFile string
-	// CertificateFile or CertificateData, and KeyFile or KeyData (PEM, or base64 of PEM), are the client's certificate.
+	// CertificateFile or CertificateData, with KeyFile or KeyData (PEM, or base64 of PEM), are the client certificate.
 	CertificateFile string
 	CertificateData []byte
 	KeyFile         string
@@ -65,21 +63,20 @@ type ConnectionInfo struct {
 	ImpersonateUser, ImpersonateUID string
 	ImpersonateGroups               []string
 	ImpersonateExtra                map[string][]string
-	// DefaultNamespace is where events about objects without a namespace are posted. Defaults to "default".
+	// DefaultNamespace is the namespace for Kubernetes events about cluster-scoped objects. Default: "default".
 	DefaultNamespace string
-	// ProxyURL is the HTTP, HTTPS or SOCKS5 proxy to go through, with its credentials if it needs them.
+	// ProxyURL is the URL of an HTTP, HTTPS or SOCKS5 proxy, with credentials if it needs them.
 	ProxyURL string
 	// TrustEnv tells to obey HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
 	TrustEnv bool
-	// Priority is which of several credentials are used: those with the highest one, at random among equals. Defaults to 0.
+	// Priority ranks credentials if there are several. kopf uses one of those with the highest priority, at random. Default: 0.
 	Priority int
-	// Expiration is the moment from which the credentials are not used any more. Zero means never.
+	// Expiration is the time after which kopf does not use the credentials. Zero means never.
 	Expiration time.Time
-	// HTTPClient makes the connections, instead of one made of the authorities, the client's certificate and the
-	// proxy above. Tokens, passwords and impersonation are added to its requests where they are given.
+	// HTTPClient makes the connections. It replaces the CA bundle, the client certificate and the proxy. kopf still adds tokens, passwords and impersonation to
+	// the requests.
 	HTTPClient *http.Client
-	// KubeContext and User are the context of the kubeconfig, and who the credentials are of. They are for the log alone, and default to
-	// what can be known without them.
+	// KubeContext and User are the context of the kubeconfig and the name of the user, for logs only. Default: what kopf finds out.
 	KubeContext, User string
 }
 
@@ -113,7 +110,7 @@ func copyFields(to, from any) {
 	}
 }
 
-// String tells the server and the kind of the credentials, but none of the secrets.
+// String returns the server and the kind of the credentials, without secrets.
 func (i ConnectionInfo) String() string { return i.info().String() }
 
 // Format prints [ConnectionInfo.String], whatever the verb, so that no secrets are printed.
@@ -125,19 +122,18 @@ func (i ConnectionInfo) LogValue() slog.Value { return slog.StringValue(i.String
 // MarshalText returns [ConnectionInfo.String], so that no secrets are logged as a part of something else.
 func (i ConnectionInfo) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
-// Login is what a login handler gets. The operator's indices are not in it: they are filled by what a login makes possible.
+// Login is the argument of login handlers. It has no indices, because kopf fills them after the login.
 type Login struct {
 	Attempt
-	// Logger logs under the name of the activity.
+	// Logger adds the name of the activity to log lines.
 	Logger *slog.Logger
-	// Settings are the operator's.
+	// Settings are the settings of the operator.
 	Settings *Settings
 	// Param is the Param option of the handler.
 	Param any
-	// Kubeconfig names the files that [LoginWithKubeconfig] reads, separated as in the variable KUBECONFIG.
-	// Defaults to that variable, then to ~/.kube/config.
+	// Kubeconfig has the files for [LoginWithKubeconfig], separated as in the environment variable KUBECONFIG. Default: that variable, then ~/.kube/config.
 	Kubeconfig string
-	// KubeContext is the context of the kubeconfig to use. Defaults to its current one.
+	// KubeContext is the context in the kubeconfig. Default: its current context.
 	KubeContext string
 	// TrustEnv is copied to the results of the built-in logins. Defaults to false.
 	TrustEnv bool
@@ -146,7 +142,7 @@ type Login struct {
 	serviceAccountDir string // defaults to that of pods
 }
 
-// Memo returns the operator's memo.
+// Memo returns the memo of the operator, from which the memos of objects are copied.
 func (l *Login) Memo() *Memo {
 	if l.memo == nil { // of a login that was made by hand
 		l.memo = &Memo{}
@@ -163,16 +159,15 @@ func (l *Login) options() *connection.Options {
 	return &connection.Options{Kubeconfig: l.Kubeconfig, KubeContext: l.KubeContext, ServiceAccountDir: l.serviceAccountDir, TrustEnv: l.TrustEnv, Log: log}
 }
 
-// LoginWithServiceAccount logs in as the service account of the pod. It returns nil where there is no token of one.
-// The token is read again when it rotates. The address is taken from the variables KUBERNETES_SERVICE_HOST and
-// KUBERNETES_SERVICE_PORT, and is https://kubernetes.default.svc without them.
+// LoginWithServiceAccount returns the credentials of the service account of the pod, or nil if there is no token. kopf reads the token again when it rotates.
+// The address is that of the environment variables KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, or https://kubernetes.default.svc.
 func LoginWithServiceAccount(ctx context.Context, l *Login) (*ConnectionInfo, error) {
 	info, err := connection.LoginWithServiceAccount(ctx, l.options())
 	return connectionInfo(info), loginError(err)
 }
 
-// LoginWithKubeconfig logs in as kubectl does, with the current context of the kubeconfig: with certificates, tokens,
-// passwords, or what an exec plugin gives. It returns nil where there is no kubeconfig. Errors name the files.
+// LoginWithKubeconfig returns the credentials of the kubeconfig, as kubectl uses them: certificates, tokens, passwords, or those of an exec plugin. It returns
+// nil if there is no kubeconfig. Errors name the files.
 func LoginWithKubeconfig(ctx context.Context, l *Login) (*ConnectionInfo, error) {
 	info, err := connection.LoginWithKubeconfig(ctx, l.options())
 	return connectionInfo(info), loginError(err)

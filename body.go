@@ -20,24 +20,20 @@ import (
 // the API server, read-only views into it, and paths of fields. A body is never changed
 // after it was made, so it is safe for concurrent use and keeps no caches to lock.
 
-// FieldPath is the path of a field in an object: keys joined by dots, as in
-// "spec.size". A dot or a backslash inside of a key is preceded by a backslash; [Path] does that for
-// keys such as "example.com/x". The empty path is the whole object. A path leads
-// through objects only, never into lists.
+// FieldPath is the path of a field in an object, as keys with dots in between: "spec.size". Backslashes escape dots and backslashes in keys, and [Path] adds
+// them, such as for "example.com/x". The empty path is the whole object. Paths lead through objects, never into lists.
 type FieldPath string
 
-// Path returns the path of the given keys, which may contain dots.
+// Path returns the path of the given keys. It escapes the dots in them.
 func Path(keys ...string) FieldPath { return FieldPath(rawjson.JoinPath(keys)) }
 
 // Keys returns the keys of the path, none for the empty path.
 func (p FieldPath) Keys() []string { return rawjson.SplitPath(string(p)) }
 
-// String returns the keys joined by dots, without the backslashes of [Path]: the form
-// that is a part of handler ids.
+// String returns the keys with dots in between, without backslashes. Handler IDs contain this form.
 func (p FieldPath) String() string { return strings.Join(p.Keys(), ".") }
 
-// Body is an object as the API server sent it. It is read-only, and lazy: it
-// keeps the bytes and reads what it is asked for. Missing fields read as zero
+// Body is a Kubernetes object as the API server sent it, in JSON. It is read-only, and decodes only the fields that you read. Missing fields read as zero
 // values. A Body is safe for concurrent use.
 type Body struct {
 	raw      []byte
@@ -69,8 +65,7 @@ type identity struct {
 	apiVersion, kind, namespace, name, uid, version string
 }
 
-// ParseBody reads an object from JSON. The bytes are kept and must not be changed
-// afterwards. It fails if they are not JSON, or not an object.
+// ParseBody parses an object in JSON. It keeps the bytes, so do not change them. It fails if they are not a JSON object.
 func ParseBody(data []byte) (*Body, error) {
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 || data[0] != '{' {
@@ -86,9 +81,7 @@ func ParseBody(data []byte) (*Body, error) {
 	return outlined(&o, data, 0), nil
 }
 
-// NewBody makes a body of a decoded object: a map, or anything else that encoding/json
-// turns into a JSON object.
-// It fails if the object is anything else.
+// NewBody converts a map, or anything else that encoding/json encodes as a JSON object, to a Body. It fails for anything else.
 func NewBody(object any) (*Body, error) {
 	data, err := rawjson.Encode(object)
 	if err != nil {
@@ -202,7 +195,7 @@ func (b *Body) Spec() View { return View{raw: b.of(b.spec)} }
 // Status returns the status stanza.
 func (b *Body) Status() View { return View{raw: b.of(b.status)} }
 
-// View returns the part of the object at a path, an empty view where there is nothing.
+// View returns the part of the object at a path. It is empty if there is nothing.
 func (b *Body) View(path FieldPath) View {
 	raw, _ := b.find(path.Keys()...)
 	return View{raw: raw}
@@ -211,23 +204,22 @@ func (b *Body) View(path FieldPath) View {
 // Get returns a copy of the value at a path, as [View.Get] does.
 func (b *Body) Get(path FieldPath) any { return View{raw: b.raw}.Get(path) }
 
-// Has reports whether there is a value at a path; a null is a value.
+// Has reports whether the object has a value at a path. Null is a value.
 func (b *Body) Has(path FieldPath) bool {
 	_, ok := b.find(path.Keys()...)
 	return ok
 }
 
-// Map returns a copy of the whole object to change. Numbers are json.Number, so
-// that what is written back is what was read.
+// Map returns a copy of the object as a map, which you can change. Numbers are json.Number, so that they stay exact.
 func (b *Body) Map() map[string]any { return View{raw: b.raw}.Map() }
 
-// Decode stores the object in the value that v points to, as [json.Unmarshal] does, with its errors.
+// Decode decodes the object into the value that v points to. It is [json.Unmarshal], with its errors.
 func (b *Body) Decode(v any) error { return json.Unmarshal(b.raw, v) }
 
-// MarshalJSON returns the object as it came. It never fails.
+// MarshalJSON returns the object as the API server sent it. It never fails.
 func (b *Body) MarshalJSON() ([]byte, error) { return slices.Clone(b.raw), nil }
 
-// LogValue returns the object as JSON, for logs; of a Secret, it is the identity only.
+// LogValue returns the object as JSON for logs, or only the identity of a Secret.
 func (b *Body) LogValue() slog.Value { return slog.StringValue(b.loggable()) }
 
 // loggable returns the object as JSON, for logs and errors. The data of a Secret belong in neither, and annotations may hold copies of them.
@@ -248,8 +240,7 @@ func (b *Body) loggable() string {
 	return string(data)
 }
 
-// Reference returns the reference to the object that events and logs carry. An object that the API server has
-// yet to name goes by what its name will begin with.
+// Reference returns the reference to the object, as in events and logs. If the object has no name yet, the name is its generateName.
 func (b *Body) Reference() ObjectReference {
 	ref := ObjectReference{APIVersion: b.apiVersion, Kind: b.kind, Name: b.name, UID: b.uid, Namespace: b.namespace}
 	if ref.Name == "" {
@@ -290,8 +281,7 @@ func (r ObjectReference) String() string {
 	return r.Namespace + "/" + r.Name
 }
 
-// View is a read-only view of a part of an object, such as its spec. The zero
-// View, and the view of what is absent or null, is empty: all its fields are missing.
+// View is a read-only part of an object, such as its spec. The zero View and the View of something missing or null have no fields.
 type View struct {
 	raw []byte
 }
@@ -302,38 +292,34 @@ func (v View) View(path FieldPath) View {
 	return View{raw: raw}
 }
 
-// Has reports whether there is a value at a path; a null is a value.
+// Has reports whether the view has a value at a path. Null is a value.
 func (v View) Has(path FieldPath) bool {
 	_, ok := rawjson.Find(v.raw, path.Keys()...)
 	return ok
 }
 
-// Get returns a copy of the value at a path: a map[string]any, []any, string, json.Number,
-// bool, or nil where there is nothing.
+// Get returns a copy of the value at a path as a map[string]any, []any, string, json.Number or bool. It returns nil if there is nothing.
 func (v View) Get(path FieldPath) any { return rawjson.ValueAt(v.raw, path.Keys()...) }
 
-// String returns the text at a path, "" where there is none. Numbers and booleans are returned as they are written. Lists, objects
-// and null are "".
+// String returns the text at a path. It returns numbers and booleans as their text in JSON, and "" for lists, objects, null and missing values.
 func (v View) String(path FieldPath) string { return rawjson.ScalarAt(v.raw, path.Keys()...) }
 
-// Int returns the whole number at a path, or the text of one, such as "5". Forms such as 1.0 and 1e3 are whole numbers, too. It is 0
-// where there is none, where the number has a fraction, and where it does not fit into an int64. Use [View.Has] to distinguish a 0
-// from a missing value, and [View.Decode] to fail on anything else than a number.
+// Int returns the whole number at a path, or that in a text such as "5". Forms such as 1.0 and 1e3 are whole numbers, too. It returns 0 for missing values,
+// fractions, and numbers beyond an int64. [View.Has] distinguishes 0 from a missing value, and [View.Decode] fails for anything that is not a number.
 func (v View) Int(path FieldPath) int64 { return rawjson.IntAt(v.raw, path.Keys()...) }
 
-// Float returns the number at a path, or the text of one, such as "0.5". It is 0 where there is none, and an infinity where the number
-// does not fit.
+// Float returns the number at a path, or that in a text such as "0.5". It returns 0 for missing values, and an infinity for numbers beyond a float64.
 func (v View) Float(path FieldPath) float64 { return rawjson.FloatAt(v.raw, path.Keys()...) }
 
-// Bool reports whether there is a true at a path, or the text "true". All else is false.
+// Bool reports whether the value at a path is true or the text "true".
 func (v View) Bool(path FieldPath) bool { return v.String(path) == "true" }
 
-// Strings returns the strings of the list at a path, nil where there is none. An item that is not a string is "".
+// Strings returns the list of strings at a path, or nil if there is none. An item that is not a string becomes "".
 func (v View) Strings(path FieldPath) []string { return rawjson.StringsAt(v.raw, path.Keys()...) }
 
-// IsReady reports whether an object has become what its spec asks for, by the same rules as [Child.Ready]: a pod or a workload is ready and up to date, a job is
-// complete, and a volume is bound. A custom resource has no condition Ready that is not true. An object that is nil or being deleted is not ready. It fits as the
-// condition of [WaitFor].
+// IsReady reports whether an object has reached the state that its spec requests, by the rules of [Child.Ready]. A workload is then ready and up to date, a job
+// complete, and a volume bound. A custom resource must not have a condition Ready that is not true. IsReady is false for nil and for objects that are being
+// deleted. Use it with [WaitFor].
 func IsReady(b *Body) bool {
 	if b == nil {
 		return false
@@ -362,7 +348,7 @@ func (v View) Views(path FieldPath) []View {
 	return all
 }
 
-// StringMap returns the strings of the object at a path, such as labels, by their keys, without values of other types. It is never nil.
+// StringMap returns the object at a path, such as labels, as a map. It skips values that are not strings. The map is never nil.
 func (v View) StringMap(path FieldPath) map[string]string {
 	raw, _ := rawjson.Find(v.raw, path.Keys()...)
 	m := make(map[string]string)
@@ -375,14 +361,13 @@ func (v View) StringMap(path FieldPath) map[string]string {
 	return m
 }
 
-// Keys returns the keys of the view in the order in which they came.
+// Keys returns the keys of the view in their order in the JSON.
 func (v View) Keys() []string { return rawjson.Keys(v.raw) }
 
 // Len returns the number of keys.
 func (v View) Len() int { return len(v.Keys()) }
 
-// Map returns a copy of the view to change, never nil. It is empty if the view is not of
-// an object.
+// Map returns a copy of the view as a map, which you can change. It is never nil, and empty if the view is not an object.
 func (v View) Map() map[string]any { return rawjson.Map(v.raw) }
 
 // Decode stores the view in the value that target points to, as [json.Unmarshal]
@@ -394,7 +379,7 @@ func (v View) Decode(target any) error {
 	return json.Unmarshal(v.raw, target)
 }
 
-// MarshalJSON returns the view as it came, null if there is nothing. It never fails.
+// MarshalJSON returns the view as the API server sent it, or null if it is empty. It never fails.
 func (v View) MarshalJSON() ([]byte, error) {
 	if len(v.raw) == 0 {
 		return []byte("null"), nil
@@ -405,10 +390,9 @@ func (v View) MarshalJSON() ([]byte, error) {
 // LogValue returns the view as JSON, for logs.
 func (v View) LogValue() slog.Value { return slog.StringValue(string(v.raw)) }
 
-// ParseManifests reads the objects of a YAML file of one or several documents, or of a JSON file, in
-// their order. The items of lists (kind: List and the like) take the place of the list. A document that is
-// not an object is an error; empty ones are skipped. Numbers are [encoding/json.Number]. Errors of the
-// syntax name the line and the column.
+// ParseManifests parses the objects of a YAML file with one or more documents, or of a JSON file, in their order. It replaces lists, such as those of the kind
+// List, by their items, and skips empty documents. A document that is not an object is an error. Numbers are [encoding/json.Number]. Syntax errors name the
+// line and the column.
 func ParseManifests(data []byte) ([]map[string]any, error) { return yaml.ParseManifests(data) }
 
 // outlined makes a body of an object that was scanned, and begins at raw[at]. It keeps the bytes.

@@ -26,17 +26,18 @@ import (
 
 // DesiredOptions are the options of [Reconcile.Desired]. Zero values mean the defaults.
 type DesiredOptions struct {
-	// After are children that must be ready before this one is applied. Until then it is left as it is. Defaults to none.
+	// After are children that must be ready before kopf applies this one. Default: none.
 	After []*Child
-	// Ready says whether the child is ready, and if not, why, in few words. Defaults to what kubectl and other tools go by; see [Child.Ready]. After a restart, the child is read for it once.
+	// Ready decides whether the child is ready, with a short reason if it is not. Default: the rules of [Child.Ready]. After a restart, kopf reads the child
+	// for it once.
 	Ready func(*Body) (ready bool, reason string)
-	// Recreate deletes the child, and makes it anew when it is gone, if the API server refuses a change because a field is immutable. Defaults to false: that is an error.
+	// Recreate deletes and creates the child if the API server rejects a change because a field is immutable. Default: false, which makes it an error.
 	Recreate bool
-	// Once makes the child if it is missing, and leaves it alone from then on, such as a generated password. Defaults to false.
+	// Once creates a missing child, and never changes it afterwards. Use it for generated passwords, for example. Default: false.
 	Once bool
-	// Keep leaves the child when it is not wanted any more, and when its owner is deleted: it gets no owner reference. Defaults to false.
+	// Keep never deletes the child, neither when the handler leaves it out, nor with its owner. kopf adds no owner reference. Default: false.
 	Keep bool
-	// Adopt takes over an object that is there already, unless it has another controller. Defaults to false: that is a [ForeignError].
+	// Adopt takes over an existing object, unless it has another controller. Default: false, which makes it a [ForeignError].
 	Adopt bool
 }
 
@@ -46,7 +47,7 @@ type children interface {
 	read(ctx context.Context, c *Child, into any) error
 }
 
-// Child is an object that a reconcile handler wants.
+// Child is an object that a reconcile handler has passed to [Reconcile.Desired].
 type Child struct {
 	set      children
 	ref      ObjectReference
@@ -65,17 +66,18 @@ type childState struct {
 	reason        string
 }
 
-// Reference returns the reference to the child. It has no UID before the child is there.
+// Reference returns the reference to the child. It has no UID before the child exists.
 func (c *Child) Reference() ObjectReference { return c.ref }
 
-// Exists reports whether the child was there when the call began.
+// Exists reports whether the child existed when the call of the handler began.
 func (c *Child) Exists() bool { return c.state.exists }
 
-// Ready reports whether the child was ready when the call began: whether its status says that it has become what its spec asks for, by the rules of kstatus, which kubectl and other tools
-// go by. Three rules differ: a Job is ready when it is complete, failed Jobs and Pods are not, and a condition Ready of an older generation does not count. Other kinds need the condition Ready, if they have one.
+// Ready reports whether the child was ready when the call of the handler began, by the rules of kstatus, which kubectl and other tools use. Three rules differ:
+// a Job is ready when it is complete, failed Jobs and Pods are not ready, and a condition Ready of an older generation does not count. Other kinds need the
+// condition Ready, if they have one.
 func (c *Child) Ready() bool { return c.state.ready }
 
-// Reason returns in few words why the child was not ready, such as "Ready: 1/3", "" if it was.
+// Reason returns a short text why the child was not ready, such as "Ready: 1/3", or "" if it was ready.
 func (c *Child) Reason() string { return c.state.reason }
 
 // Get reads the child from the API server, as [Client.Get] does.
@@ -86,7 +88,7 @@ func (c *Child) Get(ctx context.Context, into any) error {
 	return c.set.read(ctx, c, into)
 }
 
-// ConditionOf returns [ConditionTrue] or [ConditionFalse].
+// ConditionOf converts a bool to [ConditionTrue] or [ConditionFalse].
 func ConditionOf(holds bool) ConditionStatus {
 	if holds {
 		return ConditionTrue
@@ -94,9 +96,9 @@ func ConditionOf(holds bool) ConditionStatus {
 	return ConditionFalse
 }
 
-// ForeignError is the error of a wanted child that is there, and belongs to somebody else.
+// ForeignError is the error for a desired child that exists already, and that the handled object does not own.
 type ForeignError struct {
-	// Object is what is there.
+	// Object is the existing object.
 	Object ObjectReference
 	// Controller is its controller, empty if it has none.
 	Controller ObjectReference
@@ -104,7 +106,7 @@ type ForeignError struct {
 	ApplySet string
 }
 
-// Error says what is there.
+// Error returns who owns the existing object.
 func (e *ForeignError) Error() string {
 	if e.Controller.Name != "" {
 		return fmt.Sprintf("an object of its name is there already, and is controlled by the %s %q", e.Controller.Kind, e.Controller.Name)
@@ -133,9 +135,10 @@ type desiredSet struct {
 	reference   map[string]any      // to the owner; nil before the first child
 }
 
-// Desired adds an object to those that are to be there: a map, or anything else that encoding/json turns into a Kubernetes object of a kind of the option Owns. What it lacks of name, namespace
-// and labels, it gets from the object that is handled, which becomes its controller. When the handler has returned nil, those that differ are applied, in this order, by server-side apply, and
-// former children that are not wanted any more are deleted. The returned child tells what is there when the call begins. What cannot be wanted fails the handler.
+// Desired declares a child object that should exist: a map, or anything else that encoding/json encodes as an object of a kind in the option Owns. A missing
+// name, namespace or label comes from the handled object, which becomes the controller of the child. When the handler returns nil, kopf applies the children
+// that differ, in this order, by server-side apply, and deletes former children. The result describes the state of the child when the call began. A wrong child
+// fails the handler.
 func (r *Reconcile) Desired(object any, opts *DesiredOptions) *Child {
 	c := &Child{set: r.desired, options: optionsOf(opts)}
 	if r.desired == nil { // in an argument that was made by hand

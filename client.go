@@ -32,10 +32,10 @@ import (
 // This file makes requests to the API server: with credentials, in a limited number at once, repeated
 // where that helps, and with errors that tell what the server has said. It starts no goroutines.
 
-// Client talks to the API server. Handlers get the operator's one; [NewClient] makes another. A Client is safe for concurrent use.
+// Client sends requests to the API server. Handlers get the client of their operator, and [NewClient] returns a new one. A Client is safe for concurrent use.
 //
-// Requests are made again after network errors, 429 and 5xx, as [NetworkingSettings] say, and wait for their turn where they are too many. A refusal
-// is an [*APIError]; [StatusCode] reads its code. All methods end early with their contexts.
+// It repeats requests after network errors and after the codes 429 and 5xx, within the limits of [NetworkingSettings]. A refusal is an [*APIError], and
+// [StatusCode] returns its code. All methods end early with their contexts.
 type Client struct {
 	*clientCore
 	manager string      // owns the fields that are written without another manager being named; "" for none
@@ -59,8 +59,8 @@ type clientCore struct {
 	kinds discovery.Kinds // for those who name objects by kind
 }
 
-// NewClient returns a client for one connection. Without settings, those of [NewSettings] are used. It fails if the
-// connection's description is wrong; the server is not asked yet.
+// NewClient returns a client for one connection. Nil settings mean those of [NewSettings]. It sends no request, and fails only if the connection is described
+// wrongly.
 func NewClient(info *ConnectionInfo, settings *NetworkingSettings) (*Client, error) {
 	if info == nil {
 		return nil, errors.New("a client needs a connection, not nil: a login that has found nothing returns that")
@@ -134,7 +134,8 @@ func (c *Client) close() {
 	}
 }
 
-// ConnectionInfo returns how the API server is reached now, for other libraries. It logs in if that was not done yet. What it points to is not to be changed.
+// ConnectionInfo returns the current address and credentials of the API server, for other libraries. It logs in first if necessary. Do not change what it
+// points to.
 func (c *Client) ConnectionInfo(ctx context.Context) (*ConnectionInfo, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -146,10 +147,9 @@ func (c *Client) ConnectionInfo(ctx context.Context) (*ConnectionInfo, error) {
 	return connectionInfo(cred.Info), nil
 }
 
-// HTTPClient returns an HTTP client for other libraries, with the credentials of this one in all requests; it goes
-// on with others when the server does not accept them any more. GET and HEAD requests under way are cut off then, so that watches begin again with the
-// new ones; all others finish. Requests are neither limited in number nor repeated otherwise.
-// Those to other hosts than the API server fail, redirects included, for they would take the credentials there.
+// HTTPClient returns an HTTP client for other libraries, which sends its requests with the credentials of this client. When the API server rejects the
+// credentials, it continues with new ones. It then cuts off GET and HEAD requests, so that watches begin again, and lets others finish. It neither limits nor
+// otherwise repeats requests. Requests to other hosts fail, also after redirects, because they would disclose the credentials.
 func (c *Client) HTTPClient() *http.Client { return &http.Client{Transport: &apiTransport{c}} }
 
 // apiTransport sends the requests of other libraries.

@@ -28,18 +28,18 @@ type GetOptions struct {
 	Subresource string // such as "status" or "scale"
 }
 
-// WriteOptions are the options of creations, updates, and server-side applies. Nil means the defaults.
+// WriteOptions are the options of [Client.Create], [Client.Update] and [Client.Apply]. Nil means the defaults.
 type WriteOptions struct {
 	Subresource  string // such as "status" or "scale"
 	FieldManager string // who owns the fields that are set. Defaults as described at [Client.Apply]
 	Force        bool   // whether an apply takes over fields of other managers
 	DryRun       bool   // whether nothing is to be stored
-	// Of says by APIVersion and Kind what the Subresource is one of, where the object itself is of another kind: the Pod of an
-	// Eviction, the Deployment of a Scale. The name and the namespace are those of the object.
+	// Of is the APIVersion and Kind of the object with the Subresource, if it differs from what is sent: the Pod of an Eviction, or the Deployment of a Scale.
+	// Name and namespace are those of what is sent.
 	Of ObjectReference
 }
 
-// PatchType is the kind of a patch, as its media type.
+// PatchType is the format of a patch, as its media type.
 type PatchType string
 
 // The kinds of patches that API servers understand. StrategicMergePatch is for built-in kinds only.
@@ -74,7 +74,7 @@ type ListOptions struct {
 	LabelSelector string // as for kubectl, such as "app=web,tier!=cache"
 	FieldSelector string // such as "metadata.name=web"
 	PageSize      int    // the number of objects in a request. Defaults to 500
-	// ResourceVersion is where a watch goes on from. Without it, the watch begins with the objects that are there, as Added.
+	// ResourceVersion is the state after which a watch starts. Without it, a watch first yields the existing objects as Added.
 	ResourceVersion string
 }
 
@@ -89,8 +89,8 @@ func (o *ListOptions) query() url.Values {
 	return q
 }
 
-// ReferenceOf returns the reference to an object: to a [Body], a map, or a struct such as those of client-go. A reference is returned as it is, and a
-// [Resource] as one without a name. It fails if there is no apiVersion or kind: structs of client-go need their TypeMeta.
+// ReferenceOf returns the reference to an object: a [Body], a map, or a struct such as those of client-go. It also takes an [ObjectReference], or a [Resource],
+// whose reference has no name. It fails without an apiVersion or a kind, so structs of client-go need their TypeMeta.
 func ReferenceOf(object any) (ObjectReference, error) {
 	var ref ObjectReference
 	switch o := object.(type) {
@@ -118,9 +118,8 @@ func ReferenceOf(object any) (ObjectReference, error) {
 	return ref, apirequest.CheckType(ref.APIVersion, ref.Kind, object)
 }
 
-// Get reads an object into a *Body, a *map[string]any, or a pointer to a struct, which it replaces as a whole. What is read is named by an [ObjectReference], or by anything else
-// that [ReferenceOf] takes; APIVersion, Kind and Name are needed, the Namespace where the kind lives in one.
-// One that does not exist is an [APIError] with the code 404; see [IgnoreNotFound].
+// Get reads an object into a *Body, a *map[string]any, or a pointer to a struct, and replaces the whole value. The argument of identifies the object. It is an
+// [ObjectReference] or anything else that [ReferenceOf] takes. A missing object is an [APIError] with the code 404. See [IgnoreNotFound].
 func (c *Client) Get(ctx context.Context, of, into any, opts *GetOptions) error {
 	if err := apirequest.CheckTarget(into); err != nil {
 		return err
@@ -133,9 +132,9 @@ func (c *Client) Get(ctx context.Context, of, into any, opts *GetOptions) error 
 	return store(body, into)
 }
 
-// List yields the objects of a kind, page by page. The kind, and the namespace unless the options say it, are those of an [ObjectReference], of a
-// [Resource], or of anything else that [ReferenceOf] takes. A page is there as a whole before its objects are yielded, so that the
-// caller may take its time, and make other requests. It ends after the first error.
+// List yields the objects of a kind, page by page. The kind and the default of the namespace are those of an [ObjectReference], of a [Resource], or of anything
+// else that [ReferenceOf] takes. It reads each page completely before it yields the objects, so the loop can be slow and send requests. It ends after the first
+// error.
 func (c *Client) List(ctx context.Context, of any, opts *ListOptions) iter.Seq2[*Body, error] {
 	o := optionsOf(opts)
 	return func(yield func(*Body, error) bool) {
@@ -146,9 +145,9 @@ func (c *Client) List(ctx context.Context, of any, opts *ListOptions) iter.Seq2[
 	}
 }
 
-// Watch yields the changes of the objects of a kind, which is named as for [Client.List], until the context ends, the server ends the watch, or an error comes; a
-// server that has forgotten the ResourceVersion gives an [APIError] with the code 410. When the credentials of the client are replaced, a watch
-// with a ResourceVersion goes on, and one without ends with an error, for it could miss deletions.
+// Watch yields the changes of the objects of a kind, which is given as for [Client.List]. It ends with the context, with an error, or when the API server ends
+// it. If the ResourceVersion is too old, the error is an [APIError] with the code 410. When the client gets new credentials, a watch with a ResourceVersion
+// continues. One without ends with an error, because it could miss deletions.
 func (c *Client) Watch(ctx context.Context, of any, opts *ListOptions) iter.Seq2[RawEvent, error] {
 	o := optionsOf(opts)
 	return func(yield func(RawEvent, error) bool) {
@@ -170,26 +169,24 @@ func (c *Client) Watch(ctx context.Context, of any, opts *ListOptions) iter.Seq2
 	}
 }
 
-// Create creates an object, given as a map, a *Body, or a pointer to a struct, and stores in it what the server made
-// of it. With a Subresource it posts to that, such as the "eviction" of a pod; see [WriteOptions].
-// One that exists already is an [APIError] with the code 409.
+// Create creates an object from a map, a *Body, or a pointer to a struct, and stores the answer of the API server there. With a Subresource, it posts to that,
+// such as the "eviction" of a pod. See [WriteOptions]. An object that exists is an [APIError] with the code 409.
 func (c *Client) Create(ctx context.Context, object any, opts *WriteOptions) error {
 	return c.write(ctx, http.MethodPost, object, opts)
 }
 
-// Update replaces an object, and stores in it what the server made of it. If it has a
-// resourceVersion, the server refuses to replace any other one, with the code 409.
+// Update replaces an object, and stores the answer of the API server in it. If it has a resourceVersion that differs from the stored one, the error is an
+// [APIError] with the code 409.
 func (c *Client) Update(ctx context.Context, object any, opts *WriteOptions) error {
 	return c.write(ctx, http.MethodPut, object, opts)
 }
 
-// Apply makes an object have the given fields, creates it if it does not exist, and stores in it what it
-// is then. Fields applied before and missing now are removed. Fields of other managers are refused, with the code 409, unless
-// forced.
+// Apply sets the given fields of an object by server-side apply, creates the object if it does not exist, and stores the answer of the API server in it. It
+// removes fields that its field manager applied before and now leaves out. Fields of other managers are conflicts, with the code 409, unless Force is set.
 //
-// The FieldManager defaults to "kopf-" with the plural and the group of the handled kind within handlers of objects, such as "kopf-kopfexamples.kopf.dev".
-// Elsewhere, it is "kopf", and has to be given for an apply: two operators with the same manager would remove each other's fields.
-// See https://kubernetes.io/docs/reference/using-api/server-side-apply/
+// In handlers of objects, the default FieldManager is "kopf-" with the plural and the group of the handled kind, such as "kopf-kopfexamples.kopf.dev".
+// Elsewhere you must set one, because two operators with the same manager would remove each other's fields. Other writes have "kopf" there. See
+// https://kubernetes.io/docs/reference/using-api/server-side-apply/
 func (c *Client) Apply(ctx context.Context, object any, opts *WriteOptions) error {
 	return c.write(ctx, http.MethodPatch, object, opts)
 }
@@ -249,10 +246,9 @@ func (c *Client) writeQuery(manager string, dryRun, apply bool) (url.Values, err
 	return q, nil
 }
 
-// Patch patches an object, which is named as for [Client.Get], and returns what it is then. The patch is anything that encoding/json encodes: a map or a struct for
-// a merge patch, a list of [Operation] for a JSON patch.
-// JSON as it is to be sent is a [json.RawMessage]. Without a Type in the options, it is a merge patch. An object that does not exist is an [APIError] with the
-// code 404.
+// Patch patches an object, which is given as for [Client.Get], and returns the patched object. The patch is anything that encoding/json encodes, or a
+// [json.RawMessage]. The default Type is a merge patch, such as a map or a struct. A JSON patch is a list of [PatchOperation]. A missing object is an
+// [APIError] with the code 404.
 func (c *Client) Patch(ctx context.Context, of, patch any, opts *PatchOptions) (*Body, error) {
 	o := optionsOf(opts)
 	if o.Type == "" {
@@ -272,8 +268,8 @@ func (c *Client) Patch(ctx context.Context, of, patch any, opts *PatchOptions) (
 	return c.bodyOf(ctx, of, o.Subresource, &request{method: http.MethodPatch, query: q, contentType: string(o.Type), body: data})
 }
 
-// Delete deletes an object, which is named as for [Client.Get]; one with finalizers is only marked for deletion. An object
-// that does not exist is an [APIError] with the code 404; see [IgnoreNotFound].
+// Delete deletes an object, which is given as for [Client.Get]. Finalizers block the deletion: the API server then only marks the object. A missing object is
+// an [APIError] with the code 404. See [IgnoreNotFound].
 func (c *Client) Delete(ctx context.Context, of any, opts *DeleteOptions) error {
 	o := optionsOf(opts)
 	ref, err := namedReference(of)

@@ -15,7 +15,7 @@ import (
 
 // This file is where kinds are defined by structs, and where their definitions meet those of the cluster. Programs without Define are linked without all of it.
 
-// Definition is what a struct does not say of its kind, for [Define]. Group and Version are needed.
+// Definition describes a kind to [Define], in addition to its struct. Group and Version are required.
 type Definition struct {
 	// Group is the API group, a domain such as "example.com".
 	Group string
@@ -33,43 +33,44 @@ type Definition struct {
 	ShortNames []string
 	// Categories are the groups of kinds for kubectl, such as "all". Defaults to none.
 	Categories []string
-	// Cluster is whether the objects are not in namespaces. Defaults to false.
+	// Cluster makes the kind cluster-scoped, without namespaces. Default: false.
 	Cluster bool
 	// Description is the text of the kind for kubectl explain. Defaults to none.
 	Description string
-	// Scale makes the subresource of that name, for kubectl scale and autoscalers. Defaults to none.
+	// Scale adds the subresource "scale", for kubectl scale and autoscalers. Default: none.
 	Scale *Scale
-	// Install is to create the definition in the cluster, or change it, when the operator starts. It needs the permission to get, create and patch the definition. Defaults
-	// to false: kopf compares the definition with that of the cluster, and warns of differences.
+	// Install creates or updates the CustomResourceDefinition in the cluster when the operator starts. It needs the permissions to get, create and patch it.
+	// Default: false, with which kopf compares the definition with that of the cluster, and warns of differences.
 	Install bool
 }
 
-// Scale are the paths of the fields that are scaled.
+// Scale has the paths of the fields for the subresource "scale".
 type Scale struct {
-	// Replicas is the path of the number wanted, such as "spec.replicas".
+	// Replicas is the path of the requested number, such as "spec.replicas".
 	Replicas FieldPath
-	// StatusReplicas is the path of the number that there is, such as "status.replicas".
+	// StatusReplicas is the path of the current number, such as "status.replicas".
 	StatusReplicas FieldPath
 	// Selector is the path of the label selector of the pods, a text. Defaults to none.
 	Selector FieldPath
 }
 
-// DefinedKind is a kind that was defined by a struct. It is made by [Define].
+// DefinedKind is a custom resource that [Define] has made of a struct.
 type DefinedKind struct {
 	made    *definition.Definition
 	install bool
 	where   string // in the source
 }
 
-// Define makes a kind of a struct, in the default registry. The struct has [Meta] embedded, and at most the fields spec and status; their fields and tags make the schema.
-// The embedded API server and [NewRunner] know the kind at once. A cluster has to be given the definition, which is a CustomResourceDefinition: see Install.
+// Define makes a custom resource of a struct, in the default registry. The struct embeds [Meta], and has at most the fields spec and status. Their fields and
+// tags make the schema: see docs/types.md. The embedded API server and [NewRunner] know the kind at once. A cluster needs the CustomResourceDefinition: see
+// [Definition.Install] and [DefinedKind.Manifest].
 //
-// It panics on a type or a tag that no schema can have, with the path of the field. docs/types.md has the tags.
+// It panics with the path of the field on types and tags that cannot be in a schema.
 func Define[T any](d *Definition) *DefinedKind {
 	return defineType(DefaultRegistry(), reflect.TypeFor[T](), d)
 }
 
-// DefineIn makes a kind of a struct in a registry. See [Define].
+// DefineIn makes a custom resource of a struct, in the given registry. See [Define].
 func DefineIn[T any](r *Registry, d *Definition) *DefinedKind {
 	return defineType(r, reflect.TypeFor[T](), d)
 }
@@ -102,12 +103,12 @@ func (k *DefinedKind) make(t reflect.Type, d *Definition) (err error) {
 	return err
 }
 
-// Selector returns the selector of the kind in its version.
+// Selector returns the selector of the kind and its version, to register handlers.
 func (k *DefinedKind) Selector() Selector {
 	return Selector(k.made.Group + "/" + k.made.Version + "/" + k.made.Plural)
 }
 
-// Manifest returns the CustomResourceDefinition of the kind in JSON. It is the same for the same struct, on each platform.
+// Manifest returns the CustomResourceDefinition in JSON. The same struct always gives the same bytes.
 func (k *DefinedKind) Manifest() []byte { return slices.Clone(k.made.JSON) }
 
 // definedKinds are the kinds of a registry. It is an interface so that programs without Define are linked without what installs and compares definitions.

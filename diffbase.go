@@ -25,9 +25,8 @@ const (
 	formerKey  = markers.HandlingBase  // of version 0.1.0, which is not read any more, only removed
 )
 
-// Essence is the tracked part of an object: what its users decide about, without what Kubernetes
-// and operators keep in it. It is a JSON object that keeps the order of its keys. A nil
-// Essence has no fields to read. An Essence is not safe for concurrent use.
+// Essence is the tracked part of an object, whose changes kopf handles: the object without the fields that Kubernetes and operators maintain. It is a JSON
+// object, and keeps the order of its keys. A nil Essence has no fields. An Essence is not safe for concurrent use.
 type Essence essence.Essence
 
 // parseEssence reads a stored essence, nil if null is stored. It keeps the bytes.
@@ -42,7 +41,7 @@ func essenceIn(raw []byte) *Essence { return (*Essence)(essence.Of(raw)) }
 // in returns the essence itself.
 func (e *Essence) in() *essence.Essence { return (*essence.Essence)(e) }
 
-// UnmarshalJSON reads an essence from a JSON object.
+// UnmarshalJSON decodes an essence from a JSON object.
 func (e *Essence) UnmarshalJSON(data []byte) error {
 	parsed, err := parseEssence(bytes.Clone(data))
 	if err != nil {
@@ -54,8 +53,7 @@ func (e *Essence) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON returns the essence as it is stored: compact, in pure ASCII, with the keys in
-// their order. It never fails.
+// MarshalJSON encodes the essence as kopf stores it: compact, in ASCII, with the keys in their order. It never fails.
 func (e *Essence) MarshalJSON() ([]byte, error) { return slices.Clone(e.text()), nil }
 
 // text returns the essence as it is stored. It is not to be changed.
@@ -67,18 +65,17 @@ func (e *Essence) bytes() []byte { return e.in().Bytes() }
 // digest returns a short sum of the essence, to report whether it is another one.
 func (e *Essence) digest() uint64 { return e.in().Digest() }
 
-// View returns a view of the essence as it is now.
+// View returns a view of the current content of the essence.
 func (e *Essence) View() View { return View{raw: e.bytes()} }
 
 // Get returns a copy of the value at a path, as [View.Get] does.
 func (e *Essence) Get(path FieldPath) any { return e.View().Get(path) }
 
-// Map returns a copy of the whole essence to change, never nil.
+// Map returns a copy of the essence as a map, which you can change. It is never nil.
 func (e *Essence) Map() map[string]any { return e.View().Map() }
 
-// Set sets the field at a path to a value that encoding/json can encode, and makes the
-// objects on the way. It fails if the value cannot be encoded, if the path is empty, or if something else
-// than an object is in the way.
+// Set sets the field at a path, and adds missing objects on the way. It fails if encoding/json cannot encode the value, if the path is empty, or if the path
+// leads through anything but objects.
 func (e *Essence) Set(path FieldPath, value any) error {
 	raw, err := rawjson.Encode(value)
 	if err != nil {
@@ -90,11 +87,10 @@ func (e *Essence) Set(path FieldPath, value any) error {
 	return nil
 }
 
-// Remove takes the field at a path away, together with the parents that it leaves empty.
+// Remove removes the field at a path, and the parents that then are empty.
 func (e *Essence) Remove(path FieldPath) { e.in().Remove(path.Keys()...) }
 
-// Equal reports whether there are no differences between two essences: as in a
-// [Diff], null and absent are the same, and 1 equals 1.0.
+// Equal reports whether two essences do not differ. As in a [Diff], null equals a missing value, and 1 equals 1.0.
 func (e *Essence) Equal(other *Essence) bool { return e.in().Equal(other.in()) }
 
 // buildEssence makes the essence of an object, which still has in it what storages keep there. The fields are those
@@ -109,17 +105,16 @@ func buildEssence(body *Body, fields []FieldPath) *Essence {
 	return (*Essence)(essence.Build(&source, keys))
 }
 
-// DiffBaseStorage keeps the essence of an object as it was last handled. What is to be written goes into the patch
-// that is sent anyway. A storage of one's own embeds one of the existing ones for its Build. It is
-// called by the workers of many objects at the same time.
+// DiffBaseStorage stores the last-handled configuration of an object, to which kopf compares the current one. It adds what it stores to the patch, which kopf
+// sends anyway. To write your own, embed an existing storage for its Build. kopf calls it concurrently for different objects.
 type DiffBaseStorage interface {
-	// Build returns the essence of an object: with the given fields, which handlers need, even if they are in the
-	// status or metadata, and without anything that the storage itself keeps there.
+	// Build returns the essence of an object, without the data of this storage. It contains the given fields, which handlers need, even if they are in the
+	// status or the metadata.
 	Build(body *Body, fields []FieldPath) *Essence
-	// Fetch returns the stored essence, nil if the object was never handled. After an error, such as damage to what is
-	// stored, the object does not count as new, because its creation would be handled again.
+	// Fetch returns the stored essence, or nil if the object was never handled. After an error, such as for damaged data, kopf does not treat the object as
+	// new, because it would handle the creation again.
 	Fetch(body *Body) (*Essence, error)
-	// Store stores the essence with the patch.
+	// Store adds the essence to the patch.
 	Store(essence *Essence, body *Body, patch *Patch)
 }
 
@@ -136,7 +131,7 @@ type ownDiffBase interface {
 	ignored() []FieldPath
 }
 
-// AnnotationsDiffBaseStorage keeps the essence in an annotation. Its zero value is ready to use.
+// AnnotationsDiffBaseStorage stores the last-handled configuration in an annotation. Its zero value is ready to use.
 type AnnotationsDiffBaseStorage struct {
 	// Prefix begins the key of the annotation. Operators that share objects need different ones. Defaults to "kopf.zalando.org".
 	Prefix string
@@ -218,8 +213,8 @@ func (s *AnnotationsDiffBaseStorage) withKey(key string) DiffBaseStorage {
 
 func (s *AnnotationsDiffBaseStorage) ignored() []FieldPath { return s.IgnoredFields }
 
-// StatusDiffBaseStorage keeps the essence as a string in the object's status, which works
-// only for kinds whose schema allows the field. Its zero value is ready to use.
+// StatusDiffBaseStorage stores the last-handled configuration as a string in the status. The schema of the kind must allow the field. Its zero value is ready
+// to use.
 type StatusDiffBaseStorage struct {
 	// Name is the key of the stanza that the default field is in. Defaults to "kopf".
 	Name string
@@ -290,8 +285,7 @@ func (s *StatusDiffBaseStorage) sibling(key string) []string {
 
 func (s *StatusDiffBaseStorage) ignored() []FieldPath { return s.IgnoredFields }
 
-// MultiDiffBaseStorage writes to all its storages, and reads from the first one that has
-// something: for the time of a transition between them.
+// MultiDiffBaseStorage writes to several storages, and reads from the first one that has a configuration. Use it to move from one storage to another.
 type MultiDiffBaseStorage []DiffBaseStorage
 
 // Build implements [DiffBaseStorage].
@@ -364,9 +358,9 @@ func (m MultiDiffBaseStorage) ignored() []FieldPath {
 	return fields
 }
 
-// SmartDiffBaseStorage is the default: it works as [AnnotationsDiffBaseStorage] or as [StatusDiffBaseStorage], as Settings.Persistence.Storage has it, and
-// also reads what the other one has stored. With the next state, that is removed; what is in the status although annotations are to have it moves there when the object is seen, so that
-// operators in Python find it. Its zero value is ready to use.
+// SmartDiffBaseStorage is the default [DiffBaseStorage]. It stores the configuration where Settings.Persistence.Storage says, as [AnnotationsDiffBaseStorage]
+// or as [StatusDiffBaseStorage] does. It also reads the other place, and removes that with the next write. When annotations are the place, it moves a
+// configuration from the status at once, so that operators in Python find it. Its zero value is ready to use.
 type SmartDiffBaseStorage struct {
 	// Prefix, Key and V2Only are those of [AnnotationsDiffBaseStorage].
 	Prefix string

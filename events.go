@@ -115,14 +115,13 @@ type eventRecorder interface {
 // levelAny is the level of events that are posted if any are.
 const levelAny slog.Level = 1 << 30
 
-// PostEvent posts a Kubernetes event about the object of the handler, or instead about others: about an object as a [Body], an [ObjectReference],
-// a map or a struct, or about each one in a slice of them; nil ones are passed over. It never waits and never fails: events are posted in
-// the background, in their order, and what goes wrong with them is logged. The reason is a word in CamelCase of at most 128 bytes, the
-// message a sentence of at most 1024; more is cut out. Events of the types Normal, Warning and Error are posted from
-// Settings.Posting.Level up, as if they were logged; those of other types always, if Settings.Posting.Enabled.
+// PostEvent posts a Kubernetes event about the object of the handler, or about the objects in the last arguments: each one a [Body], an [ObjectReference], a
+// map, a struct, or a slice of them. It skips nil. It posts in the background, in order, so it neither waits nor fails. kopf logs errors. The reason is a
+// CamelCase word of at most 128 bytes, and the message has at most 1024. kopf shortens longer ones. Settings.Posting.Level is the lowest level of events of the
+// types Normal, Warning and Error. Settings.Posting.Enabled turns all types on or off.
 //
-// Repetitions are counted by the first event instead of posting it again, and an object gets 25 events at once, then one in 5
-// minutes; more are dropped. An Object that was made by hand posts nothing.
+// kopf counts repetitions in the first event. An object gets 25 events at once, and then one in 5 minutes. kopf drops more. An Object that you make yourself
+// posts nothing.
 func (o *Object) PostEvent(kind, reason, message string, about ...any) {
 	level := levelAny
 	switch kind {
@@ -159,8 +158,8 @@ func (o *Object) PostWarning(reason, message string, about ...any) {
 	o.PostEvent(EventWarning, reason, message, about...)
 }
 
-// PostError posts an event of the type Error about an error. The text of the error follows the message, if there is one; an empty
-// reason is replaced by the name of the error's type. See [Object.PostEvent].
+// PostError posts an event of the type Error. The message is followed by the text of the error. The default reason is the name of the error's type. See
+// [Object.PostEvent].
 func (o *Object) PostError(reason, message string, err error, about ...any) {
 	if err != nil {
 		message = strings.TrimSpace(message + " " + err.Error())

@@ -12,16 +12,16 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// The examples in this file show the handlers of changes and events.
+// The examples in this file show what handlers get and do. Each is shown together with the functions of this file that it calls, so it must not call those of other files.
 
 // reference names the object of the examples.
 var reference = kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample", Namespace: "default", Name: "example"}
 
-// live runs an operator on an API server in memory, while an object of the size 1 is created, gets the size 2, and is deleted. It waits for each
-// step to be handled.
+// live runs an operator on an embedded API server, while an object of the size 1 is created, gets the size 2, and is deleted. It waits until the
+// operator has handled each step.
 func live(registry *kopf.Registry) {
 	ignore := func(ctx context.Context, c *kopf.Change) error { return nil }
-	registry.OnCreate("kopfexamples", ignore, &kopf.ChangeOptions{ID: "ignore"}) // so that there is always something to handle
+	registry.OnCreate("kopfexamples", ignore, &kopf.ChangeOptions{ID: "ignore"}) // so that kopf handles each step
 	server := exampleServer()
 	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
 	check(err)
@@ -50,7 +50,7 @@ func live(registry *kopf.Registry) {
 	check(err)
 }
 
-// exampleServer returns an API server that knows the kind of the examples.
+// exampleServer returns an embedded API server that knows the kind of the examples.
 func exampleServer() *kopf.APIServer {
 	server := kopf.NewAPIServer(nil)
 	check(server.Apply([]byte(`
@@ -67,7 +67,7 @@ spec:
 	return server
 }
 
-// runOperator starts an operator, and returns when it is ready, with what stops it.
+// runOperator starts an operator, and returns when it is ready. The function that it returns stops the operator, and waits for it.
 func runOperator(op *kopf.Operator) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan error, 1)
@@ -85,41 +85,6 @@ func check(err error) {
 	if err != nil {
 		panic(err)
 	}
-}
-
-func Example() {
-	registry := new(kopf.Registry) // in a program: kopf.OnCreate and so on, and kopf.Main at the end
-	registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
-		fmt.Println("created with the size", c.Spec().Int("size"))
-		c.Patch.Set("status.phase", "Ready")
-		return nil
-	}, &kopf.ChangeOptions{ID: "create"})
-	registry.OnUpdate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
-		fmt.Println("resized from", c.Old.Int(""), "to", c.New.Int(""))
-		return nil
-	}, &kopf.ChangeOptions{ID: "resize", Field: "spec.size", Retries: 3})
-	registry.OnDelete("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
-		fmt.Println("deleted in the phase", c.Status().String("phase"))
-		return nil
-	}, &kopf.ChangeOptions{ID: "delete"})
-	live(registry) // an operator, and an object that is created, changed and deleted
-	// Output:
-	// created with the size 1
-	// resized from 1 to 2
-	// deleted in the phase Ready
-}
-
-func ExampleOnCreate() {
-	registry := new(kopf.Registry) // kopf.OnCreate registers in the default one
-	registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
-		fmt.Println("creating", c.Name(), "of the size", c.Spec().Int("size"))
-		c.Patch.Set("status.phase", "Ready")
-		c.SetResult(map[string]any{"message": "hello world"}) // goes to status.create
-		return nil
-	}, &kopf.ChangeOptions{ID: "create"})
-	live(registry)
-	// Output:
-	// creating example of the size 1
 }
 
 func ExampleOnUpdate_filters() {
@@ -157,12 +122,12 @@ func ExampleOnUpdate_diff() {
 func ExampleOnDelete() {
 	registry := new(kopf.Registry)
 	registry.OnDelete("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
-		fmt.Println("held by", c.Body.Finalizers())
-		return nil // it may go
+		fmt.Println("the deletion is blocked by", c.Body.Finalizers())
+		return nil // kopf removes its finalizer
 	}, &kopf.ChangeOptions{ID: "farewell"})
 	live(registry)
 	// Output:
-	// held by [kopf.zalando.org/KopfFinalizerMarker]
+	// the deletion is blocked by [kopf.zalando.org/KopfFinalizerMarker]
 }
 
 func ExampleOnField() {
@@ -181,7 +146,7 @@ func ExampleOnEvent() {
 	registry := new(kopf.Registry)
 	registry.OnEvent("kopfexamples", func(ctx context.Context, e *kopf.WatchEvent) error {
 		memo := kopf.MemoOf[struct{ events int }](e)
-		if memo.events++; memo.events == 1 { // the others come for the operator's own patches, too
+		if memo.events++; memo.events == 1 { // kopf calls it for its own patches, too
 			fmt.Println(e.Name(), "of the size", e.Spec().Int("size"))
 		}
 		return nil
@@ -255,7 +220,7 @@ func ExampleChange_Execute() {
 			}, nil)
 		}
 		if err := c.Execute(ctx); err != nil {
-			return err // some are not finished yet, and this handler is called again
+			return err // some have not finished yet, and kopf calls this handler again
 		}
 		fmt.Println("the house is complete")
 		return nil
@@ -274,7 +239,7 @@ func ExampleChange_SetResult() {
 		return nil
 	}, &kopf.ChangeOptions{ID: "create"})
 	registry.OnDelete("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
-		fmt.Println("deleting", c.Status().String("create.volume")) // under the id of the other handler
+		fmt.Println("deleting", c.Status().String("create.volume")) // under the ID of the other handler
 		return nil
 	}, &kopf.ChangeOptions{ID: "delete"})
 	live(registry)
@@ -293,7 +258,7 @@ func ExampleObject_Decode() {
 	registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
 		var h house
 		if err := c.Decode(&h); err != nil {
-			return kopf.Permanent(err) // no other attempt would read it
+			return kopf.Permanent(err) // a retry would not help
 		}
 		fmt.Println(h.Spec.Size, h.Spec.Items)
 		return nil
@@ -344,7 +309,7 @@ func ExampleMatch() {
 		return nil
 	}, &kopf.ChangeOptions{ID: "match", Labels: kopf.Match{"env": short, "legacy": kopf.Absent}})
 	registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
-		fmt.Println("it matches what it has not")
+		fmt.Println("never")
 		return nil
 	}, &kopf.ChangeOptions{ID: "mismatch", Labels: kopf.Match{"env": "dev"}, Annotations: kopf.Match{"example.com/class": kopf.Present}})
 	live(registry)
@@ -355,7 +320,7 @@ func ExampleMatch() {
 func ExampleMemoOf() {
 	type memory struct{ calls int }
 	count := func(ctx context.Context, c *kopf.Change) error {
-		memo := kopf.MemoOf[memory](c) // the same one in each call for this object
+		memo := kopf.MemoOf[memory](c) // the same in each call for this object
 		memo.calls++
 		fmt.Println(c.Reason, memo.calls)
 		return nil
@@ -394,7 +359,7 @@ func ExampleObject_Adopt() {
 		if err := c.Client.Create(ctx, child, nil); err != nil {
 			return err
 		}
-		made, err := kopf.NewBody(child) // as the server has stored it
+		made, err := kopf.NewBody(child) // as the API server has stored it
 		if err != nil {
 			return err
 		}
@@ -426,4 +391,103 @@ func ExampleLifecycle() {
 	fmt.Println(<-done, <-done)
 	// Output:
 	// second first
+}
+
+func ExampleDaemon_Sleep() {
+	registry := new(kopf.Registry)
+	looked := make(chan struct{}, 1)
+	registry.OnDaemon("kopfexamples", func(ctx context.Context, d *kopf.Daemon) error {
+		for d.Sleep(time.Millisecond) {
+			select {
+			case looked <- struct{}{}: // the work
+			default:
+			}
+		}
+		fmt.Println("stopping:", d.StopReason())
+		return nil
+	}, &kopf.DaemonOptions{ID: "watch"})
+	registry.OnUpdate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		<-looked
+		return nil
+	}, &kopf.ChangeOptions{ID: "wait"})
+	live(registry)
+	// Output:
+	// stopping: ResourceDeleted
+}
+
+func ExampleOnIndexIn() {
+	registry := new(kopf.Registry) // kopf.OnIndex registers in the default one
+	bySize := kopf.OnIndexIn(registry, "kopfexamples", func(ctx context.Context, i *kopf.Indexing) (map[int64]string, error) {
+		return map[int64]string{i.Spec().Int("size"): i.Name()}, nil
+	}, &kopf.IndexOptions{ID: "by-size"})
+	registry.OnUpdate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		fmt.Println(bySize.Get(c, 1), bySize.Get(c, 2))
+		return nil
+	}, &kopf.ChangeOptions{ID: "look"})
+	live(registry)
+	// Output:
+	// [] [example]
+}
+
+func ExampleOnStartup() {
+	registry := new(kopf.Registry)
+	registry.OnStartup(func(ctx context.Context, a *kopf.Activity) error {
+		a.Settings.Queueing.ExitTimeout = 20 * time.Second
+		a.Settings.Persistence.Finalizer = "example.com/finalizer"
+		fmt.Println("configured")
+		return nil
+	}, &kopf.ActivityOptions{ID: "configure"})
+	registry.OnCleanup(func(ctx context.Context, a *kopf.Activity) error {
+		fmt.Println("goodbye")
+		return nil
+	}, &kopf.ActivityOptions{ID: "farewell"})
+	registry.OnDelete("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		fmt.Println(c.Body.Finalizers())
+		return nil
+	}, &kopf.ChangeOptions{ID: "delete"})
+	live(registry)
+	// Output:
+	// configured
+	// [example.com/finalizer]
+	// goodbye
+}
+
+func ExampleTyped() {
+	type house struct {
+		kopf.Meta `json:",inline"`
+		Spec      struct {
+			Size int `json:"size"`
+		} `json:"spec"`
+		Status struct {
+			Rooms int `json:"rooms,omitempty"`
+		} `json:"status"`
+	}
+	registry := new(kopf.Registry)
+	registry.OnCreate("kopfexamples", kopf.Typed(func(ctx context.Context, c *kopf.Change, h *house) error {
+		h.Status.Rooms = 4 * h.Spec.Size // kopf adds the difference to c.Patch
+		return nil
+	}), &kopf.ChangeOptions{ID: "create"})
+	registry.OnDelete("kopfexamples", kopf.Typed(func(ctx context.Context, c *kopf.Change, h *house) error {
+		fmt.Println(h.Name, "had", h.Status.Rooms, "rooms")
+		return nil
+	}), &kopf.ChangeOptions{ID: "delete"})
+	live(registry)
+	// Output:
+	// example had 4 rooms
+}
+
+func ExampleIndex_All() {
+	registry := new(kopf.Registry)
+	bySize := kopf.OnIndexIn(registry, "kopfexamples", func(ctx context.Context, i *kopf.Indexing) (map[int64]string, error) {
+		return map[int64]string{i.Spec().Int("size"): i.Name()}, nil
+	}, &kopf.IndexOptions{ID: "by-size"})
+	registry.OnUpdate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		for size, names := range bySize.All(c) { // in no order
+			fmt.Println(size, names)
+		}
+		return nil
+	}, &kopf.ChangeOptions{ID: "look"})
+	live(registry)
+	// Output:
+	// 2 [example]
 }

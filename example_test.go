@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// The examples of the documentation about data; those in the other files begin an operator. Those with an output are run as tests.
+// The examples in this file show data and errors. Those in the other files start an operator or make requests.
 
 func ExampleTemporary() {
 	create := func(ready bool) error {
@@ -77,7 +77,7 @@ func ExampleView() {
 	}
 	spec := body.Spec()
 	fmt.Println(spec.Keys(), spec.Strings("items"), spec.View("parts").Map())
-	fmt.Println(spec.Int("nothing"), spec.String("nothing") == "", spec.View("nothing").Len()) // what is missing is zero
+	fmt.Println(spec.Int("nothing"), spec.String("nothing") == "", spec.View("nothing").Len()) // missing fields are zero
 	// Output:
 	// [items parts size] [a b] map[door:red]
 	// 0 true 0
@@ -188,7 +188,7 @@ func ExamplePatch_Transform() {
 func ExamplePatch_Replace() {
 	type status struct {
 		Phase string   `json:"phase"`
-		Items []string `json:"items,omitempty"` // a merge would keep what is left out
+		Items []string `json:"items,omitempty"` // a merge patch would keep missing items
 	}
 	body, err := kopf.ParseBody([]byte(`{"status": {"phase": "Working", "items": ["a", "b"]}}`))
 	if err != nil {
@@ -211,7 +211,7 @@ func ExamplePatch_SetCondition() {
 	}
 	var patch kopf.Patch
 	patch.SetCondition(kopf.Condition{Type: "Ready", Status: kopf.ConditionFalse, Reason: "Waiting", Message: "the volume is not bound"})
-	for _, operation := range patch.JSONPatch(body) { // the condition of the other client stays
+	for _, operation := range patch.JSONPatch(body) { // the conditions of other clients stay
 		condition := operation.Value.(map[string]any)
 		fmt.Println(operation.Op, operation.Path, condition["type"], condition["status"], condition["reason"])
 	}
@@ -281,7 +281,7 @@ func ExampleNewSettings() {
 
 func ExampleConnectionInfo() {
 	info := &kopf.ConnectionInfo{Server: "https://kubernetes.example.com", Token: "secret"}
-	fmt.Println(info) // without what is secret
+	fmt.Println(info) // without the token
 	// Output:
 	// {https://kubernetes.example.com, token}
 }
@@ -290,9 +290,9 @@ func ExampleNewLogHandler() {
 	logger := slog.New(kopf.NewLogHandler(&kopf.LogOptions{Format: kopf.LogPlain, Output: os.Stdout}))
 	// Loggers of handlers have their object with them.
 	logger = logger.With("object", kopf.ObjectReference{Namespace: "default", Name: "example"})
-	logger.Info("The size has changed.", "old", 1, "new", 2)
+	logger.Info("Resized", "old", 1, "new", 2)
 	// Output:
-	// [default/example] The size has changed.  old=1 new=2
+	// [default/example] Resized  old=1 new=2
 }
 
 func ExampleCommand() {

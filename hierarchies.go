@@ -11,7 +11,7 @@ import (
 // This file knows how children are tied to their owner before they are created: by owner references, names,
 // namespaces and labels. It changes the objects in the caller's memory, on the caller's goroutine, and sends nothing.
 
-// HierarchyOptions adjust [Adopt] and the functions that it consists of. Each function reads what it has a use for.
+// HierarchyOptions are the options of [Adopt] and of the functions that it calls. Each function ignores options of the others.
 type HierarchyOptions struct {
 	// AddLabels are the labels to put on the objects. Defaults to those of the owner.
 	AddLabels map[string]string

@@ -220,14 +220,13 @@ func (l *listingSync) failed(err error) {
 	l.synced()
 }
 
-// Index maps keys to the values of all objects that have contributed one. It is filled
-// for all objects that exist before any handler of objects is called, and kept right afterwards. One Index serves all operators that
-// run on its registry: each of them has its own content, found by the argument of the handler.
+// Index is an in-memory index of objects: it maps keys to the values that [OnIndex] handlers return. It has the values of all existing objects before kopf
+// calls other handlers, and kopf keeps it up to date. Each operator of the registry has its own content, which the argument of the handler selects.
 //
-// An Index is safe for concurrent use. What it returns is shared and must not be changed.
+// An Index is safe for concurrent use. Do not change the values that it returns.
 type Index[K comparable, V any] struct{ id HandlerID }
 
-// Get returns the values under a key, one of each object that has contributed one, in no order; nil if there are none.
+// Get returns the values under a key, at most one of each object, in no particular order. It returns nil if there are none.
 func (i *Index[K, V]) Get(h HandlerArgument, key K) []V {
 	if data := i.of(h); data != nil {
 		return data.Get(key)
@@ -249,7 +248,7 @@ func (i *Index[K, V]) Len(h HandlerArgument) int {
 	return 0
 }
 
-// All goes over the keys and their values, in no order, as they were when it began.
+// All iterates over a snapshot of the keys and their values, in no particular order.
 func (i *Index[K, V]) All(h HandlerArgument) iter.Seq2[K, []V] { return maps.All(i.all(h)) }
 
 func (i *Index[K, V]) all(h HandlerArgument) map[K][]V {
@@ -264,7 +263,7 @@ func (i *Index[K, V]) of(h HandlerArgument) *index.Values[K, V] {
 	return data
 }
 
-// Indices are all indices of an operator by their ids, for those who do not know the types.
+// Indices are the indices of an operator by their IDs, without their types. Prefer [Index].
 type Indices struct{ data map[HandlerID]index.Data }
 
 // newIndices makes empty indices for all that are registered.
@@ -278,10 +277,10 @@ func newIndices(r *Registry) Indices {
 	return all
 }
 
-// IDs returns the ids of the indices, in order.
+// IDs returns the sorted IDs of the indices.
 func (i Indices) IDs() []HandlerID { return slices.Sorted(maps.Keys(i.data)) }
 
-// Get returns the values under a key of an index; nil if there are none, or no such index.
+// Get returns the values under a key of an index. It returns nil if there are none, or no index of that ID.
 func (i Indices) Get(id HandlerID, key any) []any {
 	if data := i.data[id]; data != nil {
 		return data.Lookup(key)
@@ -289,7 +288,7 @@ func (i Indices) Get(id HandlerID, key any) []any {
 	return nil
 }
 
-// All goes over the keys and values of an index as they were when it began; there are none if there is no such index.
+// All iterates over a snapshot of the keys and values of an index. It yields nothing if there is no index of that ID.
 func (i Indices) All(id HandlerID) iter.Seq2[any, []any] {
 	if data := i.data[id]; data != nil {
 		return data.Each

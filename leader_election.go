@@ -26,9 +26,9 @@ import (
 // know at any time what is to be done, and nothing is called. The election runs on a goroutine of its own. The fence keeps a replica that does not hold the
 // Lease from changing anything: its client sends no such requests, and ends those that are under way.
 
-// ErrLeadershipLost is the cause with which the contexts of handlers end when their replica has lost the Lease of [LeaderElectionSettings]: see [context.Cause]. It is
-// also in the error of each request of the operator's client that would change something while the replica does not hold the Lease. A handler
-// that gets it can just return it: its attempt does not count, and the next leader calls it again.
+// ErrLeadershipLost is the cause of canceled contexts when a replica loses the Lease of [LeaderElectionSettings]. See [context.Cause]. Requests of the
+// operator's client that would write without the Lease return it, too. A handler can just return it. The attempt then does not count, and the next leader calls
+// the handler again.
 var ErrLeadershipLost = errors.New("this replica does not hold the Lease of the leader election")
 
 // leasesResource is the resource of Leases.
@@ -431,14 +431,13 @@ func (l *leaseRequests) send(ctx context.Context, method, name string, raw []byt
 	return body.raw, http.StatusOK, nil
 }
 
-// Fence returns a number that is higher for each leader than for all before it, for requests to other systems than the API server. A system that
-// remembers the highest number it has seen, and refuses lower ones, is safe from a former leader whose handlers ignore their contexts. It is the resource version of the Lease
-// of [LeaderElectionSettings] when it was got. It stays the same while the function runs, even if the Lease is lost meanwhile. Without an election, and
-// while this replica stands by, it is zero.
+// Fence returns a fencing token: a number that is higher for each new leader. Send it to systems other than the API server. A system that refuses lower numbers
+// than it has seen is safe from a former leader whose handlers ignore their contexts. It is the resource version of the Lease of [LeaderElectionSettings] when
+// the replica got it, and stays the same during a call. It is zero without a leader election, and on a standby replica.
 func (o *Object) Fence() uint64 { return o.fence }
 
-// Fence returns a number that is higher for each leader than for all before it. It is zero in start-up handlers, and in handlers of [Registry.OnStoppedLeading]
-// after a loss. See [Object.Fence].
+// Fence returns a number that is higher for each new leader. It is zero in start-up handlers, and in handlers of [Registry.OnStoppedLeading] after a loss. See
+// [Object.Fence].
 func (a *Activity) Fence() uint64 { return a.fence }
 
 // number returns the fence of the term; 0 without one.

@@ -18,30 +18,30 @@ import (
 // This file observes what an operator does, from inside: the audit of calls, and the spans of objects, handlers and requests. Without an audit and a tracer, these cost nothing. It also has the metrics of
 // users, which the operator shows in addition to its own.
 
-// Tracer makes spans. An adapter to OpenTelemetry is in docs/tracing.md. It is safe for concurrent use.
+// Tracer starts spans for the traces of an operator. docs/tracing.md has an adapter to OpenTelemetry. A Tracer must be safe for concurrent use.
 type Tracer interface {
-	// Start begins a span: in that of the context if there is one, else in that which [TraceParent] returns for the context, else in a new trace. The attributes have names of OpenTelemetry's semantic
-	// conventions. The attribute "kopf.link" is the traceparent of a span to link to. The returned context is used for what happens in the span. Without a span, nothing of that is traced.
-	// A panic of the tracer or of a span is logged, and changes nothing else.
+	// Start starts a span. Its parent is the span in the context, or else [TraceParent] of the context. Without both, it starts a new trace. The attributes
+	// have names of OpenTelemetry's semantic conventions. The attribute "kopf.link" is the traceparent of a span to link to. kopf uses the returned context
+	// inside the span, and traces nothing there if the span is nil. kopf logs panics of tracers and spans, and continues.
 	Start(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, Span)
 }
 
-// Span is what a [Tracer] has begun.
+// Span is one operation in a trace: the handling of an object, a call of a handler, or a request. See [Tracer].
 type Span interface {
 	// End ends the span. The error is nil for success.
 	End(err error)
-	// TraceParent returns the span as the header "traceparent" of W3C Trace Context, which requests in the span are sent with; "" for none. What is no such header is none.
+	// TraceParent returns the W3C header "traceparent" of the span, for requests in it. For none, it returns "". kopf ignores invalid headers.
 	TraceParent() string
 }
 
-// TracingSettings are about traces: what an operator does for an object, handler by handler and request by request.
+// TracingSettings configure the traces of an operator. A trace shows the handlers and requests for an object.
 type TracingSettings struct {
-	// Tracer makes the spans. Defaults to nil: there are none.
+	// Tracer starts the spans. Default: nil, for no traces.
 	Tracer Tracer
-	// Ratio is the share of the objects' cycles that are traced, from 0 to 1. Admission reviews are traced if the request of the API server is. Defaults to 1.
+	// Ratio is the traced share of the handling of objects, from 0 to 1. kopf traces an admission review if the API server traces its request. Default: 1.
 	Ratio float64
-	// Annotation is the annotation of an object with the traceparent of the client that has made or changed it. Spans link to that. Kopf copies it to desired children, and does not count it as a change. "" means none. It
-	// is looked at only with a Tracer. Defaults to "tracing.k8s.io/traceparent".
+	// Annotation is the annotation with the traceparent of the client that has created or changed the object. Spans link to that. kopf copies it to desired
+	// children, and ignores its changes. It has no effect without a Tracer. Empty means none. Default: "tracing.k8s.io/traceparent".
 	Annotation string
 }
 
@@ -82,7 +82,8 @@ func (s *TracingSettings) link(child map[string]any, owner *Body) {
 // tracedKey is the key of a context for its span, or for the traceparent of one of another process.
 type tracedKey struct{}
 
-// TraceParent returns the traceparent of the span that a context belongs to, as W3C Trace Context has it: that of a handler, or of the client whose operation a review is about; "" for none.
+// TraceParent returns the W3C traceparent of the span in a context: that of the handler, or in an admission review that of the client. It returns "" without a
+// span.
 func TraceParent(ctx context.Context) string {
 	switch v := ctx.Value(tracedKey{}).(type) {
 	case Span:
@@ -242,29 +243,29 @@ func (a *call) audit(ctx context.Context, o outcome, err error, began time.Time)
 	}
 }
 
-// Counter is a metric that only grows, such as a number of e-mails sent. Each combination of the values of its labels is a series of its own.
+// Counter is a metric that only grows, such as the number of sent e-mails. Each combination of label values is a series. See [NewCounter].
 type Counter struct{ family *metrics.Family }
 
-// Gauge is a metric that goes up and down, such as the length of a queue. Each combination of the values of its labels is a series of its own.
+// Gauge is a metric that goes up and down, such as the length of a queue. Each combination of label values is a series. See [NewGauge].
 type Gauge struct{ family *metrics.Family }
 
-// Histogram is a metric of how often values came that are at most as high as its buckets, such as durations. Each combination of the values of its labels is a series of its own.
+// Histogram is a metric that counts values, such as durations, in buckets. Each combination of label values is a series. See [NewHistogram].
 type Histogram struct{ family *metrics.Family }
 
-// NewCounter registers a counter, which all operators of the process show at /metrics. The name ends with "_total", as in "emails_sent_total", and the help says in a sentence what is counted. The labels are at
-// most 8 names, such as "provider". Their values must be few: of more than 1,000 series, the others count as one whose labels are all "other", and so does a wrong number of values.
-// It panics if a name is bad, or if there is a metric of that name. Its methods can be called on all goroutines.
+// NewCounter registers a counter, which all operators of the process serve at /metrics. The name ends with "_total", such as "emails_sent_total", and the help
+// is a sentence. There are at most 8 labels, such as "provider", and 1,000 series. In further series, and for a wrong number of values, each label is "other".
+// It panics on an invalid or a used name. The methods of a counter are safe for concurrent use.
 func NewCounter(name, help string, labels ...string) *Counter {
 	return &Counter{registerMetric(metrics.Counter, name, help, nil, labels)}
 }
 
-// NewGauge registers a gauge, with a name such as "outbox_length". All else is as in [NewCounter].
+// NewGauge registers a gauge, such as "outbox_length". Limits and panics are those of [NewCounter].
 func NewGauge(name, help string, labels ...string) *Gauge {
 	return &Gauge{registerMetric(metrics.Gauge, name, help, nil, labels)}
 }
 
-// NewHistogram registers a histogram, with a name such as "backup_size_bytes", and the upper bounds of its buckets in rising order, at most 50. Without any, they are those of durations in seconds, from 0.005 to
-// 300. All else is as in [NewCounter].
+// NewHistogram registers a histogram, such as "backup_size_bytes". The buckets are their upper bounds in rising order, at most 50. Without any, they are for
+// durations in seconds, from 0.005 to 300. Limits and panics are those of [NewCounter].
 func NewHistogram(name, help string, buckets []float64, labels ...string) *Histogram {
 	return &Histogram{registerMetric(metrics.Histogram, name, help, buckets, labels)}
 }
@@ -278,19 +279,21 @@ func registerMetric(kind metrics.Type, name, help string, buckets []float64, lab
 	return f
 }
 
-// Add adds a number to the series with these values of the labels. Negative numbers, NaN and infinite ones are ignored.
+// Add adds a number to the series with these label values. It ignores negative numbers, NaN and infinities.
 func (c *Counter) Add(n float64, values ...string) { c.family.Add(n, values) }
 
-// Add adds a number, which can be negative, to the series with these values of the labels.
+// Add adds a number, which can be negative, to the series with these label values.
 func (g *Gauge) Add(n float64, values ...string) { g.family.Add(n, values) }
 
-// Set makes the number of the series with these values of the labels another one.
+// Set sets the value of the series with these label values.
 func (g *Gauge) Set(n float64, values ...string) { g.family.Set(n, values) }
 
-// Observe counts a value in the series with these values of the labels. NaN and infinite values are ignored.
+// Observe counts a value in the series with these label values. It ignores NaN and infinities.
 func (h *Histogram) Observe(n float64, values ...string) { h.family.Observe(n, values) }
 
-// WriteMetrics has a function called for each page of metrics, which writes more of them, in the text format of Prometheus, such as those of another library. What it writes is checked until a page was fine. Before that, and
-// when the function fails, the page is without it, and the log says what is wrong, with the line. Metrics that are on the page already are left out. The page is in the text format then, also if OpenMetrics is asked for.
-// The function can be called on any goroutine, and never twice at the same time. It may write 1 MiB, and take 3 seconds.
+// WriteMetrics registers a function that adds metrics of another library to /metrics, in the text format of Prometheus. kopf checks its output until it was
+// valid once. Before that, and after an error of the function, kopf leaves the output out, and logs the reason with the line. It also leaves out metrics that
+// it serves itself. The page is then always in the text format, never in OpenMetrics.
+//
+// kopf calls the function on any goroutine, one call at a time. The limits are 1 MiB and 3 seconds.
 func WriteMetrics(write func(io.Writer) error) { metrics.RegisterWriter(callSite(), write) }

@@ -25,8 +25,8 @@ const (
 	handledUIDKey   = markers.HandledUID
 )
 
-// ProgressRecord is the stored progress of one handler on one object. Zero times and empty
-// values are unset and not stored, except for the counter and the flags.
+// ProgressRecord is the stored progress of one handler on one object. Zero times and empty values are unset, and not stored, except for the counter and the
+// flags.
 type ProgressRecord struct {
 	Started time.Time // when the handler was selected for the change; stored in microseconds
 	Stopped time.Time // when it succeeded or failed permanently
@@ -55,13 +55,11 @@ func (r *ProgressRecord) members(unset bool) progressrecord.Members {
 	}).Members(unset)
 }
 
-// MarshalJSON writes the record as it is stored in annotations: the set keys in their
-// fixed order, the times in UTC with microseconds. It never fails.
+// MarshalJSON encodes the record as in annotations: only set keys, in a fixed order, with times in UTC and microseconds. It never fails.
 func (r ProgressRecord) MarshalJSON() ([]byte, error) { return r.members(false).Encoded(), nil }
 
-// UnmarshalJSON reads a stored record. Missing and null keys are unset, unknown ones
-// are ignored. Times can have any form of ISO 8601; without a zone they are in UTC.
-// A value of a wrong type, or a time that is none, is an error.
+// UnmarshalJSON decodes a stored record. It ignores unknown keys. Missing and null keys are unset. Times have any form of ISO 8601, in UTC if they have no
+// zone. It fails for values of a wrong type, and for wrong times.
 func (r *ProgressRecord) UnmarshalJSON(data []byte) error {
 	v, err := rawjson.Decode(data)
 	if err != nil {
@@ -85,15 +83,15 @@ func decodeRecord(v any) (*ProgressRecord, error) {
 	}, nil
 }
 
-// Storage is where an operator keeps what it stores on objects: the progress of handlers, and the last handled states.
+// Storage selects where an operator stores its state on objects: the progress of handlers, and the last-handled configuration.
 type Storage int
 
 const (
-	// InAnnotations is the default. It is where Kopf for Python keeps them, so that either framework goes on with the objects of the other. Where the status is a
-	// subresource, it takes a second request for what handlers change there.
+	// InAnnotations stores the state in annotations. It is the default, and compatible with Kopf for Python. If the status is a subresource, changes of the
+	// status need a second request.
 	InAnnotations Storage = iota
-	// InStatus keeps them in the field "kopf" of the status, so that all that a handling leaves goes in one request. Kinds whose schemas do not keep
-	// that field are warned of, and theirs are kept in annotations. What is stored in annotations is read, and moves with the next handling.
+	// InStatus stores the state in the field "kopf" of the status, so that one request has all changes. If the schema of a kind drops that field, kopf logs a
+	// warning, and uses annotations for it. kopf reads state in annotations, and moves it when it handles the object.
 	InStatus
 )
 
@@ -102,33 +100,29 @@ func (s Storage) String() string {
 	return map[Storage]string{InAnnotations: "InAnnotations", InStatus: "InStatus"}[s]
 }
 
-// ProgressStorage keeps the progress of handlers between their attempts. What is to be written goes into the patch that
-// is sent anyway; a storage that keeps the records elsewhere writes them in Store or in Flush. It is
-// called by the workers of many objects at the same time.
+// ProgressStorage stores the progress of handlers between attempts. It adds what it stores to the patch, which kopf sends anyway. A storage outside of the
+// objects writes in Store or in Flush. kopf calls it concurrently for different objects.
 type ProgressStorage interface {
-	// Fetch returns the stored record of a handler on an object, nil if there is none. After an error, the
-	// record counts as absent, with a warning in the log.
+	// Fetch returns the stored record of a handler on an object, or nil. After an error, kopf logs a warning, and continues without a record.
 	Fetch(id HandlerID, body *Body) (*ProgressRecord, error)
-	// Store stores the record of a handler with the patch.
+	// Store adds the record of a handler to the patch.
 	Store(id HandlerID, record *ProgressRecord, body *Body, patch *Patch)
-	// Purge removes the record of a handler with the patch, if the object has
-	// one, and takes it out of the patch if it was to be stored by it.
+	// Purge adds the removal of the record of a handler to the patch, if the object has one. If the patch would store the record, Purge removes that.
 	Purge(id HandlerID, body *Body, patch *Patch)
-	// Touch sets a meaningless value to make the object change; "" removes it.
+	// Touch adds a dummy value to the patch, so that the object changes. "" removes the value.
 	Touch(value string, body *Body, patch *Patch)
-	// Clear removes from an essence whatever this storage keeps in the object.
+	// Clear removes the data of this storage from an essence.
 	Clear(essence *Essence)
-	// Flush is called after each round of stores, and after each round of purges.
+	// Flush ends a series of calls of Store, or of Purge.
 	Flush()
 }
 
-// AnnotationsProgressStorage keeps each record in an annotation of its own. Its
-// zero value is ready to use.
+// AnnotationsProgressStorage stores the progress of each handler in an annotation. Its zero value is ready to use.
 type AnnotationsProgressStorage struct {
 	// Prefix begins the keys of the annotations. Operators that share objects
 	// need different ones. Defaults to "kopf.zalando.org".
 	Prefix string
-	// Verbose tells to write unset keys of records as nulls. Defaults to false.
+	// Verbose stores unset keys of records as nulls. Default: false.
 	Verbose bool
 	// TouchKey is the name of the annotation that [ProgressStorage] touches. Defaults to "touch-dummy".
 	TouchKey string
@@ -205,8 +199,7 @@ func (s *AnnotationsProgressStorage) Clear(essence *Essence) {
 // Flush implements [ProgressStorage].
 func (s *AnnotationsProgressStorage) Flush() {}
 
-// StatusProgressStorage keeps the records in the object's status, which works only for
-// kinds whose schema allows these fields. Its zero value is ready to use.
+// StatusProgressStorage stores the progress of handlers in the status. The schema of the kind must allow these fields. Its zero value is ready to use.
 type StatusProgressStorage struct {
 	// Name is the key of the stanza that the default fields are in. Defaults to "kopf".
 	Name string
@@ -283,8 +276,7 @@ func (s *StatusProgressStorage) clearRecords(essence *Essence) {
 // Flush implements [ProgressStorage].
 func (s *StatusProgressStorage) Flush() {}
 
-// MultiProgressStorage writes to all its storages, and reads from the first one that
-// has a record: for the time of a transition between them.
+// MultiProgressStorage writes to several storages, and reads from the first one that has a record. Use it to move from one storage to another.
 type MultiProgressStorage []ProgressStorage
 
 // Fetch implements [ProgressStorage]. An error of one storage matters only if no other one has a record.
@@ -335,8 +327,8 @@ func (m MultiProgressStorage) Flush() {
 	}
 }
 
-// SmartProgressStorage is the default: it works as [AnnotationsProgressStorage] or as [StatusProgressStorage], as Settings.Persistence.Storage has it, and also
-// reads and removes the records that are in the other place, as old versions of Kopf left them in the status. Its zero value is ready to use.
+// SmartProgressStorage is the default [ProgressStorage]. It stores progress where Settings.Persistence.Storage says, as [AnnotationsProgressStorage] or as
+// [StatusProgressStorage] does. It also reads and removes records in the other place. Its zero value is ready to use.
 type SmartProgressStorage struct {
 	// Prefix, Verbose, TouchKey and V2Only are those of [AnnotationsProgressStorage].
 	Prefix   string
@@ -359,8 +351,9 @@ func (s *SmartProgressStorage) status() *StatusProgressStorage {
 	return &StatusProgressStorage{Name: s.Name, Field: s.Field}
 }
 
-// Fetch implements [ProgressStorage]. Of two records, the one counts that is further on, for the other one was left when the place was changed. While the two places
-// have states that differ, only records next to the state that counts do. An error of one place matters only if the other one has no record.
+// Fetch implements [ProgressStorage]. Of two records, it returns the more advanced one, because the other one is from before a change of the place. While the
+// two places have different states, it reads records only in the place of the state that counts. It returns an error of one place only if the other place has
+// no record.
 func (s *SmartProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord, error) {
 	own, damage := s.annotations().Fetch(id, body)
 	other, err := s.status().Fetch(id, body)

@@ -25,7 +25,7 @@ import (
 // it needs of package testing as an interface, so that no operator links that package. The operator runs on
 // a goroutine of its own, that the test waits for.
 
-// TB is what the test kit needs of a test. A *testing.T, *testing.B or *testing.F is one.
+// TB is the part of [testing.TB] that this package uses. Pass a *testing.T, *testing.B or *testing.F.
 type TB interface {
 	Helper()
 	Name() string
@@ -43,7 +43,7 @@ type Runnable interface {
 	Run(ctx context.Context) error
 }
 
-// RunFunc is a function to be run by a [Runner].
+// RunFunc is a function that a [Runner] can run.
 type RunFunc func(ctx context.Context) error
 
 // Run calls the function.
@@ -55,25 +55,25 @@ type testable interface {
 	forTest(logger *slog.Logger, ready func()) Runnable
 }
 
-// RunnerOptions adjust a [Runner].
+// RunnerOptions are the options of [NewRunner]. Zero values mean the defaults.
 type RunnerOptions struct {
-	// Timeout is how long the operator may take to become ready, and later to stop. Defaults to 1 minute.
+	// Timeout is the limit for the start of the operator, and later for its shutdown. Default: 1 minute.
 	Timeout time.Duration
-	// Level is the lowest level of what the operator logs to the test, unless it has a Logger. Default: [slog.LevelInfo].
+	// Level is the lowest level of the log lines in the output of the test. It has no effect if the operator has a Logger. Default: [slog.LevelInfo].
 	Level slog.Level
 }
 
-// Runner runs an operator in the background of a test. It is made by [NewRunner].
+// Runner is an operator that runs in the background of a test. See [NewRunner].
 type Runner struct {
 	t    TB
 	task *testrun.Task
 }
 
-// NewRunner starts an operator, and returns when it is ready: when its start-up handlers are done and its streams are being opened. It
-// does not wait until objects are listed, indices are filled, or webhooks are configured: use [WaitFor] for that.
+// NewRunner starts an operator for a test. It returns when the start-up handlers have ended and the operator opens its watch streams. It does not wait for the
+// initial lists, the indices, or the configuration of webhooks. Use [WaitFor] for that.
 //
-// The operator is stopped at the end of the test. The test fails if the operator ends before that, does not become ready or does
-// not stop in time, or returns an error. The operator logs to the test, unless it has a Logger. Nil options mean the defaults.
+// The Runner stops the operator at the end of the test. The test fails if the operator ends before, returns an error, or does not start or stop in time. The
+// operator logs to the output of the test, unless it has a Logger. Nil options mean the defaults.
 func NewRunner(t TB, operator Runnable, options *RunnerOptions) *Runner {
 	t.Helper()
 	o := optionsOf(options)
@@ -92,12 +92,10 @@ func NewRunner(t TB, operator Runnable, options *RunnerOptions) *Runner {
 	return r
 }
 
-// Context returns a context that ends with the operator. Its cause is why the operator has ended.
-// Give it to what waits for the operator's work.
+// Context returns a context that ends with the operator, and whose cause is the reason. Use it for code that waits for the operator.
 func (r *Runner) Context() context.Context { return r.task.Context() }
 
-// Stop stops the operator, waits until it has ended, and returns what it has returned. It may
-// be called several times.
+// Stop stops the operator, waits until it has ended, and returns its error. You can call it more than once.
 func (r *Runner) Stop() error { return r.task.Stop() }
 
 // finish stops the operator at the end of the test, and reports its error unless the test knows it already.
@@ -114,10 +112,11 @@ const (
 	waitPause = 100 * time.Millisecond
 )
 
-// WaitFor waits until an object, which is named as for [Client.Get], is as the condition says, such as [IsReady], and returns it. The condition sees each state of the object that comes by, and nil
-// while the object does not exist. What is waited for is named in the error, as in "to be handled", together with the last
-// state, unless it is a Secret. Without a deadline in the context, the wait ends after 1 minute. Errors that may pass, as of the network, do not end it; refusals do. Give it [Runner.Context] to be told at once when
-// the operator has ended.
+// WaitFor waits until an object meets a condition, such as [IsReady], and returns the object. The object is given as for [Client.Get]. The condition gets each
+// observed state, and nil while the object does not exist.
+//
+// The error contains the argument what, such as "to be handled", and the last state, except for Secrets. Temporary errors, such as those of the network, do not
+// end the wait. Refusals do. Without a deadline in the context, the limit is 1 minute. With [Runner.Context], the wait ends when the operator ends.
 func WaitFor(ctx context.Context, client *Client, of any, what string, condition func(*Body) bool) (*Body, error) {
 	ref, err := ReferenceOf(of)
 	if err != nil {
@@ -255,9 +254,11 @@ func (o *Operator) record() {
 	recordings.all = append(recordings.all, &recording{recorder, o})
 }
 
-// CheckRights holds the requests of all operators that a [Runner] has run in this process, since the last call, against the rights that the command "manifests" prints for their handlers and settings: the test fails for
-// each request that these do not allow, with the line to add, and for each right of a handler, or verb of [Needs], that no operator has needed. The latter is not looked at where -run or -skip may leave tests out. The
-// requests of operators whose Connection has no HTTPClient are not known: those of [APIServer.ConnectionInfo] and of [Client.HTTPClient] have one. Call it in a test that runs after all others.
+// CheckRights compares the requests of operators in tests with the permissions that the command "manifests" prints for their handlers and settings. It covers
+// each [Runner] since the last call, so call it in a test that runs after all others. The test fails for each request without a permission, with the line to
+// add. It also fails for each permission of a handler or of [Needs] that no operator has needed, unless -run or -skip may leave tests out.
+//
+// It knows only operators whose Connection has an HTTPClient, such as those of [APIServer.ConnectionInfo] and [Client.HTTPClient].
 func CheckRights(t TB) {
 	t.Helper()
 	recordings.mu.Lock()

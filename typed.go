@@ -24,7 +24,7 @@ import (
 // This file has the handlers that take the object as a struct, and the types that structs of kinds are made of, where those of the language do not say what Kubernetes needs. Programs without
 // functions that take structs are linked without what makes handlers of them.
 
-// TypedArgument is the argument of a handler that has an object: a [*Change], [*WatchEvent], [*Daemon], [*Timer], [*Reconcile], [*Admission] or [*Indexing].
+// TypedArgument is a handler argument with an object: [*Change], [*WatchEvent], [*Daemon], [*Timer], [*Reconcile], [*Admission] or [*Indexing].
 type TypedArgument interface {
 	HandlerArgument
 	object() *Object
@@ -32,18 +32,19 @@ type TypedArgument interface {
 
 func (o *Object) object() *Object { return o }
 
-// Typed makes a handler of a function that takes the object as a struct, too, such as one of a kind made by [Define]. It fits all families whose handlers have an object:
+// Typed converts a function that also takes the object as a struct to a handler, for [OnCreate] and all others whose handlers have an object. See [Define] for
+// the struct.
 //
 //	kopf.OnReconcile(websites.Selector(), kopf.Typed(reconcile), nil)
 //
 //	func reconcile(ctx context.Context, r *kopf.Reconcile, site *Website) error
 //
-// Each call gets a new struct, as the object was when the call began. When the function returns, also with an error, its changes of the struct's field Status are added to
-// the Patch: only the differences, so fields that the struct does not have stay, and so do conditions and items of lists that others have changed meanwhile.
-// What the function has put into the Patch itself wins. Changes of other fields are dropped, with a warning.
+// Each call gets a new struct with the object at the start of the call. When the function returns, also with an error, kopf adds its changes of the field
+// Status to the Patch. It adds only the differences. So fields that the struct lacks stay, and so do conditions and list items that others have changed
+// meanwhile. What the function sets in the Patch has priority. kopf drops changes of other fields, with a warning.
 //
-// An object that does not fit the struct fails the handler permanently. The handler has the name of the function, as if that was registered. Typed panics if the function takes something else than a
-// pointer to a struct.
+// An object that does not fit the struct fails the handler permanently. The default ID is the name of the function. Typed panics if the function takes anything
+// but a pointer to a struct.
 //
 //go:noinline
 func Typed[A TypedArgument, T any](fn func(ctx context.Context, arg A, object *T) error) func(context.Context, A) error {
@@ -65,7 +66,7 @@ func Typed[A TypedArgument, T any](fn func(ctx context.Context, arg A, object *T
 	}
 }
 
-// TypedIndex makes a function of an index of one that takes the object as a struct, too. See [Typed].
+// TypedIndex converts a function that also takes the object as a struct to a function for [OnIndex]. See [Typed].
 //
 //go:noinline
 func TypedIndex[K comparable, V, T any](fn func(ctx context.Context, i *Indexing, object *T) (map[K]V, error)) IndexFunc[K, V] {
@@ -240,7 +241,7 @@ func (c *typedCall) changedConditions(change *objectpatch.StatusChange) (all []o
 	return all
 }
 
-// Meta is what all objects have, to be embedded in the struct of a kind: see [Define]. Handlers read it; what they change in it is not sent.
+// Meta has the metadata of an object. Embed it in structs for [Define]. kopf ignores changes of it.
 type Meta struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
@@ -263,7 +264,7 @@ type ObjectMeta struct {
 	OwnerReferences   []OwnerReference  `json:"ownerReferences,omitempty"`
 }
 
-// OwnerReference is a reference to an object that another one belongs to, as metav1.OwnerReference.
+// OwnerReference is a reference to an owner of the object. It has the fields of metav1.OwnerReference.
 type OwnerReference struct {
 	APIVersion         string `json:"apiVersion"`
 	Kind               string `json:"kind"`
@@ -273,13 +274,13 @@ type OwnerReference struct {
 	BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"` // whether a deletion of the owner in the foreground waits for the object
 }
 
-// Schema is the schema of a type that describes itself, in the form of a CustomResourceDefinition.
+// Schema is the OpenAPI schema of a field, as in a CustomResourceDefinition. See [Schemer].
 type Schema map[string]any
 
-// Schemer is a type that describes itself, for [Define]. The method is called on a zero value.
+// Schemer is a type that describes its own schema to [Define], which calls the method on a zero value.
 type Schemer interface{ Schema() Schema }
 
-// Rule is a rule in CEL, which the API server checks. The method Rules() []Rule of a struct returns those of it.
+// Rule is a validation rule in CEL, which the API server checks. A struct returns its rules from a method Rules() []Rule.
 // See https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-rules
 type Rule struct {
 	Rule              string // the expression, such as "self.min <= self.max"
@@ -290,7 +291,7 @@ type Rule struct {
 	OptionalOldSelf   bool   // whether the rule is checked for new objects, too, although it names oldSelf
 }
 
-// AnyJSON is a value of any type in JSON, which the API server keeps as it is. It holds the bytes of it; none are null.
+// AnyJSON is a field with any JSON value except null, as bytes. The API server does not prune it.
 type AnyJSON []byte
 
 // Schema implements [Schemer].
@@ -304,7 +305,7 @@ func (a AnyJSON) MarshalJSON() ([]byte, error) { return json.RawMessage(a).Marsh
 // UnmarshalJSON keeps a copy of the value. It fails only for a nil pointer.
 func (a *AnyJSON) UnmarshalJSON(data []byte) error { return (*json.RawMessage)(a).UnmarshalJSON(data) }
 
-// EmbeddedObject is a whole Kubernetes object within another one, such as a template, in JSON. The API server checks its apiVersion, kind and metadata.
+// EmbeddedObject is a field with a whole Kubernetes object in JSON, such as a template. The API server checks its apiVersion, kind and metadata.
 type EmbeddedObject []byte
 
 // Schema implements [Schemer].
@@ -320,7 +321,7 @@ func (o *EmbeddedObject) UnmarshalJSON(data []byte) error {
 	return (*json.RawMessage)(o).UnmarshalJSON(data)
 }
 
-// Duration is a duration that is a text in JSON, such as "5m0s".
+// Duration is a field with a duration, such as "5m0s".
 type Duration struct{ time.Duration }
 
 // Schema implements [Schemer].
@@ -337,7 +338,7 @@ func (d *Duration) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Quantity is an amount with a unit, such as "500m", "2Gi" or "1.5". A number in JSON is read as its text.
+// Quantity is a field with an amount, such as "500m", "2Gi" or "1.5". It also decodes numbers.
 type Quantity string
 
 // Schema implements [Schemer].
@@ -356,7 +357,7 @@ func (q *Quantity) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// IntOrString is a whole number or a text, such as a port or its name, or a number or a percentage.
+// IntOrString is a field with a number or a text, such as the number or the name of a port.
 type IntOrString struct {
 	Int  int32  // the number, if there is no text
 	Text string // "" for a number
@@ -390,7 +391,7 @@ func (v *IntOrString) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// LabelSelector selects objects by their labels, as in the specs of built-in kinds: all of it must fit.
+// LabelSelector is a field that selects objects by their labels. All of its conditions must match.
 type LabelSelector struct {
 	MatchLabels      map[string]string     `json:"matchLabels,omitempty"`
 	MatchExpressions []SelectorRequirement `json:"matchExpressions,omitempty" listType:"atomic"`

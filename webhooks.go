@@ -26,83 +26,80 @@ import (
 // tunnels to it. Serve runs on a goroutine of the operator, and owns those of the connections and of the tunnel; reviews are answered on
 // those of the connections. The authority that the servers of several replicas share is kept in a Secret.
 
-// WebhookServer is an [AdmissionServer] that listens on this machine. The API server must be able to connect to it: it suits
-// operators in the cluster, with the Service in front of them. The zero value serves by HTTPS on all addresses and a free port, with a
-// certificate that it makes itself. The fields must not be changed while it serves.
+// WebhookServer is an [AdmissionServer] that listens on this machine, usually in the cluster behind a Service. The API server must be able to connect to it.
+// The zero value serves HTTPS on all addresses and a free port, with a self-signed certificate. Do not change the fields while it serves.
 type WebhookServer struct {
 	// Addr is the address to listen on, a name or an IP address. Empty means all addresses.
 	Addr string
 	// Port is the port to listen on. Zero means a free one.
 	Port int
-	// Listener is listened on instead of Addr and Port; they may still be given to be announced. It is closed at the end. Defaults to none.
+	// Listener replaces Addr and Port, which then only describe the announced address. The server closes it at the end. Default: none.
 	Listener net.Listener
-	// Path is where the ids of handlers come after. Defaults to the root.
+	// Path is the prefix of URLs, before the IDs of handlers. Default: the root.
 	Path string
-	// Host is the name or IP address by which the API server reaches this server. Defaults to that of the Cluster, then to Addr, then to "localhost".
+	// Host is the name or IP address under which the API server reaches this server. Default: that of the Cluster, then Addr, then "localhost".
 	Host string
-	// Service is the Service in the cluster that passes connections on to Port, here and in all replicas of the operator; its own port defaults to 443. It is announced
-	// instead of a URL: API servers find Services by themselves, and most cannot resolve their names. Its Namespace defaults to that of the pod, or of the kubeconfig's context,
-	// its Path to Path, and Host to its name, as in "name.namespace.svc". It excludes Cluster. Defaults to none.
+	// Service is the Service in front of all replicas of the operator, which forwards to Port. Its own port defaults to 443. The server announces the Service
+	// instead of a URL, because most API servers cannot resolve names of Services. Default Namespace: that of the pod, or of the context of the kubeconfig.
+	// Default Path: Path. Default Host: "name.namespace.svc". It excludes Cluster. Default: none.
 	Service *ServiceReference
-	// Cluster is the kind of the cluster on this machine that the API server belongs to, which tells the Host. Defaults to none: it is elsewhere.
+	// Cluster is the kind of the local cluster, if the API server runs in one. It determines the Host. Default: none.
 	Cluster Cluster
 
-	// CAData is PEM with the authorities that the API server is to trust. Defaults to what is in CAFile, then to what is in
-	// CertFile. Both are ignored when the server makes its own certificate: that one is to be trusted then.
+	// CAData is the CA bundle that the API server trusts, in PEM. Default: the content of CAFile, then that of CertFile. The server ignores CAData and CAFile
+	// if it makes its own certificate, because the API server must trust that one.
 	CAData []byte
-	// CAFile is a file with what CAData says. Defaults to none.
+	// CAFile is a file with the CA bundle. Default: none.
 	CAFile string
-	// CADump is a file to write to what the API server is to trust, for other clients. Defaults to none.
+	// CADump is a file to which the server writes the CA bundle, for other clients. Default: none.
 	CADump string
 
-	// CertFile and KeyFile are files of PEM with the certificate to show, with its intermediate ones, and its key. Without them, the server makes a
-	// certificate that signs itself, with a key that is never stored, and replaces it in time.
+	// CertFile and KeyFile are PEM files with the certificate, followed by intermediate ones, and with its key. Default: a self-signed certificate, which the
+	// server renews in time, and whose key it never stores.
 	CertFile, KeyFile string
-	// AuthoritySecret is the Secret with the authority that signs the certificates of all replicas of an operator, as a name in the namespace of the pod or
-	// of the kubeconfig's context, or as namespace/name. The replicas make it, and rotate it in time; each has a key of its own, which is never stored. It is
-	// needed where several replicas serve the same webhooks, and excludes CertFile, certificates in TLSConfig, and Insecure. Defaults to that of
-	// the name of the [LeaderElectionSettings] and "-webhooks", in the namespace of the Lease; to none without an election: the certificate signs itself, and is trusted alone.
+	// AuthoritySecret is the Secret with the CA of all replicas of the operator. It is needed if several replicas serve the same webhooks. It is a name in the
+	// namespace of the pod or of the context of the kubeconfig, or namespace/name. The replicas create and rotate it. Each replica has a key of its own, which
+	// it never stores. It excludes CertFile, certificates in TLSConfig, and Insecure. Default: the Name of the [LeaderElectionSettings] with "-webhooks", in
+	// the namespace of the Lease. Without a leader election: none, for a self-signed certificate.
 	AuthoritySecret string
 	// Password decrypts the key in KeyFile, if it is encrypted. Defaults to none.
 	Password Secret
-	// ExtraSANs are further names and IP addresses for the certificate that the server makes itself, besides Host and Addr. Defaults to none.
+	// ExtraSANs are names and IP addresses for the self-made certificate, in addition to Host and Addr. Default: none.
 	ExtraSANs []string
-	// TLSConfig is used as a base, for example to restrict ciphers. TLS 1.2 is the least in any case. If it has
-	// certificates, and no CertFile is given, it is left alone. It excludes Insecure. Defaults to the defaults of Go.
+	// TLSConfig is a base for the TLS configuration, for example to restrict ciphers. The minimum TLS version is always 1.2. Without a CertFile, the server
+	// uses its certificates, if it has any. It excludes Insecure. Default: the defaults of Go.
 	TLSConfig *tls.Config
-	// Insecure is to serve plain HTTP, to be used behind something that speaks HTTPS with the API server. Defaults to false.
+	// Insecure serves plain HTTP. Use it only behind a proxy that serves HTTPS to the API server. Default: false.
 	Insecure bool
 
-	// VerifyCAFile, VerifyCAPath (a folder of files) and VerifyCAData are PEM with the authorities of clients' certificates. If any is
-	// given, clients need not have a certificate, but if they have one, it must be signed by one of these. Default to none.
+	// VerifyCAFile, VerifyCAPath (a directory of files) and VerifyCAData are the CA bundle for client certificates, in PEM. If any is set, a client needs no
+	// certificate, but the server rejects certificates that these did not sign. Default: none.
 	VerifyCAFile, VerifyCAPath string
 	VerifyCAData               []byte
-	// VerifyMode says whether clients must have a certificate. Defaults to [tls.NoClientCert], or with authorities of clients above, to
-	// [tls.VerifyClientCertIfGiven].
+	// VerifyMode is the policy for client certificates. Default: [tls.NoClientCert], or [tls.VerifyClientCertIfGiven] with a CA bundle for clients.
 	VerifyMode tls.ClientAuthType
 
-	// FileCheckInterval is how often it is checked whether the files above have changed. Negative means never. Defaults to one minute.
+	// FileCheckInterval is the time between checks whether these files have changed. Negative means never. Default: 1 minute.
 	FileCheckInterval time.Duration
-	// RenewalOverlap is how long the old certificate is still shown after the API server was told to trust the new one as well, so that
-	// no review fails meanwhile. It makes no difference if what is to be trusted stays the same. Negative means none. Defaults to one minute.
+	// RenewalOverlap is the time for which the server still shows the old certificate after it has announced a new CA bundle, so that no review fails. It has
+	// no effect if the CA bundle stays the same. Negative means none. Default: 1 minute.
 	RenewalOverlap time.Duration
 
-	// MaxBodyBytes is the largest body of a review. Larger ones are refused with 413. Defaults to 8 MiB.
+	// MaxBodyBytes is the maximum size of the body of a review. The server refuses larger ones with the code 413. Default: 8 MiB.
 	MaxBodyBytes int64
-	// MaxHeldBytes is how large the bodies of all reviews under way may be together. Those beyond are refused with 503. Defaults to
-	// eight times MaxBodyBytes, which is 64 MiB.
+	// MaxHeldBytes is the maximum size of the bodies of all running reviews together. The server refuses further ones with the code 503. Default: 8 times
+	// MaxBodyBytes, which is 64 MiB.
 	MaxHeldBytes int64
-	// MaxHeaderBytes is how large the headers of a request may be. Defaults to 64 KiB.
+	// MaxHeaderBytes is the maximum size of the headers of a request. Default: 64 KiB.
 	MaxHeaderBytes int
-	// MaxConnections is how many connections there may be. Beyond, one on which no request is under way is closed, or the new one if there
-	// is none. Defaults to 1,000.
+	// MaxConnections is the maximum number of connections. For a further one, the server closes an idle connection, or the new one if none is idle. Default:
+	// 1,000.
 	MaxConnections int
-	// ReadTimeout is how long a request may take to come, its headers a third of it. Defaults to 30 seconds.
+	// ReadTimeout is the limit for receiving a request. A third of it is the limit for the headers. Default: 30 s.
 	ReadTimeout time.Duration
-	// WriteTimeout is how long an answer may take to be sent once it is ready. Defaults to 10 seconds.
+	// WriteTimeout is the limit for sending a response after it is ready. Default: 10 s.
 	WriteTimeout time.Duration
-	// DrainTimeout is how long the reviews under way are waited for at the end, before their contexts end. Defaults to 30 seconds,
-	// which is as long as API servers wait at most.
+	// DrainTimeout is the time for running reviews at the shutdown, before their contexts are canceled. Default: 30 s, the longest timeout of API servers.
 	DrainTimeout time.Duration
 
 	// Logger defaults to that of the operator.
@@ -117,25 +114,25 @@ func printServer(w io.Writer, addr string, port int) {
 	_, _ = fmt.Fprintf(w, "{webhooks at %s:%d}", addr, port) // a text takes everything
 }
 
-// Cluster is the kind of a cluster on this machine.
+// Cluster is a kind of local cluster, which reaches this machine by a host name of its own. See [WebhookServer].
 type Cluster string
 
 const (
-	// ClusterAuto is to find out which of the others it is, by the certificate and the version of the operator's API server. If it is none of
-	// them, the host is as without a cluster.
+	// ClusterAuto detects the kind of the cluster by the certificate and the version of the API server. If it is none of the others, the Host is as without a
+	// Cluster.
 	ClusterAuto Cluster = "auto"
-	// ClusterK3d is one of k3d or k3s, which reaches this machine as "host.k3d.internal".
+	// ClusterK3d is a cluster of k3d or k3s, which reaches this machine as "host.k3d.internal".
 	ClusterK3d Cluster = "k3d"
-	// ClusterMinikube is one of Minikube, which reaches this machine as "host.minikube.internal".
+	// ClusterMinikube is a cluster of Minikube, which reaches this machine as "host.minikube.internal".
 	ClusterMinikube Cluster = "minikube"
-	// ClusterDockerDesktop is that of Docker Desktop, which reaches this machine as "host.docker.internal".
+	// ClusterDockerDesktop is the cluster of Docker Desktop, which reaches this machine as "host.docker.internal".
 	ClusterDockerDesktop Cluster = "docker-desktop"
 )
 
 // clusterHosts is how the clusters reach this machine.
 var clusterHosts = map[Cluster]string{ClusterK3d: certs.K3dHost, ClusterMinikube: certs.MinikubeHost, ClusterDockerDesktop: certs.DockerHost}
 
-// Serve listens until the context ends, and returns nil then. See [AdmissionServer].
+// Serve serves webhooks until the context is canceled, and returns nil then. It fails if it cannot listen, or cannot read its files. See [AdmissionServer].
 func (s *WebhookServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
 	if err := s.validate(); err != nil {
 		return fmt.Errorf("webhook server: %w", err)
@@ -264,8 +261,8 @@ func (review reviewer) Review(ctx context.Context, r *webhookserver.Review) ([]b
 	return answer, err
 }
 
-// WebhookNgrokTunnel is an [AdmissionServer] for development against clusters that cannot connect to this machine: it listens on this
-// machine alone, and the public address of a tunnel by ngrok is announced. Everyone who knows that address can send reviews. See https://ngrok.com.
+// WebhookNgrokTunnel is an [AdmissionServer] for development with remote clusters, which reach it through a tunnel by ngrok. It listens on this machine only.
+// Anyone who knows the public address can send reviews. See https://ngrok.com.
 type WebhookNgrokTunnel struct {
 	// Addr and Port are where the local server listens. They default to 127.0.0.1 and a free port.
 	Addr string
@@ -285,8 +282,8 @@ type WebhookNgrokTunnel struct {
 // Format prints what [WebhookServer.Format] does.
 func (t WebhookNgrokTunnel) Format(f fmt.State, _ rune) { printServer(f, t.Addr, t.Port) }
 
-// Serve runs the local server and the program until the context ends, and returns nil then. The program is started again if
-// it ends, with a new address to announce. It fails if the program cannot be started, or if there is no tunnel after half a minute at first.
+// Serve runs the local server and ngrok until the context is canceled, and returns nil then. If ngrok ends, it starts ngrok again, and announces the new
+// address. It fails if it cannot start ngrok, or if there is no first tunnel within half a minute.
 func (t *WebhookNgrokTunnel) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
 	log := cmp.Or(t.Logger, servedLogger(ctx))
 	ctx, stop := context.WithCancel(ctx)
@@ -317,8 +314,8 @@ func (t *WebhookNgrokTunnel) Serve(ctx context.Context, review ReviewFunc, annou
 	}
 }
 
-// WebhookAutoTunnel is for development: a [WebhookServer] with [ClusterAuto] if the kind of the cluster is detected, else a [WebhookNgrokTunnel]. Of its
-// fields, only Addr, Port, Path and Logger are used for the former.
+// WebhookAutoTunnel is an [AdmissionServer] for development. It is a [WebhookServer] with [ClusterAuto] if it detects a local cluster, and a
+// [WebhookNgrokTunnel] otherwise. The former uses only Addr, Port, Path and Logger.
 type WebhookAutoTunnel WebhookNgrokTunnel
 
 // Format prints what [WebhookServer.Format] does.
@@ -394,7 +391,7 @@ func (c *WebhookClientConfig) asClient() webhookconfig.Client {
 	return webhookconfig.Client{URL: c.URL, Service: (*webhookconfig.Service)(c.Service), CABundle: c.CABundle}
 }
 
-// WebhookClientConfig tells the API server how to reach an [AdmissionServer]: either by its URL or by a service in the cluster.
+// WebhookClientConfig describes how the API server reaches an [AdmissionServer]: by its URL, or by a Service.
 // See https://kubernetes.io/docs/reference/kubernetes-api/extend-resources/validating-webhook-configuration-v1/.
 type WebhookClientConfig struct {
 	URL      string            // such as "https://host:port/path"
@@ -402,7 +399,7 @@ type WebhookClientConfig struct {
 	CABundle []byte            // PEM; nil if the API server's own trust is enough
 }
 
-// ServiceReference names a service in the cluster that stands before an [AdmissionServer].
+// ServiceReference identifies the Service in front of an [AdmissionServer].
 type ServiceReference struct {
 	Namespace, Name string // of the service
 	Path            string // before the handlers' ids; may be empty
