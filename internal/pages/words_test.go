@@ -39,7 +39,6 @@ var unrevised = []string{
 	"docs/runbook.md",
 	"docs/status-and-explain.md",
 	"docs/tracing.md",
-	"docs/troubleshooting.md",
 }
 
 var (
