@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/kopf-go/kopf"
 )
 
@@ -45,18 +46,22 @@ func source(t *testing.T) string {
 	return all.String()
 }
 
-// TestMessages holds that the messages that pages tell to look for are those of the framework.
+// TestMessages holds that the messages that pages explain, in the first column of a table or as a heading, are those of the framework.
 func TestMessages(t *testing.T) {
 	// Texts of the log are concatenated from parts of the source; what stands for an object, a name or a number ends a part.
 	text := strings.NewReplacer(`" + "`, "", "\\\"", `"`).Replace(regexp.MustCompile(`" \+\n\s*"`).ReplaceAllString(source(t), ""))
-	parts := regexp.MustCompile(`…|'[^']*'|\b\d\S*`)
+	parts := regexp.MustCompile(`…|'[^']*'|\b\d\S*|exception and`) // the consequence of an exception is another text
 	checked := 0
 	for _, page := range []string{"docs/troubleshooting.md", "docs/peering.md", "docs/high-availability.md"} {
 		for line := range strings.Lines(read(t, page)) {
-			if !strings.HasPrefix(line, "|") {
-				continue
+			named := ""
+			switch {
+			case strings.HasPrefix(line, "|"):
+				named = strings.Split(line, "|")[1]
+			case strings.HasPrefix(line, "### "):
+				named = line
 			}
-			for _, message := range quoted.FindAllString(strings.Split(line, "|")[1], -1) {
+			for _, message := range quoted.FindAllString(named, -1) {
 				message = strings.Trim(message, "`")
 				if len(strings.Fields(message)) < 3 {
 					continue
@@ -73,8 +78,23 @@ func TestMessages(t *testing.T) {
 			}
 		}
 	}
-	if checked < 20 {
+	if checked < 100 {
 		t.Errorf("only %d messages", checked)
+	}
+}
+
+// TestListOfMessages holds that the list at the top of docs/troubleshooting.md has each message that the page explains, in the same order.
+func TestListOfMessages(t *testing.T) {
+	page := read(t, "docs/troubleshooting.md")
+	var listed, explained []string
+	for _, m := range regexp.MustCompile("(?m)^  - \\[(`.+`)\\]\\(#").FindAllStringSubmatch(page, -1) {
+		listed = append(listed, m[1])
+	}
+	for _, m := range regexp.MustCompile("(?m)^### (`.+`)$").FindAllStringSubmatch(page, -1) {
+		explained = append(explained, m[1])
+	}
+	if !slices.Equal(listed, explained) {
+		t.Errorf("docs/troubleshooting.md lists %d messages, and explains %d: %s", len(listed), len(explained), cmp.Diff(listed, explained))
 	}
 }
 
