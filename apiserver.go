@@ -39,7 +39,7 @@ type APIServerOptions struct {
 	Logger *slog.Logger
 }
 
-// NewAPIServer returns an embedded API server with the namespaces of every cluster, and with the kinds that [Define] has added to the default registry, except
+// NewAPIServer returns an embedded API server with the namespaces of every cluster. It knows the kinds that [Define] has added to the default registry, except
 // those that RefuseUnsupported refuses. Nil options mean the defaults.
 func NewAPIServer(opts *APIServerOptions) *APIServer {
 	if opts == nil {

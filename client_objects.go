@@ -181,8 +181,8 @@ func (c *Client) Update(ctx context.Context, object any, opts *WriteOptions) err
 	return c.write(ctx, http.MethodPut, object, opts)
 }
 
-// Apply sets the given fields of an object by server-side apply, creates the object if it does not exist, and stores the answer of the API server in it. It
-// removes fields that its field manager applied before and now leaves out. Fields of other managers are conflicts, with the code 409, unless Force is set.
+// Apply sets the given fields of an object by server-side apply. It creates a missing object, and stores the answer of the API server in the object. It removes
+// fields that its field manager applied before and now leaves out. Fields of other managers are conflicts, with the code 409, unless Force is set.
 //
 // In handlers of objects, the default FieldManager is "kopf-" with the plural and the group of the handled kind, such as "kopf-kopfexamples.kopf.dev".
 // Elsewhere you must set one, because two operators with the same manager would remove each other's fields. Other writes have "kopf" there. See

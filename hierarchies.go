@@ -31,12 +31,12 @@ type HierarchyOptions struct {
 	NotBlocking bool
 }
 
-// Adopt makes objects the children of an owner: it appends the owner reference, and harmonizes their naming, adjusts their namespace
-// and labels them like the owner, in this order. Once they are created, they are deleted together with the owner.
+// Adopt makes objects the children of an owner. It appends the owner reference, harmonizes the names, adjusts the namespaces, and adds the labels of the owner,
+// in this order. Kubernetes deletes the children together with the owner.
 //
-// The objects are one object, or slices and arrays of objects, nested as deep as needed; a nil is skipped. An object is a
-// map[string]any, or a pointer to a struct that encoding/json turns into a Kubernetes object, such as those of the common
-// client libraries. Anything else is an error, and then no object is changed. Nil options mean the defaults.
+// The objects are one object, or nested slices and arrays of objects. Adopt skips nil. An object is a map[string]any, or a pointer to a struct that
+// encoding/json encodes as a Kubernetes object, such as those of the common client libraries. Anything else is an error, and then no object changes. Nil
+// options mean the defaults.
 func Adopt(owner *Body, objects any, options *HierarchyOptions) error {
 	return edit("adopting", owner, objects, options, (*manifest.Hierarchy).AddOwner, (*manifest.Hierarchy).SetName, (*manifest.Hierarchy).SetNamespace, (*manifest.Hierarchy).AddLabels)
 }

@@ -95,7 +95,7 @@ const (
 	InStatus
 )
 
-// String returns the name of the constant; "" for any other value.
+// String returns the name of the constant, or "" for any other value.
 func (s Storage) String() string {
 	return map[Storage]string{InAnnotations: "InAnnotations", InStatus: "InStatus"}[s]
 }
