@@ -220,6 +220,8 @@ func (c *Call) checkInspection() error {
 		return errors.New("--live shows the operator and not objects, as a table or json: of the other options, it takes -n, --namespace and those of the cluster")
 	case !i.Live && (i.Pod != "" || i.PageToken != ""):
 		return errors.New("--pod and --page-token are about the running operator: they need --live")
+	case i.PagePort < 1 || i.PagePort > 65535:
+		return fmt.Errorf("invalid value %d for --page-port: want a port, from 1 to 65535", i.PagePort)
 	case i.ExitCode && !i.Failed:
 		return errors.New("--exit-code reports whether there are objects with failing handlers: it needs --failed")
 	case i.Watch && i.ExitCode:
