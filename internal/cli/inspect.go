@@ -227,6 +227,8 @@ func (c *Call) checkInspection() error {
 		return errors.New("--live shows what the operator is doing, not objects: it does not go together with -A, -l, -w, --failed and --exit-code")
 	case !i.Live && (i.Pod != "" || i.PageToken != ""):
 		return errors.New("--pod and --page-token are about the running operator: they need --live")
+	case i.PagePort < 1 || i.PagePort > 65535:
+		return fmt.Errorf("invalid value %d for --page-port: want a port, from 1 to 65535", i.PagePort)
 	case i.ExitCode && !i.Failed:
 		return errors.New("--exit-code reports whether there are objects with failing handlers: it needs --failed")
 	case i.Watch && i.ExitCode:

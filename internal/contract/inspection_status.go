@@ -298,6 +298,12 @@ func stating(t *testing.T, c *C) {
 			c.Errorf("got the notes %q", x.Notes)
 		}
 	})
+	c.Run(t, "OB-6 what others keep under the prefix is no record", func(c *C) {
+		c.Create("a", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"kopf.zalando.org/settings": `{"color":"red"}`, "kopf.zalando.org/explain": "{}"}}})
+		if s := c.stateOf(c.one(), "kex"); s.State != "Unknown" || len(s.Handlers)+len(s.Problems) > 0 {
+			c.Errorf("got %+v", s)
+		}
+	})
 	c.Run(t, "OB-6 texts of errors do not reach the terminal as they are", func(c *C) {
 		c.Create("a", map[string]any{"metadata": handledBefore("", map[string]string{"create": progressOf(map[string]any{"message": "\x1b[2J\x1b]0;x\a\u009b31m\r\n\x7f", "delayed": moment(time.Hour)})})})
 		for _, args := range [][]string{{"status"}, {"status", "-o", "wide"}, {"status", "-o", "json"}, {"status", "-o", "yaml"}, {"explain", "kex", "a"}, {"explain", "kex", "a", "-o", "json"}} {

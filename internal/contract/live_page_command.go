@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/kopf-go/kopf"
 )
@@ -28,6 +29,7 @@ type podProxy struct {
 	base  http.RoundTripper
 	pods  map[string]*pipe // with live pages, by name; nil where nothing listens
 	codes map[string]int   // of refusals, by the ends of paths
+	lie   string           // what all pods answer; "" for the truth
 	asked []string
 }
 
@@ -53,6 +55,8 @@ func (s *podProxy) RoundTrip(req *http.Request) (*http.Response, error) {
 	name, path, _ := strings.Cut(strings.TrimPrefix(path, "/"), ":8080/proxy")
 	p, known := s.pods[name]
 	switch {
+	case s.lie != "":
+		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(s.lie))}, nil
 	case !known:
 		return Answer(404, "NotFound", "no such pod"), nil
 	case p == nil:
@@ -152,8 +156,23 @@ func statusLive(t *testing.T, c *C) {
 			c.Errorf("got %v (%v) of %s", got, err, stdout)
 		}
 	})
+	c.Run(t, "OB-6 whatever a pod answers, nothing of it moves on a terminal", func(c *C) {
+		for _, lie := range []string{
+			"null", "[]", "{}", "7", `{"resources":[null],"streams":[{}],"calls":[null,{}],"retries":[null,{"error":"\u001b[31m\u009b31m\u202e"}],"version":"\u0007"}`, "{\"version\":\"\xff\x9b31m\"}", "{\"version\":\"\u009b31m\"}",
+			`{"time":"0001-01-01T00:00:00Z","started":"9999-01-01T00:00:00Z","memoryBytes":-1,"goroutines":-5}`, `{"time":7}`, `{"version":` + strings.Repeat("[", 100_000), "<html>\x1b[31m",
+		} {
+			for _, format := range []string{"table", "json"} {
+				s := &podProxy{lie: lie}
+				code, stdout, stderr := s.statusOf(c, "--pod", "one", "-o", format)
+				moves := func(r rune) bool { return r != '\n' && r < ' ' || r >= 0x7f && r < 0xa0 }
+				if text := stdout + stderr; !utf8.ValidString(text) || strings.ContainsFunc(text, moves) || text == "" || code > 1 {
+					c.Errorf("%.80q as %s: %d, %.200q", lie, format, code, text)
+				}
+			}
+		}
+	})
 	c.Run(t, "OB-10 options that do not go together are wrong usage", func(c *C) {
-		for _, args := range [][]string{{"status", "--live", "pods"}, {"status", "--live", "--failed"}, {"status", "--live", "-o", "yaml"}, {"status", "--pod", "x"}, {"run", "--page"}, {"run", "--page-auth", "--liveness", "http://127.0.0.1:1/x"}} {
+		for _, args := range [][]string{{"status", "--live", "pods"}, {"status", "--live", "--failed"}, {"status", "--live", "-o", "yaml"}, {"status", "--pod", "x"}, {"status", "--live", "--page-port", "-1"}, {"status", "--live", "--page-port", "65536"}, {"run", "--page"}, {"run", "--page-auth", "--liveness", "http://127.0.0.1:1/x"}} {
 			if code, _, stderr := c.command(args...); code != 2 || !strings.Contains(stderr, "--page") && !strings.Contains(stderr, "--live") {
 				c.Errorf("%q: %d: %s", args, code, stderr)
 			}

@@ -154,8 +154,9 @@ func WriteJSON(w io.Writer, v any) error {
 	return err
 }
 
-// escapeControls escapes in JSON the control characters that JSON may have as they are, and that terminals obey.
+// escapeControls escapes in JSON the control characters that JSON may have as they are, and that terminals obey. So do some of them obey bytes that are no UTF-8, as JSON of others can have them.
 func escapeControls(data string) string {
+	data = strings.ToValidUTF8(data, "\uFFFD")
 	escaped := func(r rune) bool { return r >= 0x7f && r < 0xa0 }
 	if strings.IndexFunc(data, escaped) < 0 {
 		return data

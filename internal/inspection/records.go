@@ -27,7 +27,7 @@ func (s *Status) AddRecords(annotations map[string]string, progress []byte, pref
 	}
 	for _, key := range rawjson.SortedKeys(annotations) {
 		name, ours := strings.CutPrefix(key, prefix+"/")
-		if ours && !seen[key] && !markers.IsReserved(name) && strings.HasPrefix(strings.TrimSpace(annotations[key]), "{") {
+		if ours && !seen[key] && !markers.IsReserved(name) && isRecord(annotations[key]) {
 			s.addRecord(name, annotations[key], waiting, seen)
 		}
 	}
@@ -40,6 +40,12 @@ func (s *Status) AddRecords(annotations map[string]string, progress []byte, pref
 		return true
 	})
 	slices.SortFunc(s.Handlers, func(a, b HandlerStatus) int { return strings.Compare(a.ID, b.ID) })
+}
+
+// isRecord reports whether the annotation of no known handler is a record, damaged or not, and nothing else that somebody keeps under the prefix.
+func isRecord(text string) bool {
+	member := func(name string) bool { return strings.Contains(text, `"`+name+`"`) }
+	return strings.HasPrefix(strings.TrimSpace(text), "{") && (member("started") || member("retries") || member("success"))
 }
 
 // addRecord adds what one record says, and returns it, nil if it is damaged.
