@@ -57,7 +57,7 @@ function score(query, texts, number, heading, title) {
   const phrase = ' ' + query.join(' ');
   if (heading === phrase + ' ') sum += 100;
   else if (heading.includes(phrase)) sum += 30;
-  else if (title.includes(phrase)) sum += 15;
+  else if (title.includes(phrase)) sum += 30;
   return sum - Math.min(heading.length / 50, 2);
 }
 
