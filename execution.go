@@ -98,7 +98,7 @@ type call struct {
 // stored. The worker is not active meanwhile: the function may take its time.
 func (a *call) invoke(ctx context.Context, fn func(context.Context, Attempt) error) (o outcome, err error) {
 	h, began := a.handler, time.Now()
-	counted, live := a.meter.Begin(began), a.live()
+	counted, live, found := a.meter.Begin(began), a.live(), a.found()
 	attempt := Attempt{Retry: a.retries, Started: a.started, Runtime: began.Sub(a.started)}
 	retries := a.retries
 	if a.waited {
@@ -120,7 +120,7 @@ func (a *call) invoke(ctx context.Context, fn func(context.Context, Attempt) err
 		}
 		endSpan(span, err)
 	}
-	a.audit(ctx, o, err, began)
+	a.audit(ctx, found, o, err, began)
 	counted.End(o.result(err), safecall.StackOf(err) != nil)
 	if livepage.Included {
 		live.End(!o.final && o.err != nil, a.retries+1, time.Now().Add(o.delay), err)

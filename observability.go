@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -219,8 +220,16 @@ func (c *Client) trace(ctx context.Context, r *request) (context.Context, Span) 
 	return startSpan(ctx, t, c.log, r.method, slog.String("http.request.method", r.method), slog.String("url.path", r.path))
 }
 
-// audit reports a call that has ended, before what it leaves is stored.
-func (a *call) audit(ctx context.Context, o outcome, err error, began time.Time) {
+// found returns the object as the call finds it, with what others, or earlier calls, want to be changed in the same patch; nil if there is nothing of that, or no audit.
+func (a *call) found() *Body {
+	if a.settings.Process.Audit == nil || a.object == nil || a.object.Patch.Empty() {
+		return nil
+	}
+	return a.object.Patch.applied(a.object.Body)
+}
+
+// audit reports a call that has ended, before what it leaves is stored. Without the object as it was found, that is its body.
+func (a *call) audit(ctx context.Context, found *Body, o outcome, err error, began time.Time) {
 	report := a.settings.Process.Audit
 	if report == nil {
 		return
@@ -231,7 +240,7 @@ func (a *call) audit(ctx context.Context, o outcome, err error, began time.Time)
 		ref := body.Reference()
 		c.Object = &audit.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID, ResourceVersion: body.version, Generation: body.Metadata().Int("generation")}
 		c.Fence = a.object.fence
-		for _, d := range diffRaw(body.raw, a.object.Patch.applied(body).raw) {
+		for _, d := range diffRaw(cmp.Or(found, body).raw, a.object.Patch.applied(body).raw) {
 			c.AddFields(d.Path, d.Old, d.New)
 		}
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +66,29 @@ var _ = Suite("audit", func(t *testing.T, c *C) {
 		if len(all) != 1 || all[0].object["name"] != "a" || all[0].object["uid"] == "" || all[0].attrs["outcome"] != "failure" || strings.Contains(all[0].attrs["error"], "it was called") {
 			c.Errorf("got %v, want one failure with the object and without a call", all)
 		}
+	})
+	c.Run(t, "OB-28 the fields are those that the handler itself changes", func(c *C) {
+		c.OnlyInBubble("it waits")
+		var log auditLog
+		r := &kopf.Registry{}
+		for _, id := range []string{"one", "two"} {
+			r.OnMutate(Examples, func(_ context.Context, a *kopf.Admission) error { a.Patch.Set(kopf.Path("spec", id), "x"); return nil }, &kopf.AdmissionOptions{ID: kopf.HandlerID(id)})
+		}
+		r.OnTimer(Examples, func(_ context.Context, tm *kopf.Timer) error {
+			tm.Patch.Set(kopf.Path("status", "call-"+strconv.Itoa(len(log.all()))), "x")
+			return nil
+		}, &kopf.TimerOptions{ID: "timer", Interval: time.Minute, WithoutFinalizer: true})
+		s, op := c.Reviewed(r, log.attach, func(o *kopf.Operator) { o.Settings.Networking.ErrorBackoffs = nil })
+		op.Wire.Fault(func(q *Request) (*http.Response, error) { // so that the first change is still to be sent
+			if q.Method == http.MethodPatch {
+				return Answer(http.StatusServiceUnavailable, "ServiceUnavailable", "not now"), nil
+			}
+			return nil, nil
+		})
+		s.ask(c, "", nil)
+		c.Create("a", nil)
+		c.Pass(90 * time.Second)
+		c.same("the calls", []string{"one OnMutate  1 success [spec.one] ", "two OnMutate  1 success [spec.two] ", "timer OnTimer  1 success [status.call-2] ", "timer OnTimer  1 success [status.call-3] "}, log.calls())
 	})
 	c.Run(t, "OB-28 children that were applied and deleted are reported", func(c *C) {
 		c.OnlyInBubble("it waits")
