@@ -4,6 +4,18 @@
 //	go run github.com/kopf-go/kopf/cmd/kopf status KIND
 package main
 
-import "github.com/kopf-go/kopf"
+import (
+	"os"
 
-func main() { kopf.Main() }
+	"github.com/kopf-go/kopf"
+)
+
+func main() {
+	if len(os.Args) < 2 { // an operator would run, which has no handlers here
+		os.Args = append(os.Args[:1:1], "help")
+	}
+	if _, ok := os.LookupEnv("KOPF_RUN_STANDALONE"); !ok {
+		_ = os.Setenv("KOPF_RUN_STANDALONE", "true") // so that no operator pauses for one without handlers
+	}
+	kopf.Main()
+}

@@ -110,7 +110,7 @@ func DefaultLogin(ctx context.Context, o *Options) (map[string]*Info, error) {
 	tried := append(kubeconfig.Find(o.Kubeconfig).Missing, o.serviceAccountFile("token")+" does not exist")
 	remedy := ": pass --kubeconfig"
 	if embedded.Included {
-		remedy += ", or try --embedded"
+		remedy += ", or try run --embedded"
 	}
 	return nil, &Error{Message: "no login: " + strings.Join(tried, ", ") + remedy}
 }

@@ -70,9 +70,9 @@ func TestDefaultLogin(t *testing.T) {
 	token := filepath.Join(dir, "token")
 	t.Run("AC-61 nothing found", func(t *testing.T) {
 		_, err := DefaultLogin(t.Context(), l)
-		want := fmt.Sprintf("no login: KUBECONFIG is not set, %s does not exist, %s does not exist: pass --kubeconfig, or try --embedded", filepath.Join(home, ".kube", "config"), token)
+		want := fmt.Sprintf("no login: KUBECONFIG is not set, %s does not exist, %s does not exist: pass --kubeconfig, or try run --embedded", filepath.Join(home, ".kube", "config"), token)
 		if !embedded.Included {
-			want = strings.TrimSuffix(want, ", or try --embedded")
+			want = strings.TrimSuffix(want, ", or try run --embedded")
 		}
 		if err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
