@@ -5,13 +5,12 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/kopf-go/kopf"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/kopf-go/kopf"
 )
 
 type tracer struct{ trace.Tracer }
