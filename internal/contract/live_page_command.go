@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -30,6 +31,7 @@ type podProxy struct {
 	pods  map[string]*pipe // with live pages, by name; nil where nothing listens
 	codes map[string]int   // of refusals, by the ends of paths
 	lie   string           // what all pods answer; "" for the truth
+	mu    sync.Mutex       // guards asked
 	asked []string
 }
 
@@ -39,7 +41,9 @@ func (s *podProxy) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !isPod {
 		return s.base.RoundTrip(req)
 	}
+	s.mu.Lock()
 	s.asked = append(s.asked, req.Method+" "+req.URL.RequestURI())
+	s.mu.Unlock()
 	for end, code := range s.codes {
 		if strings.HasSuffix(req.URL.Path, end) {
 			return Answer(code, http.StatusText(code), "no"), nil

@@ -116,6 +116,7 @@ var _ = Suite("traces", func(t *testing.T, c *C) {
 	})
 	tracesOfStrangers(t, c)
 	tracesWithoutSpans(t, c)
+	tracesWithAll(t, c)
 })
 
 // tracesOfStrangers is about traceparents that others have written.
@@ -231,6 +232,52 @@ func tracesWithoutSpans(t *testing.T, c *C) {
 				c.Errorf("got the span %v of a client without a tracer", s)
 			}
 		}
+	})
+}
+
+// tracesWithAll is about tracers together with all else that observes an operator.
+func tracesWithAll(t *testing.T, c *C) {
+	c.Run(t, "OB-17 OB-28 OB-38 with a tracer, an audit, decisions and the page, handlers are called as without", func(c *C) {
+		c.OnlyInBubble("it waits")
+		attempts := func(observed bool) (all []string) {
+			p := newPipe()
+			var log auditLog
+			op := c.Operator(troubled(), paged(p), func(o *kopf.Operator) {
+				if o.Settings.Process.Page.Enabled = observed; observed {
+					o.Settings.Process.Decisions, o.Settings.Process.Page.Stacks, o.Settings.Tracing.Tracer = 100, true, &recordingTracer{}
+					log.attach(o)
+				}
+			})
+			c.Pass(time.Second)
+			for _, h := range []string{"change", "timer", "reconcile"} {
+				for _, how := range []string{"again", "permanently"} {
+					annotations := map[string]any{"kopf.zalando.org/explain": "", "tracing.k8s.io/traceparent": traceParent(7)}
+					c.Create(how+"-"+h, map[string]any{"metadata": map[string]any{"annotations": annotations}, "spec": map[string]any{h: how}})
+				}
+			}
+			c.Pass(150 * time.Second)
+			for _, h := range []string{"change", "timer", "reconcile"} {
+				c.Patch("again-"+h, spec(map[string]any{h: nil}))
+				c.Patch("permanently-"+h, spec(map[string]any{h: nil}))
+			}
+			c.Pass(10 * time.Second)
+			for line := range strings.Lines(p.get("/metrics", "Host: x").body) {
+				if strings.HasPrefix(line, "kopf_handler_attempts_total{") {
+					all = append(all, strings.TrimSpace(line))
+				}
+			}
+			for _, h := range []string{"change", "timer", "reconcile"} {
+				c.Delete("again-" + h)
+				c.Delete("permanently-" + h)
+			}
+			c.Pass(time.Second)
+			op.Stop()
+			if calls := log.calls(); observed && len(calls) == 0 {
+				c.Error("the audit is empty")
+			}
+			return all
+		}
+		c.same("the attempts", attempts(false), attempts(true))
 	})
 }
 

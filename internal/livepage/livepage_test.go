@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -359,6 +360,48 @@ func TestCalls(t *testing.T) {
 		none.Settle("a", nil, nil)
 		none.Stop("a", "h")
 		none.Forget("a")
+	})
+}
+
+// cluster leads to pods of which some do not answer.
+type cluster struct{ dead string }
+
+func (c *cluster) Read(ctx context.Context, path string, _ url.Values, _ string) ([]byte, int, error) {
+	if strings.HasSuffix(path, "/pods") {
+		var items []string
+		for i := range 35 {
+			items = append(items, fmt.Sprintf(`{"metadata":{"name":"pod-%d"}}`, i))
+		}
+		return []byte(`{"items":[` + strings.Join(items, ",") + `]}`), 200, nil
+	}
+	if strings.Contains(path, c.dead) {
+		<-ctx.Done()
+		return nil, 0, context.Cause(ctx)
+	}
+	return []byte("{}"), 200, nil
+}
+
+func TestDeadPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		pods := &Pods{Namespace: "default", Selector: "app=x", Port: 8080}
+		all, err := pods.States(t.Context(), &cluster{dead: "pod-1"}) // and ten more
+		if err != nil || len(all) != 35 {
+			t.Fatalf("got %d pods: %v", len(all), err)
+		}
+		for i, pod := range all {
+			dead := strings.HasPrefix(pod.Pod, "pod-1")
+			if pod.Pod != fmt.Sprint("pod-", i) || dead != strings.Contains(pod.Error, "no answer in 10s") || dead == (string(pod.State) == "{}") {
+				t.Errorf("got %+v", pod)
+			}
+		}
+		if took := time.Since(began); took > 2*askWithin {
+			t.Errorf("asking has taken %s", took)
+		}
+		began = time.Now()
+		if _, err := pods.States(t.Context(), &cluster{dead: "pod-"}); err == nil || time.Since(began) > 4*askWithin {
+			t.Errorf("got %v after %s", err, time.Since(began))
+		}
 	})
 }
 

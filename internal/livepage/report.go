@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -58,22 +59,31 @@ func (p *Pods) States(ctx context.Context, cluster Cluster) ([]PodState, error) 
 			return nil, err
 		}
 	}
-	var all []PodState
-	var failures []error
-	for _, name := range names {
-		one := PodState{Pod: name}
-		data, err := p.ask(ctx, cluster, name, token)
-		if one.State = data; err != nil {
-			one.Error = err.Error()
-			failures = append(failures, fmt.Errorf("pod %q: %w", name, err))
-		}
-		all = append(all, one)
+	all, failures := make([]PodState, len(names)), make([]error, len(names))
+	turns := make(chan struct{}, maxAsked)
+	var asked sync.WaitGroup
+	for i, name := range names {
+		asked.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			data, err := p.ask(ctx, cluster, name, token)
+			if all[i] = (PodState{Pod: name, State: data}); err != nil {
+				all[i].Error, failures[i] = err.Error(), fmt.Errorf("pod %q: %w", name, err)
+			}
+		})
 	}
-	if len(failures) == len(all) {
+	asked.Wait()
+	if !slices.Contains(failures, nil) {
 		return nil, errors.Join(failures...)
 	}
 	return all, nil
 }
+
+// The limits of asking pods.
+const (
+	maxAsked  = 10 // at the same time
+	askWithin = 10 * time.Second
+)
 
 func (p *Pods) path() string { return "/api/v1/namespaces/" + url.PathEscape(p.Namespace) + "/pods" }
 
@@ -102,6 +112,8 @@ func (p *Pods) find(ctx context.Context, cluster Cluster) (names []string, err e
 
 // ask returns what the operator in a pod is doing.
 func (p *Pods) ask(ctx context.Context, cluster Cluster, name, token string) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, askWithin, fmt.Errorf("no answer in %s", askWithin))
+	defer cancel()
 	data, code, err := cluster.Read(ctx, fmt.Sprintf("%s/%s:%d/proxy%s", p.path(), url.PathEscape(name), p.Port, statePath), nil, token)
 	switch {
 	case code == http.StatusForbidden:
