@@ -22,7 +22,7 @@ func (s *site) searchIndex() ([]byte, error) {
 		all.add(p)
 	}
 	for word, sections := range all.Words {
-		if len(sections) > len(all.Sections)/4 {
+		if len(sections) > len(all.Sections)/6 {
 			all.Words[word] = []int{}
 		}
 		for i := len(sections) - 1; i > 0; i-- {
