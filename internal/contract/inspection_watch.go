@@ -187,9 +187,9 @@ func watchingInTrouble(t *testing.T, c *C) {
 			c.Create(fmt.Sprint("a", i), nil)
 		}
 		c.info.HTTPClient = &http.Client{Transport: wire}
-		all := c.status(c.one(), "kex", "--peering", "nobody")
-		if n := len(wire.Requests()); n > 20 || len(all) != 100 || len(all[99].Problems) != 1 || !strings.Contains(all[99].Problems[0], `there is no peering object "nobody"`) {
-			c.Errorf("got %d requests for %d objects: %v", n, len(all), all[len(all)-1])
+		code, table, stderr := c.inspect(c.Context(), c.one(), "status", "kex", "-n", c.Namespace, "--peering", "nobody")
+		if n := len(wire.Requests()); code != 0 || n > 20 || strings.Count(table, "\n") != 101 || strings.Count(stderr, `there is no peering object "nobody"`) != 1 {
+			c.Errorf("got %d requests for 100 objects, and %d: %s%s", n, code, table, stderr)
 		}
 	})
 }
