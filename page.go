@@ -140,7 +140,11 @@ func (r *reactor) decisions(e *entry) (all []livepage.Decision) {
 	for _, look := range r.looks.Of(e.key) {
 		a, outlook := look.Action(), inspection.Outlook{Wait: look.Action().Wait}
 		d := livepage.Decision{Time: look.At().UTC(), Cause: string(a.Reason)}
-		for i, v := range look.Verdicts() {
+		verdicts := look.Verdicts()
+		if look.At().Before(served.since) { // they are of other handlers
+			verdicts = nil
+		}
+		for i, v := range verdicts {
 			if i < len(handlers) {
 				d.Handlers = append(d.Handlers, livepage.Verdict{Handler: string(handlers[i].id), Verdict: v.String()})
 			}

@@ -51,6 +51,11 @@ func (r *reactor) resource() Resource { return r.served.Load().resource }
 // serve has the reactor handle what there is of its resource from now on.
 func (r *reactor) serve(what *resolved) {
 	r.queue.setServed(len(what.indices)+len(what.follows) > 0, !what.callsHandlers(), len(what.reconciles) > 0) // first, so that new handlers wait
+	if before := r.served.Load(); before == nil || !what.sameHandlers(before) {
+		what.since = time.Now()
+	} else if before != what {
+		what.since = before.since
+	}
 	r.served.Store(what)
 }
 

@@ -334,6 +334,7 @@ type resolved struct {
 	persistence     *PersistenceSettings // with storages
 	annotated       *PersistenceSettings // with storages for objects whose status does not keep the state; nil if persistence is for all
 	unread          bool                 // whether the schema could not be read, so that the state of objects stays where it is
+	since           time.Time            // when these handlers were served first
 }
 
 // callsHandlers reports whether there is more to do with the objects than to index them, and to remember whose children they are.

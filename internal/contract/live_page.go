@@ -334,6 +334,26 @@ func livePageObjects(t *testing.T, c *C) {
 			c.Errorf("got %s", got.raw)
 		}
 	})
+	c.Run(t, "OB-17 decisions from before other handlers came are not taken for theirs", func(c *C) {
+		c.OnlyInBubble("it waits")
+		p := newPipe()
+		r := &kopf.Registry{}
+		category := c.Unique("category")
+		r.OnCreate(kopf.Category(category), func(context.Context, *kopf.Change) error { return nil }, named("category"))
+		r.OnCreate(kopf.Selector("gadgets."+c.Unique("leaf")+".dev"), func(context.Context, *kopf.Change) error { return nil }, named("own"))
+		c.Define(c.gadgets())
+		c.gadget().Create("a", nil)
+		c.Operator(r, paged(p), func(op *kopf.Operator) { op.Settings.Process.Decisions = 100 })
+		c.Pass(time.Minute)
+		c.definitions().Patch("gadgets."+c.Unique("leaf")+".dev", map[string]any{"spec": map[string]any{"names": map[string]any{"categories": []any{category}}}})
+		c.Pass(time.Minute)
+		c.gadget().Patch("a", spec(map[string]any{"x": 1}))
+		c.Pass(time.Minute)
+		all := p.page(c, "/api/v1/objects/Gadget/"+c.Namespace+"/a").Decisions
+		if len(all) < 2 || len(all[len(all)-1].Handlers) != 0 || all[len(all)-1].Cause != "create" || len(all[1].Handlers) != 2 {
+			c.Errorf("got %+v, want the first one without handlers, and the later ones with two", all)
+		}
+	})
 	c.Run(t, "OB-17 what the prefilter drops is a decision, too", func(c *C) {
 		c.OnlyInBubble("it waits")
 		p := newPipe()
