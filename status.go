@@ -257,7 +257,7 @@ type statusWatch struct {
 	failing  bool                         // whether it was said that watching fails
 }
 
-// follow watches until the server ends that, which is no error, or is out of order, which is said once.
+// follow watches until the server ends that, which is no error, or fails, which is reported once.
 func (w *statusWatch) follow(ctx context.Context, mu *sync.Mutex) error {
 	namespace, err := w.namespace(ctx, w.resource)
 	if err != nil {

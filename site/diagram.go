@@ -96,7 +96,7 @@ func (s *sequence) place() []float64 {
 				width = max(width, float64(len(line))*letter+16)
 			}
 			if left == right {
-				right, width = left+1, width+24 // a message to itself is beside its line
+				right, width = left+1, width+24 // a message to itself is next to its line
 			}
 			if right != last || t.kind != "message" && t.kind != "back" {
 				continue

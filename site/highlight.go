@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// tokens returns the tokens of a text, by its lines. A language that nobody knows has no tokens but plain text.
+// tokens returns the tokens of a text, by its lines. An unknown language has plain text alone.
 func tokens(text, language string) [][]chroma.Token {
 	lexer := lexers.Get(language)
 	if lexer == nil {

@@ -353,7 +353,7 @@ func TestMarkdown(t *testing.T) {
 		{"a quotation stays one", "> [!OTHER] a\n", "<blockquote>\n<p>[!OTHER] a</p>\n</blockquote>\n"},
 		{"tables scroll", "|a|\n|-|\n|b|\n", `<div class="scroll"><table>` + "\n<thead>\n<tr>\n<th>a</th>\n</tr>\n</thead>\n<tbody>\n<tr>\n<td>b</td>\n</tr>\n</tbody>\n</table></div>\n"},
 		{"colors", "```go\nvar a = \"<b>\" // c\n```\n", `<pre><code class="language-go"><span class="k">var</span> a = <span class="s">&#34;&lt;b&gt;&#34;</span> <span class="c">// c</span>` + "\n</code></pre>\n"},
-		{"a language that nobody knows", "```nonsense\nvar\n```\n", `<pre><code class="language-nonsense">var` + "\n</code></pre>\n"},
+		{"an unknown language", "```nonsense\nvar\n```\n", `<pre><code class="language-nonsense">var` + "\n</code></pre>\n"},
 		{"a diagram that cannot be drawn", "```mermaid\npie\n```\n", `<pre><code class="language-mermaid">pie` + "\n</code></pre>\n"},
 		{"what a flowchart connects", "```mermaid\nflowchart TD\n    a[\"<b>A</b><br>x\"] --> b\n    a --> c[\"C\"]\n```\n", `<ul class="flowchart"><li><b>A</b>: x → b, C</li><li>b</li><li>C</li></ul>` + "\n"},
 	} {

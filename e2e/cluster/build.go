@@ -99,7 +99,7 @@ func complete(dir string) error {
 	return nil
 }
 
-// findSource finds the program's module beside this package, wherever the module has been checked out, and the file for the version that is asked for.
+// findSource finds the program's module next to this package, wherever the module has been checked out, and the file for the version that is asked for.
 func findSource(ctx context.Context) (*source, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "github.com/kopf-go/kopf/e2e/cluster")
 	cmd.Stderr = os.Stderr

@@ -144,7 +144,7 @@ func watchingInTrouble(t *testing.T, c *C) {
 			c.Errorf("got the exit code %d and %q", code, w.errs.String())
 		}
 	})
-	c.Run(t, "OB-9 --watch ends when nobody reads what it prints", func(c *C) {
+	c.Run(t, "OB-9 --watch ends when its output is closed", func(c *C) {
 		c.OnlyInBubble("it waits")
 		before := kopf.DefaultRegistry()
 		defer kopf.SetDefaultRegistry(before)
@@ -187,8 +187,8 @@ func watchingInTrouble(t *testing.T, c *C) {
 			c.Create(fmt.Sprint("a", i), nil)
 		}
 		c.info.HTTPClient = &http.Client{Transport: wire}
-		code, table, stderr := c.inspect(c.Context(), c.one(), "status", "kex", "-n", c.Namespace, "--peering", "nobody")
-		if n := len(wire.Requests()); code != 0 || n > 20 || strings.Count(table, "\n") != 101 || strings.Count(stderr, `there is no peering object "nobody"`) != 1 {
+		code, table, stderr := c.inspect(c.Context(), c.one(), "status", "kex", "-n", c.Namespace, "--peering", "missing")
+		if n := len(wire.Requests()); code != 0 || n > 20 || strings.Count(table, "\n") != 101 || strings.Count(stderr, `there is no peering object "missing"`) != 1 {
 			c.Errorf("got %d requests for 100 objects, and %d: %s%s", n, code, table, stderr)
 		}
 	})

@@ -42,7 +42,7 @@ func (s *Status) AddRecords(annotations map[string]string, progress []byte, pref
 	slices.SortFunc(s.Handlers, func(a, b HandlerStatus) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// isRecord reports whether the annotation of no known handler is a record, damaged or not, and nothing else that somebody keeps under the prefix.
+// isRecord reports whether the annotation of no known handler is a record, damaged or not, and nothing else that another client keeps under the prefix.
 func isRecord(text string) bool {
 	member := func(name string) bool { return strings.Contains(text, `"`+name+`"`) }
 	return strings.HasPrefix(strings.TrimSpace(text), "{") && (member("started") || member("retries") || member("success"))

@@ -106,7 +106,7 @@ func TestApply(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 			if changes := textOf(t, got) != textOf(t, rawjson.DecodeOrNil([]byte(stored))); c.Holds(o) && changes {
-				t.Error("the object is said to be so already")
+				t.Error("the object is reported as unchanged")
 			}
 		})
 	}

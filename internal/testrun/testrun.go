@@ -59,7 +59,7 @@ func (t *Task) Await(ready <-chan struct{}) (err error) {
 	case <-ready:
 	case <-t.ctx.Done():
 		select {
-		case <-ready: // it was ready, and has ended since, which is told at the end
+		case <-ready: // it was ready, and has ended since, which is reported at the end
 		default:
 			err = t.err
 		}

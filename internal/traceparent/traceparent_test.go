@@ -20,7 +20,7 @@ func TestParse(t *testing.T) {
 		{"not sampled", "00-" + trace + "-" + span + "-00", true, false},
 		{"random and sampled, of level 2", "00-" + trace + "-" + span + "-03", true, true},
 		{"random only", "00-" + trace + "-" + span + "-02", true, false},
-		{"flags that nobody knows yet", "00-" + trace + "-" + span + "-ff", true, true},
+		{"flags of later versions", "00-" + trace + "-" + span + "-ff", true, true},
 		{"a later version", "cc-" + trace + "-" + span + "-01", true, true},
 		{"a later version with more", "cc-" + trace + "-" + span + "-01-what-the-future-brings", true, true},
 		{"a later version with an empty part", "cc-" + trace + "-" + span + "-01-", true, true},
