@@ -287,6 +287,9 @@ func (q *queue) unservedNamespaces(served map[string]bool) []string {
 	return found
 }
 
+// fails reports whether the handler is to be called again after an error.
+func (r *ProgressRecord) fails() bool { return !r.finished() && r.Message != nil && !r.waits() }
+
 // handlingID is the id of a record that is of no handler: its message is what the finished handlers of a handling have seen. These name it
 // as if it were that of a sub-handler, so that the operator that finishes the handling, in Go or in Python, removes it with their records.
 const handlingID HandlerID = markers.HandlingState

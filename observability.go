@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/audit"
+	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/traceparent"
 )
 
-// This file observes what an operator does, from inside: the audit of calls, and the spans of objects, handlers and requests. Without an audit and a tracer, these cost nothing. It also has the metrics of
-// users, which the operator shows in addition to its own.
+// This file observes what an operator does, from inside: the audit of calls, and the spans of objects, handlers and requests. Without an audit and a tracer, these cost nothing. It also counts which objects
+// fail, and has the metrics of users, which the operator shows in addition to its own.
 
 // Tracer starts spans for the traces of an operator. docs/tracing.md has an adapter to OpenTelemetry. A Tracer must be safe for concurrent use.
 type Tracer interface {
@@ -250,6 +251,50 @@ func (a *call) audit(ctx context.Context, found *Body, o outcome, err error, beg
 	if failed := safecall.Do(func() error { return report(ctx, c.Record()) }); failed != nil {
 		a.log.Error("Reporting a call to the audit failed", handlerKey, a.handler.id, "error", failed)
 	}
+}
+
+// countFailing counts the object for the handlers that are to be called again after an error, and if one has failed permanently.
+func (c *cycle) countFailing() {
+	e := c.entry
+	var ids, subs []string
+	for _, p := range c.progress.all {
+		if p.selected && p.parent == nil {
+			below := c.failingBelow(p.record)
+			if subs = append(subs, below...); len(below) > 0 || p.record.fails() {
+				ids = append(ids, string(p.handler.id))
+			}
+		}
+	}
+	ids, stalled := e.state.reconcile.failing(ids)
+	looked := len(c.progress.all) > 0 || !e.state.handling.inProgress || c.decided.Kind == decision.Skip || c.decided.Kind == decision.Unchanged // in which no handler is called again
+	if looked && len(ids)+len(e.state.failing) > 0 && !c.superseded() {
+		e.state.failing.Set(c.served.counts, ids...)
+		c.settle(append(subs, ids...))
+	}
+	c.reactor.queue.setFailed(e, e.last.failed || stalled || len(c.served.tasks) > 0 && c.reactor.daemons.failed(e))
+}
+
+// failingBelow returns the sub-handlers of a handler that waits for them which are to be called again after an error.
+func (c *cycle) failingBelow(r *ProgressRecord) (ids []string) {
+	if r.finished() || !r.waits() {
+		return nil
+	}
+	for _, ref := range r.Subrefs {
+		id := HandlerID(ref)
+		if id == handlingID {
+			continue
+		}
+		var sub *ProgressRecord
+		if p := c.findProgress(id); p != nil {
+			sub = p.record
+		} else {
+			sub, _ = c.loadProgress(id) // a damaged one begins again
+		}
+		if sub != nil && sub.fails() {
+			ids = append(ids, ref)
+		}
+	}
+	return ids
 }
 
 // Counter is a metric that only grows, such as the number of sent e-mails. Each combination of label values is a series. See [NewCounter].

@@ -190,7 +190,7 @@ func (c *cycle) settle(ids []string) {
 	}
 	var all []*livepage.Retry
 	for _, p := range c.progress.all {
-		if r := p.record; p.selected && !r.finished() && r.Message != nil && !r.waits() {
+		if r := p.record; p.selected && r.fails() {
 			all = append(all, &livepage.Retry{Object: c.entry.ref().inspected(), Handler: string(p.handler.id), Attempts: r.Retries, Next: r.Delayed.UTC(), Error: *r.Message})
 		}
 	}

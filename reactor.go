@@ -173,24 +173,6 @@ func (r *reactor) reconcile(e *entry, events []RawEvent, at epoch) result {
 	return done
 }
 
-// countFailing counts the object for the handlers that are to be called again after an error, and if one has failed permanently.
-func (c *cycle) countFailing() {
-	e := c.entry
-	var ids []string
-	for _, p := range c.progress.all {
-		if r := p.record; p.selected && p.parent == nil && !r.finished() && r.Message != nil && !r.waits() {
-			ids = append(ids, string(p.handler.id))
-		}
-	}
-	ids, stalled := e.state.reconcile.failing(ids)
-	looked := len(c.progress.all) > 0 || !e.state.handling.inProgress || c.decided.Kind == decision.Skip || c.decided.Kind == decision.Unchanged // in which no handler is called again
-	if looked && len(ids)+len(e.state.failing) > 0 && !c.superseded() {
-		e.state.failing.Set(c.served.counts, ids...)
-		c.settle(ids)
-	}
-	c.reactor.queue.setFailed(e, e.last.failed || stalled || len(c.served.tasks) > 0 && c.reactor.daemons.failed(e))
-}
-
 // superseded reports whether the operator has paused since the newest event of the object has come, or has not served the object meanwhile. Nothing
 // is started then: another operator may work on the object, and a listing will show what it is then.
 func (c *cycle) superseded() bool { return !c.reactor.queue.current(c.entry, c.epoch) }

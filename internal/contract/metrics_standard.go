@@ -181,6 +181,41 @@ func countingProgress(t *testing.T, c *C) {
 			wantMetrics(c, p, map[string]float64{failingOf("timer"): 1, failingOf("reconcile"): 1})
 		})
 	}
+	c.Run(t, "OB-30 an object in retry for a sub-handler is counted for its parent", func(c *C) {
+		c.OnlyInBubble("it waits")
+		p := newPipe()
+		r := &kopf.Registry{}
+		r.OnEvent(Examples, func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "event"})
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			ch.Subhandler("outer", func(_ context.Context, outer *kopf.Change) error {
+				outer.Subhandler("inner", func(_ context.Context, sub *kopf.Change) error {
+					if sub.Retry < 2 {
+						return kopf.Temporary(errors.New("not yet"), 10*time.Minute)
+					}
+					return nil
+				}, nil)
+				return nil
+			}, nil)
+			return nil
+		}, named("parent"))
+		c.Operator(r, paged(p))
+		c.Create("a", nil)
+		for range 3 {
+			c.Pass(4 * time.Minute)
+			wantMetrics(c, p, map[string]float64{failingOf("parent"): 1})
+			c.Patch("a", map[string]any{"status": map[string]any{"seen": time.Now().String()}}) // which calls nothing of it
+			c.Pass(time.Second)
+			wantMetrics(c, p, map[string]float64{failingOf("parent"): 1})
+			if got := p.page(c, "/api/v1/state").Retries; len(got) != 1 || got[0].Handler != "parent/outer/inner" {
+				c.Errorf("in retry are %+v", got)
+			}
+		}
+		c.handled("a")
+		wantMetrics(c, p, map[string]float64{failingOf("parent"): 0})
+		if got := p.page(c, "/api/v1/state").Retries; len(got) != 0 {
+			c.Errorf("in retry are %+v", got)
+		}
+	})
 	c.Run(t, "OB-30 an object with a permanent failure has not failed any more when it has changed, also if no handler is for that", func(c *C) {
 		c.OnlyInBubble("it waits")
 		p := newPipe()
