@@ -34,24 +34,17 @@ type inspecting struct {
 	args      *cli.InspectOptions
 	registry  *Registry
 	inspector *inspector
-	client    *Client               // nil without a cluster
-	found     []discovery.Resource  // in the cluster
-	served    map[string]*resolved  // of these, by name
-	pauses    map[string]*peerPause // by namespace
-}
-
-// peerPause is for which peer the operator pauses in a namespace. It counts for a while: objects are many, and a watch does not end.
-type peerPause struct {
-	by   string // "" for none
-	err  error  // why that is not known
-	said bool   // whether the error was printed
-	at   time.Time
+	client    *Client              // nil without a cluster
+	found     []discovery.Resource // in the cluster
+	served    map[string]*resolved // of these, by name
+	peering   inspection.Peering
 }
 
 // inspect runs the command status or explain, and returns the exit code.
 func (c *command) inspect(ctx context.Context, call *cli.Call, program string) int {
 	settings := NewSettings()
 	i := &inspecting{command: c, options: &call.Options, args: &call.Inspect, registry: DefaultRegistry(), inspector: &inspector{settings: settings, notes: &inspection.Notes{}}}
+	i.peering = inspection.Peering{Name: i.options.Peering, Priority: i.options.Priority}
 	failing := false
 	var err error
 	switch {
@@ -228,7 +221,9 @@ func (i *inspecting) explainBody(ctx context.Context, r Resource, body *Body) er
 		x.Notes = append(x.Notes, fmt.Sprintf("The conditions of the object say %s: %s", said.State, said.Error))
 	}
 	if i.client != nil {
-		i.explainElse(ctx, r, body, x)
+		if err := i.explainElse(ctx, r, body, x); err != nil {
+			return err
+		}
 	}
 	serves := func(pattern string) bool { return namespaces.Match(pattern, body.namespace) }
 	if served := i.args.Serves; len(served) > 0 && body.namespace != "" && !slices.ContainsFunc(served, serves) {
@@ -309,70 +304,32 @@ func (i *inspecting) explainReviews(r Resource, body *Body, x *inspection.Explan
 	}
 }
 
-// holderOf returns the holder of a Lease, "" for none.
-func (i *inspecting) holderOf(ctx context.Context, name string) (string, error) {
-	namespace := i.options.LeaderElectNamespace
-	if namespace == "" {
-		var err error
-		if namespace, err = i.namespace(ctx, leasesResource); err != nil {
-			return "", err
-		}
-	}
-	return inspection.HolderOf(ctx, inspectionServer{discovering{i.client}}, leasesResource.URL(namespace, name, ""))
-}
-
 // explainElse checks what decides besides the object.
-func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x *inspection.Explanation) {
-	if p := i.pausedBy(ctx, body.namespace); p.err != nil {
-		x.Notes = append(x.Notes, p.err.Error())
-	} else if p.by != "" {
-		x.Prevent("the operator pauses for " + p.by)
-	}
+func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x *inspection.Explanation) error {
+	server := inspectionServer{discovering{i.client}}
+	x.AddPause(i.pausedBy(ctx, body.namespace))
 	if name := i.options.LeaderElect; name != "" {
-		holder, err := i.holderOf(ctx, name)
-		switch {
-		case err != nil:
-			x.Notes = append(x.Notes, err.Error())
-		case holder == "":
-			x.Prevent(fmt.Sprintf("no replica holds the Lease %q", name))
-		default:
-			x.Notes = append(x.Notes, fmt.Sprintf("The Lease %q is held by %s: that replica calls the handlers", name, holder))
+		namespace, err := i.namespace(ctx, leasesResource)
+		if err != nil {
+			return err
 		}
+		x.AddHolder(ctx, server, name, leasesResource.URL(cmp.Or(i.options.LeaderElectNamespace, namespace), name, ""))
 	}
 	if account := i.args.ServiceAccount; account != "" {
-		missing, err := inspection.Missing(ctx, inspectionServer{discovering{i.client}}, account, r.Group, r.Plural, body.namespace)
-		if err != nil {
-			x.Notes = append(x.Notes, err.Error())
-		} else if missing != "" {
-			x.Prevent(fmt.Sprintf("the account %s has no right to %s %s", account, missing, strings.Trim(r.Plural+"."+r.Group, ".")))
-		}
+		x.AddMissing(ctx, server, account, r.Group, r.Plural, body.namespace)
 	}
+	return nil
 }
 
-// pausesFor is how long a [peerPause] counts.
-const pausesFor = 10 * time.Second
-
-// pausedBy returns the peer that has an operator pause in a namespace. Without a name of peering objects, those that cannot be read are none.
-func (i *inspecting) pausedBy(ctx context.Context, namespace string) *peerPause {
-	known := i.pauses[namespace]
-	if known != nil && time.Since(known.at) < pausesFor {
-		return known
-	}
+// pausedBy returns for which peer the operator pauses in a namespace.
+func (i *inspecting) pausedBy(ctx context.Context, namespace string) *inspection.Pause {
 	var paths []string
 	for _, r := range i.found {
 		if isPeering(r, true) || isPeering(r, false) && namespace != "" {
 			paths = append(paths, Resource(r).URL(url.PathEscape(namespace), cmp.Or(i.options.Peering, i.inspector.settings.Peering.Name), ""))
 		}
 	}
-	p, found, err := &peerPause{at: time.Now(), said: known != nil && known.said}, false, error(nil)
-	if p.by, found, err = inspection.PausedBy(ctx, inspectionServer{discovering{i.client}}, paths, i.options.Priority); i.options.Peering != "" && !found {
-		p.err = cmp.Or(err, fmt.Errorf("there is no peering object %q", i.options.Peering))
-	}
-	if i.pauses == nil {
-		i.pauses = make(map[string]*peerPause)
-	}
-	i.pauses[namespace] = p
-	return p
+	return i.peering.In(ctx, inspectionServer{discovering{i.client}}, namespace, paths)
 }
 
 // inspectionServer implements [inspection.Server].

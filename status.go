@@ -196,9 +196,9 @@ func (i *inspecting) statusOf(ctx context.Context, r Resource, body *Body, prefi
 	}
 	s.Problems = append(s.Problems, i.inspector.notes.Messages()...)
 	p := i.pausedBy(ctx, body.namespace)
-	if s.PausedFor = p.by; p.err != nil && !p.said {
-		i.say(p.err.Error())
-		p.said = true
+	if s.PausedFor = p.By; p.Err != nil && !p.Reported {
+		i.say(p.Err.Error())
+		p.Reported = true
 	}
 	s.Conclude(f)
 	i.conclude(r, body, s)

@@ -20,8 +20,8 @@ type Server interface {
 	Post(ctx context.Context, path string, body []byte, into any) error
 }
 
-// PausedBy returns the peer that has an operator of a priority pause, as one of the peering objects at the paths has it, "" for none; and whether there are any of these objects.
-func PausedBy(ctx context.Context, server Server, paths []string, priority int) (by string, found bool, err error) {
+// pausedBy returns the peer that has an operator of a priority pause, as one of the peering objects at the paths has it, "" for none; and whether there are any of these objects.
+func pausedBy(ctx context.Context, server Server, paths []string, priority int) (by string, found bool, err error) {
 	for _, path := range paths {
 		var object struct {
 			Metadata struct{ Name string }
@@ -45,8 +45,8 @@ func PausedBy(ctx context.Context, server Server, paths []string, priority int) 
 	return "", found, nil
 }
 
-// HolderOf returns the holder of the Lease at a path, "" for none.
-func HolderOf(ctx context.Context, server Server, path string) (string, error) {
+// holderOf returns the holder of the Lease at a path, "" for none.
+func holderOf(ctx context.Context, server Server, path string) (string, error) {
 	var lease struct {
 		Metadata struct{ Name string }
 		Spec     struct {
@@ -68,22 +68,22 @@ func HolderOf(ctx context.Context, server Server, path string) (string, error) {
 	return "", nil
 }
 
-// Missing returns the verbs that handlers of changes need for a resource, and that a service account has no right to, such as "list or watch"; "" for none.
-func Missing(ctx context.Context, server Server, account, group, resource, namespace string) (string, error) {
-	var missing []string
+// missing returns the verbs that handlers of changes need for a resource, and that a service account has no right to, such as "list or watch"; "" for none.
+func missing(ctx context.Context, server Server, account, group, resource, namespace string) (string, error) {
+	var lacks []string
 	for _, verb := range []string{"list", "watch", "patch"} {
 		allowed, err := allows(ctx, server, account, verb, group, resource, namespace)
 		if err != nil {
 			return "", err
 		}
 		if !allowed {
-			missing = append(missing, verb)
+			lacks = append(lacks, verb)
 		}
 	}
-	if last := len(missing) - 1; last > 0 {
-		return strings.Join(missing[:last], ", ") + " or " + missing[last], nil
+	if last := len(lacks) - 1; last > 0 {
+		return strings.Join(lacks[:last], ", ") + " or " + lacks[last], nil
 	}
-	return strings.Join(missing, ""), nil
+	return strings.Join(lacks, ""), nil
 }
 
 // allows asks whether a service account, as "namespace/name", has a right to a resource in a namespace.

@@ -1,0 +1,79 @@
+package inspection
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+)
+
+// pauseAge is how long it counts for which peer an operator pauses: objects are many, and a watch does not end.
+const pauseAge = 10 * time.Second
+
+// Peering finds out for which peers an operator pauses. It is not safe for concurrent use.
+type Peering struct {
+	Name     string // of the peering objects, if they must be there; "" otherwise
+	Priority int    // of the operator
+	pauses   map[string]*Pause
+}
+
+// Pause is for which peer the operator pauses in a namespace.
+type Pause struct {
+	By       string // "" for none
+	Err      error  // why that is not known
+	Reported bool   // whether the error was printed
+	at       time.Time
+}
+
+// In returns whether the operator pauses in a namespace, which the peering objects at the paths are for. Without a name of peering objects, those that cannot be read are none.
+func (p *Peering) In(ctx context.Context, server Server, namespace string, paths []string) *Pause {
+	known := p.pauses[namespace]
+	if known != nil && time.Since(known.at) < pauseAge {
+		return known
+	}
+	now := &Pause{at: time.Now(), Reported: known != nil && known.Reported}
+	by, found, err := pausedBy(ctx, server, paths, p.Priority)
+	if now.By = by; p.Name != "" && !found {
+		now.Err = cmp.Or(err, fmt.Errorf("there is no peering object %q", p.Name))
+	}
+	if p.pauses == nil {
+		p.pauses = make(map[string]*Pause)
+	}
+	p.pauses[namespace] = now
+	return now
+}
+
+// AddPause notes that the operator pauses, or why that is not known.
+func (x *Explanation) AddPause(p *Pause) {
+	if p.Err != nil {
+		x.Notes = append(x.Notes, p.Err.Error())
+	} else if p.By != "" {
+		x.Prevent("the operator pauses for " + p.By)
+	}
+}
+
+// AddHolder notes which replica holds the Lease at a path.
+func (x *Explanation) AddHolder(ctx context.Context, server Server, name, path string) {
+	holder, err := holderOf(ctx, server, path)
+	switch {
+	case err != nil:
+		x.Notes = append(x.Notes, err.Error())
+	case holder == "":
+		x.Prevent(fmt.Sprintf("no replica holds the Lease %q", name))
+	default:
+		x.Notes = append(x.Notes, fmt.Sprintf("The Lease %q is held by %s: that replica calls the handlers", name, holder))
+	}
+}
+
+// AddMissing notes the rights that a service account, as "namespace/name", does not have to a resource.
+func (x *Explanation) AddMissing(ctx context.Context, server Server, account, group, plural, namespace string) {
+	lacks, err := missing(ctx, server, account, group, plural, namespace)
+	if err != nil {
+		x.Notes = append(x.Notes, err.Error())
+	} else if lacks != "" {
+		if group != "" {
+			plural += "." + group
+		}
+		x.Prevent(fmt.Sprintf("the account %s has no right to %s %s", account, lacks, plural))
+	}
+}
