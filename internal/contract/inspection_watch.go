@@ -192,6 +192,21 @@ func watchingInTrouble(t *testing.T, c *C) {
 			c.Errorf("got %d requests for 100 objects, and %d: %s%s", n, code, table, stderr)
 		}
 	})
+	c.Run(t, "OB-8 --watch reports once that a peering object is not there", func(c *C) {
+		c.OnlyInBubble("it waits")
+		c.meet()
+		w := c.watchStatus(c.one(), "--peering", "missing")
+		c.Create("a", nil)
+		for i := range 3 {
+			c.Pass(time.Minute)
+			c.Patch("a", spec(map[string]any{"x": i}))
+		}
+		c.Pass(time.Minute)
+		if n := strings.Count(w.errs.String(), `there is no peering object "missing"`); n != 1 {
+			c.Errorf("it was reported %d times, want once: %s", n, w.errs.String())
+		}
+		w.end()
+	})
 }
 
 // statusWatching is a command status that goes on.
@@ -202,7 +217,7 @@ type statusWatching struct {
 }
 
 // watchStatus begins to watch.
-func (c *C) watchStatus(r *kopf.Registry) *statusWatching {
+func (c *C) watchStatus(r *kopf.Registry, args ...string) *statusWatching {
 	w := &statusWatching{done: make(chan int, 1)}
 	ctx, stop := context.WithCancel(c.Context())
 	w.stop = stop
@@ -210,7 +225,7 @@ func (c *C) watchStatus(r *kopf.Registry) *statusWatching {
 	c.Cleanup(func() { kopf.SetDefaultRegistry(before) })
 	kopf.SetDefaultRegistry(r)
 	go func() {
-		w.done <- kopf.Command(ctx, []string{"status", "kex", "-n", c.Namespace, "-w"}, &w.out, &w.errs)
+		w.done <- kopf.Command(ctx, append([]string{"status", "kex", "-n", c.Namespace, "-w"}, args...), &w.out, &w.errs)
 	}()
 	return w
 }
