@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kopf-go/kopf/internal/inspection"
 )
 
 // page is the whole page, with its script and its style.
@@ -244,9 +243,4 @@ func refuse(w http.ResponseWriter, code int, why string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
 	_, _ = fmt.Fprintf(w, "%d: %s\n", code, why)
-}
-
-// ObjectPath returns the path of one object.
-func ObjectPath(resource string, o inspection.Object) string {
-	return objectsPath + resource + "/" + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
 }
