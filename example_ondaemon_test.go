@@ -30,6 +30,8 @@ metadata: {namespace: default, name: office}
 // keepTunnel runs for each tunnel as long as the object exists and the operator runs. kopf waits for it before the object is gone.
 func keepTunnel(ctx context.Context, d *kopf.Daemon) error {
 	fmt.Println("opening the tunnel", d.Name())
+	// Deferred, because the object can be deleted at any time. A deletion cancels the context, and with it the request below.
+	defer func() { fmt.Println("closing it, because of", d.StopReason()) }()
 	open := map[string]any{"status": map[string]any{"phase": "Open"}}
 	if _, err := d.Client.Patch(ctx, d.Body.Reference(), open, nil); err != nil {
 		return err // kopf starts the daemon again
@@ -37,7 +39,6 @@ func keepTunnel(ctx context.Context, d *kopf.Daemon) error {
 	for d.Sleep(time.Second) { // until kopf stops the daemon
 		d.Logger.Debug("Checking the tunnel")
 	}
-	fmt.Println("closing it, because of", d.StopReason())
 	return nil
 }
 
