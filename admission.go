@@ -151,14 +151,14 @@ func (s *reviewServer) serve(ctx context.Context) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.clientConfig == nil {
-			s.log.Warn("The admission server has not announced itself; the API server sends no reviews before it calls the function announce")
+			s.log.Warn("The admission server has not announced itself; the API server sends no reviews before it calls the function announce", "help", "K1002")
 		}
 	})
 	defer warning.Stop()
 	err := safecall.Do(func() error { return s.serving.settings.Server.Serve(ctx, s.review, s.setClient) })
 	if ctx.Err() != nil {
 		if err != nil {
-			s.log.Warn("The admission server failed while stopping", "error", err)
+			s.log.Warn("The admission server failed while stopping", "help", "K1003", "error", err)
 		}
 		return
 	}
@@ -202,7 +202,7 @@ func (s *reviewServer) stop() error {
 		}
 		end()
 		if !await.For(served, &s.tasks, serverGracePeriod) {
-			s.log.Error("The admission server did not return after cancellation; abandoning it")
+			s.log.Error("The admission server did not return after cancellation; abandoning it", "help", "K1004")
 		}
 	}
 	s.mu.Lock()
@@ -351,7 +351,7 @@ func (a *admissionReview) choose(handlers []*handler) (chosen []*handler, err er
 		own := *a.argument
 		own.Param = h.param
 		if err := safecall.Do(func() error { fits = h.fitsReview(&own, nil); return nil }); err != nil {
-			a.argument.Logger.Error("A filter of a handler panicked; the review fails", handlerKey, h.id, "error", err, "stack", string(safecall.StackOf(err)))
+			a.argument.Logger.Error("A filter of a handler panicked; the review fails", "help", "K1011", handlerKey, h.id, "error", err, "stack", string(safecall.StackOf(err)))
 			return nil, fmt.Errorf("a filter of the handler %q has panicked", h.id)
 		}
 		if fits {

@@ -83,7 +83,7 @@ func (c *command) execute(ctx context.Context, args []string) int {
 	logger := ConfigureLogging(logOptions(&call.Options, c.stderr))
 	if call.Command == "run" {
 		if err := c.serve(ctx, &call.Options, logger); err != nil {
-			logger.Error("Operator has failed: " + cli.OneLine(err))
+			logger.Error("Operator has failed: "+cli.OneLine(err), "help", "K909")
 			return exitguard.ExitFailure
 		}
 	} else if err := c.changePeering(ctx, call, logger); err != nil {

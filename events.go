@@ -46,7 +46,7 @@ func (e *eventSink) post(level slog.Level, ref ObjectReference, kind, reason, me
 
 // reject returns why there is no event.
 func (e *eventSink) reject(reason string, err error) {
-	e.log.Warn("Cannot post an event: invalid object", "reason", reason, "error", err)
+	e.log.Warn("Cannot post an event: invalid object", "help", "K1108", "reason", reason, "error", err)
 }
 
 // logLevel returns the lowest level of log lines that are posted, too.

@@ -313,7 +313,7 @@ func (c *cycle) addProgress(h *handler, parent *progress, selected bool, now tim
 	p := &progress{handler: h, parent: parent, selected: selected}
 	record, err := c.loadProgress(h.id)
 	if err != nil {
-		c.cause.Logger.Warn("The stored progress of a handler is damaged; beginning again", "handler", h.id, "error", err)
+		c.cause.Logger.Warn("The stored progress of a handler is damaged; beginning again", "help", "K307", "handler", h.id, "error", err)
 	}
 	if p.stored = record != nil; !p.stored {
 		record = &ProgressRecord{Started: now, Purpose: c.cause.Reason}
@@ -632,7 +632,7 @@ func (c *cycle) findProgress(id HandlerID) *progress {
 
 // failHandler fails a handler of this cycle whose patch the API server does not take.
 func (c *cycle) failHandler(p *handlerPatch, err error) {
-	c.cause.Logger.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err), handlerAttr(p.id))
+	c.cause.Logger.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err), handlerAttr(p.id), "help", "K306")
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.findProgress(p.id); q != nil && p.change {
@@ -662,11 +662,11 @@ func logOutcome(ctx context.Context, log *slog.Logger, noun string, id HandlerID
 	case noun == webhookNoun && errors.As(err, &denied):
 		log.InfoContext(ctx, name+" failed with a denial: "+err.Error(), handler) // as it is there for
 	case o.cancelled && (errors.Is(err, ErrLeadershipLost) || errors.Is(context.Cause(ctx), ErrLeadershipLost)):
-		log.WarnContext(ctx, name+" was cancelled, because this replica has lost the Lease. The next leader calls it again.", handler)
+		log.WarnContext(ctx, name+" was cancelled, because this replica has lost the Lease. The next leader calls it again.", handler, "help", "K317")
 	case o.cancelled && ctx.Err() == nil:
 		log.InfoContext(ctx, name+" was interrupted, because the object was changed or deleted meanwhile.", handler)
 	case o.cancelled:
-		log.WarnContext(ctx, name+" was cancelled, because the operator stops. It will be called again.", handler)
+		log.WarnContext(ctx, name+" was cancelled, because the operator stops. It will be called again.", handler, "help", "K318")
 	case o.waiting:
 		log.DebugContext(ctx, name+" waits for its sub-handlers.", handler, "delay", o.delay)
 	default:
@@ -680,23 +680,23 @@ func logFailure(ctx context.Context, log *slog.Logger, name string, o outcome, e
 	var permanent *PermanentError
 	switch {
 	case errors.As(err, &permanent):
-		log.ErrorContext(ctx, name+" failed permanently: "+err.Error())
+		log.ErrorContext(ctx, name+" failed permanently: "+err.Error(), "help", "K305")
 	case o.final && errors.As(o.err, &permanent) && o.err != err:
-		log.ErrorContext(ctx, name+" failed permanently: "+o.err.Error(), "error", err)
+		log.ErrorContext(ctx, name+" failed permanently: "+o.err.Error(), "help", "K305", "error", err)
 	case errors.As(err, &temporary):
-		log.WarnContext(ctx, name+" failed temporarily: "+err.Error(), "delay", o.delay)
+		log.WarnContext(ctx, name+" failed temporarily: "+err.Error(), "help", "K302", "delay", o.delay)
 	default:
 		attrs, level := []any{"error", err}, slog.LevelWarn
 		if stack := safecall.StackOf(err); stack != nil {
 			attrs, level = append(attrs, "stack", string(stack)), slog.LevelError
 		}
-		consequence := fmt.Sprintf("will try again in %s.", o.delay)
+		consequence, help := fmt.Sprintf("will try again in %s.", o.delay), "K301"
 		if o.final && o.err == nil {
-			consequence = "will ignore it."
+			consequence, help = "will ignore it.", "K303"
 		} else if o.final {
-			level, consequence = slog.LevelError, "will stop now."
+			level, consequence, help = slog.LevelError, "will stop now.", "K304"
 		}
-		log.Log(ctx, level, name+" failed with an exception and "+consequence, attrs...)
+		log.Log(ctx, level, name+" failed with an exception and "+consequence, append(attrs, "help", help)...)
 	}
 }
 

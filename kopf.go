@@ -267,7 +267,7 @@ func (o *Operator) prepare() (*run, error) {
 		return nil, err
 	}
 	for _, warning := range warnings {
-		r.Logger.Warn(warning)
+		r.Logger.Warn(warning, "help", "K124")
 	}
 	r.indices = newIndices(r.Registry)
 	r.pauser = &pauser.Pauser{}
@@ -294,7 +294,7 @@ func (r *run) run(ctx context.Context) error {
 	r.probes.stop()
 	if ctx.Err() != nil && err != nil { // it was asked to stop, and did, whatever was wrong until then
 		if !errors.Is(err, context.Canceled) {
-			r.Logger.Warn("Operator was stopped before it could start", "error", err)
+			r.Logger.Warn("Operator was stopped before it could start", "help", "K908", "error", err)
 		}
 		err = nil
 	}
@@ -339,10 +339,10 @@ func (r *run) serve(ctx context.Context) error {
 	}
 	election := settingscheck.LeaderElection(r.Settings.LeaderElection)
 	for _, text := range append(r.Settings.Persistence.checked().Warnings(), election.Warnings(settingscheck.LeaderElection(NewSettings().LeaderElection))...) {
-		r.Logger.Warn(text)
+		r.Logger.Warn(text, "help", "K921")
 	}
 	if !registry.serving() {
-		r.Logger.Warn("No handlers are registered for objects, so the operator does nothing; call functions such as OnCreate before it runs")
+		r.Logger.Warn("No handlers are registered for objects, so the operator does nothing; call functions such as OnCreate before it runs", "help", "K101")
 	}
 	if p := &r.Settings.Peering; !p.Standalone && r.Clusterwide && !p.Clusterwide {
 		return errors.New("invalid Settings.Peering.Clusterwide false: want true, because an operator of the whole cluster has no namespaces for peering objects")
@@ -641,7 +641,7 @@ func (r *run) await(ctx context.Context, what string, run func() (any, error)) (
 	})
 	if !await.For(ctx, &task, activityGracePeriod) && !settled.Swap(true) {
 		r.orphans.Add(1)
-		r.Logger.Error("A function did not return after cancellation; abandoning it", "function", what)
+		r.Logger.Error("A function did not return after cancellation; abandoning it", "help", "K917", "function", what)
 		return nil, context.Cause(ctx)
 	}
 	task.Wait()

@@ -236,7 +236,7 @@ func (l *leadership) failed() error {
 // end ends a term: nothing is begun any more, and what runs is to end.
 func (l *leadership) end(lost error, o *observer) {
 	l.endTerm(l.number())
-	l.log.Warn("Lost the leadership; standing by", "lease", l.leaseName(), "identity", l.elector.Identity, "reason", lost)
+	l.log.Warn("Lost the leadership; standing by", "help", "K216", "lease", l.leaseName(), "identity", l.elector.Identity, "reason", lost)
 	o.standBy()
 }
 
@@ -290,7 +290,7 @@ func (l *leadership) stoppedLeading() {
 	ctx, cancel := context.WithTimeout(context.Background(), stoppedLeadingTimeout)
 	defer cancel()
 	if _, err := l.run.activity(ctx, kindStoppedLeading, "stoppedLeading", client); err != nil {
-		l.log.Error("The handlers of the end of the leading failed", "error", err)
+		l.log.Error("The handlers of the end of the leading failed", "help", "K220", "error", err)
 	}
 }
 
@@ -317,12 +317,12 @@ func (l *leadership) stop() {
 		return
 	}
 	if l.run.orphans.Load() > 0 {
-		l.log.Warn("Leaving the Lease to expire, because a function of a handler has not returned", "lease", l.leaseName())
+		l.log.Warn("Leaving the Lease to expire, because a function of a handler has not returned", "help", "K218", "lease", l.leaseName())
 		return
 	}
 	l.endTerm(l.number())
 	if err := l.elector.Release(unlimited(context.Background())); err != nil {
-		l.log.Warn("Releasing the Lease failed; it will expire", "lease", l.leaseName(), "error", err)
+		l.log.Warn("Releasing the Lease failed; it will expire", "help", "K219", "lease", l.leaseName(), "error", err)
 	} else {
 		l.log.Info("Released the Lease", "lease", l.leaseName())
 	}

@@ -164,7 +164,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 			reads--
 		}
 		if broken, err = o.discover(ctx); err != nil && ctx.Err() == nil {
-			o.log.Warn("Discovering the resources again failed; serving those known", "error", err)
+			o.log.Warn("Discovering the resources again failed; serving those known", "help", "K112", "error", err)
 			broken = true
 		}
 		o.updateAdmission()
@@ -238,7 +238,7 @@ func (o *observer) warnGroupsLocked(failed map[string]error) {
 	for _, group := range rawjson.SortedKeys(failed) {
 		if !o.warnedGroups[group] {
 			o.warnedGroups[group] = true
-			o.log.Warn("Discovering the resources of an API group failed; serving those known", "group", group, "error", failed[group])
+			o.log.Warn("Discovering the resources of an API group failed; serving those known", "help", "K113", "group", group, "error", failed[group])
 		}
 	}
 }
@@ -248,7 +248,7 @@ func (o *observer) warnUnresolvedLocked() {
 	still := make(map[string]bool)
 	for _, text := range o.unresolved {
 		if !o.warnedUnresolved[text] && !still[text] {
-			o.log.Warn(text)
+			o.log.Warn(text, "help", "K103")
 		}
 		still[text] = true
 	}
@@ -552,7 +552,7 @@ func (h *definitionsHandler) OnStatus(err error) {
 	if StatusCode(err) == 403 {
 		h.o.mu.Lock()
 		defer h.o.mu.Unlock()
-		h.o.warn("Watching custom resource definitions failed; new and changed ones are not noticed until that is permitted", "error", err)
+		h.o.warn("Watching custom resource definitions failed; new and changed ones are not noticed until that is permitted", "help", "K108", "error", err)
 	}
 }
 
@@ -622,7 +622,7 @@ func (h *namespacesHandler) OnStatus(err error) {
 	}
 	h.o.mu.Lock()
 	defer h.o.mu.Unlock()
-	h.o.warn("Watching namespaces failed; new and deleted ones are not noticed until that is permitted", "error", err)
+	h.o.warn("Watching namespaces failed; new and deleted ones are not noticed until that is permitted", "help", "K109", "error", err)
 }
 
 func (h *namespacesHandler) isKnown() bool {
@@ -650,13 +650,14 @@ func (o *observer) useExactNames(why string, args ...any) {
 	if why == "" && len(dropped) == 0 {
 		return
 	}
-	o.warn("Serving only the namespaces given by exact names, because namespaces are not listed", append(args, "reason", cmp.Or(why, "Settings.Scanning.Disabled"), "dropped", dropped)...)
+	o.warn("Serving only the namespaces given by exact names, because namespaces are not listed",
+		append(args, "reason", cmp.Or(why, "Settings.Scanning.Disabled"), "dropped", dropped, "help", "K110")...)
 }
 
 // warnUnmatched warns if the first listing of namespaces has none that a pattern matches.
 func (o *observer) warnUnmatched(found map[string]bool) {
 	if len(found) == 0 {
-		o.log.Warn("No namespace matches the patterns; waiting until one does", "patterns", o.namespaces)
+		o.log.Warn("No namespace matches the patterns; waiting until one does", "help", "K111", "patterns", o.namespaces)
 	}
 }
 
@@ -736,7 +737,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 	o.mu.Unlock()
 	grace := o.settings.Queueing.ExitTimeout
 	if left := drainQueues(o.force, queues, grace); len(left) > 0 {
-		o.log.Warn("Some handlers have not finished in time; canceling their contexts", "objects", left, "timeout", grace)
+		o.log.Warn("Some handlers have not finished in time; canceling their contexts", "help", "K914", "objects", left, "timeout", grace)
 		endHandlers()
 		drainQueues(o.force, queues, max(grace, time.Second))
 	}
@@ -745,7 +746,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 	}
 	for _, e := range runners { // which abandon what does not end in time
 		if left := e.wait(o.force); len(left) > 0 {
-			o.log.Error("Some daemons did not return after cancellation; abandoning them", "daemons", left)
+			o.log.Error("Some daemons did not return after cancellation; abandoning them", "help", "K916", "daemons", left)
 		}
 	}
 	if o.admission != nil { // last, because all that was done until now may have been reviewed
@@ -757,7 +758,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 		for _, q := range queues {
 			o.leader.abandonAll(&q.workers)
 		}
-		o.log.Error("Some handlers did not return after cancellation; abandoning them", "objects", left)
+		o.log.Error("Some handlers did not return after cancellation; abandoning them", "help", "K915", "objects", left)
 	}
 	return err
 }

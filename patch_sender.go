@@ -235,7 +235,7 @@ func (s *sender) warnMissed(missed Diff, now *Body) {
 		}
 	}
 	if len(dropped) > 0 {
-		s.warn("The API server dropped fields of a patch", dropped,
+		s.warn("The API server dropped fields of a patch", dropped, "help", "K601",
 			"hint", "declare the fields in the schema of the custom resource definition, or set x-kubernetes-preserve-unknown-fields on their parent")
 	}
 	if len(changed) > 0 {
@@ -247,7 +247,7 @@ func (s *sender) warnMissed(missed Diff, now *Body) {
 				}
 			}
 		}
-		s.warn("Fields of a patch have other values now, changed by another client or by an admission webhook", changed, "managers", strings.Join(writers, ","))
+		s.warn("Fields of a patch have other values now, changed by another client or by an admission webhook", changed, "help", "K602", "managers", strings.Join(writers, ","))
 	}
 }
 

@@ -531,7 +531,7 @@ func (q *queue) processNext(e *entry) bool {
 	})
 	if err != nil { // a fault of our own must neither end the operator nor forget the object
 		q.setRunning(e, "")
-		q.log.Error("Processing of the object panicked; repeating it", "object", e.ref(), "error", err, "stack", string(safecall.StackOf(err)))
+		q.log.Error("Processing of the object panicked; repeating it", "help", "K310", "object", e.ref(), "error", err, "stack", string(safecall.StackOf(err)))
 		if len(events) > 0 {
 			e.state.body = events[len(events)-1].Body
 		}

@@ -165,7 +165,7 @@ func (rc *reconciler) noteRemoved(c *cycle) {
 		e.conflict = flapping.New()
 	}
 	if settings.FightRounds > 0 && e.conflict.Count(settings.FightRounds, settings.FightPause) {
-		c.log.Warn("Another client removes again and again where the children in other namespaces are; slowing down the handling of the object")
+		c.log.Warn("Another client removes again and again where the children in other namespaces are; slowing down the handling of the object", "help", "K711")
 	}
 }
 
@@ -219,7 +219,7 @@ func (rc *reconciler) labelDefinition(ctx context.Context, c *cycle) error {
 	}
 	switch StatusCode(err) {
 	case http.StatusForbidden:
-		c.log.Warn("Labeling the custom resource definition failed; kubectl does not find the children of its objects in other namespaces", "error", err,
+		c.log.Warn("Labeling the custom resource definition failed; kubectl does not find the children of its objects in other namespaces", "help", "K712", "error", err,
 			"hint", "grant the permission to patch customresourcedefinitions, or add the label "+applyset.ParentTypeLabel+`: "true"`, "definition", name)
 	case http.StatusNotFound: // it is of another API server
 	default:
@@ -284,7 +284,7 @@ func (rc *reconciler) deleteMembers(c *cycle) (wait time.Duration, gone bool) {
 	wait = backoffDelay(end.rounds)
 	end.rounds++
 	if err != nil && c.reactor.requests.Err() == nil {
-		c.log.Warn("Deleting children in other namespaces failed; repeating it", "error", err, "delay", wait)
+		c.log.Warn("Deleting children in other namespaces failed; repeating it", "help", "K503", "error", err, "delay", wait)
 	} else {
 		c.log.Debug("Waiting for the end of children in other namespaces", "children", left)
 	}
@@ -297,7 +297,7 @@ func (rc *reconciler) tryDeleteMembers(c *cycle) (left int, err error) {
 	set := setID(latest.Reference(), c.served.resource)
 	scope, err := storedScope(latest)
 	if err != nil {
-		c.log.Warn("The object has not stored properly where its children in other namespaces are; deleting those that are found", "error", err)
+		c.log.Warn("The object has not stored properly where its children in other namespaces are; deleting those that are found", "help", "K504", "error", err)
 	}
 	scope = scope.Union(rc.scopeOf(set))
 	var failures []error

@@ -347,7 +347,7 @@ func detectHost(ctx context.Context, log *slog.Logger) string {
 		host, err = certs.DetectHost(ctx, client.HTTPClient(), info.Server)
 	}
 	if err != nil {
-		log.Warn("Detecting the kind of the cluster failed", "error", err)
+		log.Warn("Detecting the kind of the cluster failed", "help", "K1013", "error", err)
 		return ""
 	}
 	if host != "" {

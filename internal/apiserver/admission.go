@@ -295,7 +295,7 @@ func (a *admission) ask(h *webhook) (patch []byte, warnings []string, err error)
 	}
 	if err != nil {
 		if h.ignore && a.ctx.Err() == nil {
-			a.server.opts.Logger.Warn("An admission webhook has failed, which is ignored.", "webhook", h.name, "error", err)
+			a.server.opts.Logger.Warn("An admission webhook failed; ignoring the failure", "help", "K1204", "webhook", h.name, "error", err)
 			return nil, nil, nil
 		}
 		return nil, nil, apierrors.Internal(fmt.Errorf("failed calling webhook %q: %w", h.name, err))

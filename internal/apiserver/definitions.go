@@ -35,7 +35,7 @@ func (s *Server) rebuildLocked() {
 		default:
 			var err error
 			if now.served, _, err = kindsOf(d.Object()); err != nil {
-				s.opts.Logger.Error("A resource definition cannot be served.", "name", d.Name, "error", err)
+				s.opts.Logger.Error("A resource definition cannot be served", "name", d.Name, "error", err)
 			}
 			for _, k := range now.served {
 				k.since, k.began = d.Version, s.db.Now()
@@ -129,7 +129,7 @@ func (s *Server) acceptNamesOf(name, group string) (changed bool) {
 		conformApproval(live, status)
 	})
 	if err != nil {
-		s.opts.Logger.Error("A resource definition cannot be established.", "name", name, "error", err)
+		s.opts.Logger.Error("A resource definition cannot be established", "name", name, "error", err)
 		return false
 	}
 	return raw != nil && versionOf(raw) != before.Version
@@ -311,7 +311,7 @@ func (s *Server) emptyDefinition(name string, object map[string]any) bool {
 		}
 	}
 	if _, err := s.changeDefinition(name, subresource, change); err != nil {
-		s.opts.Logger.Error("A resource definition cannot be removed.", "name", name, "error", err)
+		s.opts.Logger.Error("A resource definition cannot be removed", "name", name, "error", err)
 		return false
 	}
 	return all

@@ -68,7 +68,7 @@ func (s *Server) make(manager, apiVersion, kind string, object map[string]any) {
 	r.name, r.namespace = unstructured.Text(meta, "name"), unstructured.Text(meta, "namespace")
 	_, _, err := r.createObject(object, false)
 	if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Reason != "AlreadyExists" && e.Reason != "Forbidden") {
-		s.opts.Logger.Error("An object of the cluster cannot be created.", "kind", kind, "object", r.key(), "error", err)
+		s.opts.Logger.Error("An object of the cluster cannot be created", "kind", kind, "object", r.key(), "error", err)
 	}
 }
 
@@ -104,7 +104,7 @@ func (s *Server) releaseStorage(k *kindInfo, i *store.Item) {
 		return live, nil
 	})
 	if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
-		s.opts.Logger.Error("A volume or a claim cannot be removed.", "object", i.Key, "error", err)
+		s.opts.Logger.Error("A volume or a claim cannot be removed", "object", i.Key, "error", err)
 	}
 }
 

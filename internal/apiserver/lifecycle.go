@@ -133,7 +133,7 @@ func (s *Server) emptyNamespace(name string) bool {
 	}
 	_, err := r.changeObject(change)
 	if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
-		s.opts.Logger.Error("A namespace cannot be removed.", "name", name, "error", err)
+		s.opts.Logger.Error("A namespace cannot be removed", "name", name, "error", err)
 		return false
 	}
 	return all
@@ -184,7 +184,7 @@ func (s *Server) empty(k *kindInfo, namespace string) bool {
 		}
 		err := r.deleteObject(deleteOptions{PropagationPolicy: "Background"})
 		if err != nil && s.db.Get(k.collection(), i.Key) != nil {
-			s.opts.Logger.Error("An object cannot be deleted with its namespace or definition.", "kind", k.resource.Kind, "object", i.Key, "error", err)
+			s.opts.Logger.Error("An object cannot be deleted with its namespace or definition", "kind", k.resource.Kind, "object", i.Key, "error", err)
 			all = false
 		}
 	}

@@ -73,7 +73,7 @@ func (s *Server) Serve(listener net.Listener, authority *authority) *Listener {
 	address, isTCP := listener.Addr().(*net.TCPAddr)
 	own := isTCP && address.IP.IsLoopback()
 	if isTCP && !own {
-		s.opts.Logger.Warn("The embedded API server can be reached from other machines, and lets everybody do everything.", "address", address.String())
+		s.opts.Logger.Warn("The embedded API server can be reached from other machines, and authenticates no request", "help", "K1205", "address", address.String())
 	}
 	served.server = &http.Server{
 		Handler: &networkHandler{s, own}, MaxHeaderBytes: httplimit.MaxHeaderBytes,
@@ -91,7 +91,7 @@ func (s *Server) Serve(listener net.Listener, authority *authority) *Listener {
 	go func() {
 		defer close(served.done)
 		if err := serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			s.opts.Logger.Error("The embedded API server has stopped.", "error", err)
+			s.opts.Logger.Error("The embedded API server has stopped", "error", err)
 		}
 	}()
 	return served

@@ -141,7 +141,7 @@ func (s *Sink) run() {
 // warnLost logs how many events were lost since the last warning.
 func (s *Sink) warnLost() {
 	if lost := s.meter.Load(metrics.EventsLost); lost > s.lost {
-		s.log.Warn("Lost events that could not be posted in time, or were too many for one object", "events", lost-s.lost)
+		s.log.Warn("Lost events that could not be posted in time, or were too many for one object", "help", "K1107", "events", lost-s.lost)
 		s.lost, s.warnedAt = lost, time.Now()
 	}
 }
@@ -202,7 +202,7 @@ func (s *Sink) fail(e *queuedEvent, code int, err error) {
 	if code != 0 {
 		attrs = append(attrs, "code", code)
 	}
-	s.log.Warn("Posting an event failed", append(attrs, "error", err)...)
+	s.log.Warn("Posting an event failed", append(attrs, "error", err, "help", "K1106")...)
 }
 
 // encode returns what is posted.

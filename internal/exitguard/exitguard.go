@@ -106,10 +106,10 @@ func (g *Guard) handleSignal(number int, s os.Signal, stop context.CancelFunc, e
 		slog.Info("Signal " + name + " is received. Operator is stopping.")
 		stop()
 	case 2:
-		slog.Warn("Signal " + name + " is received again. Operator does not wait for its handlers any more.")
+		slog.Warn("Signal "+name+" is received again. Operator does not wait for its handlers any more.", "help", "K919")
 		g.hurry()
 	default:
-		slog.Error("Signal " + name + " is received once more. Operator exits at once.")
+		slog.Error("Signal "+name+" is received once more. Operator exits at once.", "help", "K920")
 		exit(ExitFailure)
 	}
 }

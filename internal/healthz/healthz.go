@@ -81,7 +81,7 @@ func (s *Server) Listen(endpoint string, listener net.Listener) error {
 	}
 	if listener == nil {
 		if host, _, _ := net.SplitHostPort(address); host == "localhost" || net.ParseIP(host).IsLoopback() {
-			s.Log.Warn("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet", "endpoint", endpoint)
+			s.Log.Warn("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet", "help", "K1101", "endpoint", endpoint)
 		}
 		if listener, err = net.Listen("tcp", address); err != nil {
 			return fmt.Errorf("the liveness endpoint %q: %w", endpoint, err)
@@ -138,7 +138,7 @@ func (s *Server) Stop() (first bool) {
 	_ = s.listener.Close() // it is not used any more in any case
 	late := time.AfterFunc(closing, func() { _ = s.server.Close() })
 	if !await.For(s.ctx, &s.requests, 2*closing) { // it is a while after the end of their connections
-		s.Log.Error("Some requests to the liveness endpoint did not return after cancellation; abandoning them")
+		s.Log.Error("Some requests to the liveness endpoint did not return after cancellation; abandoning them", "help", "K1103")
 	}
 	late.Stop()
 	_ = s.server.Close() // whatever is wrong with connections that are not used any more

@@ -136,7 +136,7 @@ func (e *Elector) Acquire(ctx context.Context) (*Term, error) {
 			return nil, &ForbiddenError{err, e.hint(code)}
 		case err != nil && (warned.IsZero() || time.Since(warned) >= warnAgain):
 			warned = time.Now()
-			e.Log.Warn("Standing for the Lease failed; retrying", e.attrs(e.failure(code, err)...)...)
+			e.Log.Warn("Standing for the Lease failed; retrying", e.attrs(append(e.failure(code, err), "help", "K214")...)...)
 		case err == nil && !warned.IsZero():
 			warned = time.Time{}
 			e.Log.Info("Standing for the Lease again", e.attrs()...)
@@ -209,7 +209,7 @@ func (e *Elector) try(ctx context.Context) (term *Term, code int, err error) {
 		}
 	}
 	if e.setHolder(l.holder) && l.holder != "" && l.holder != e.Identity {
-		e.Log.Info("Standing by for the holder of the Lease", e.attrs("holder", l.holder)...)
+		e.Log.Info("Standing by for the holder of the Lease", e.attrs("holder", l.holder, "help", "K213")...)
 	}
 	if e.seenFor = max(e.reserved(l), e.seenLeast); e.seenFor > time.Since(e.seenAt) {
 		e.freeAt = e.seenAt.Add(e.seenFor)
@@ -395,7 +395,7 @@ func (e *Elector) Hold(ctx context.Context) error {
 			return e.lose(fmt.Errorf("%q holds it now", holder))
 		case errors.Is(err, errOver) && failed != nil: // which would hide why the ones before have failed
 		case err != nil:
-			e.Log.Warn("Renewing the Lease failed; retrying", e.attrs(e.failure(code, err)...)...)
+			e.Log.Warn("Renewing the Lease failed; retrying", e.attrs(append(e.failure(code, err), "help", "K215")...)...)
 			failed = err
 		case failed != nil:
 			e.Log.Info("Renewed the Lease", e.attrs()...)

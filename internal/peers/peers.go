@@ -68,7 +68,7 @@ func (s *Session) Decide(now time.Time, holds bool) (d Decision, decided bool) {
 	}
 	lapsed := s.isLapsed(now, holds)
 	if lapsed && !s.lapsed {
-		s.Log.Warn("Pausing, because our record could not be renewed in time and others may take over", "error", s.writeErr)
+		s.Log.Warn("Pausing, because our record could not be renewed in time and others may take over", "help", "K206", "error", s.writeErr)
 	} else if !lapsed && s.lapsed && s.object != nil {
 		s.Log.Info("Renewed our record in the peering object")
 	}
@@ -139,7 +139,7 @@ func (s *Session) evaluate(now time.Time, first bool) {
 		p, err := peerrecord.Read(raw)
 		if err != nil {
 			if s.broken[id] = p.Raw; broken[id] != p.Raw {
-				s.Log.Warn("Ignoring a broken record in the peering object", "identity", id, "record", p.Raw, "error", err)
+				s.Log.Warn("Ignoring a broken record in the peering object", "help", "K210", "identity", id, "record", p.Raw, "error", err)
 			}
 			return true
 		}
@@ -182,15 +182,15 @@ func (s *Session) setBlockers(higher, same []string, expiry time.Time) {
 	switch {
 	case len(higher) > 0:
 		if s.blockers == "" {
-			s.Log.Info("Pausing operations in favour of "+blockers+".", attrs...)
+			s.Log.Info("Pausing operations in favour of "+blockers+".", append(attrs, "help", "K201")...)
 		}
 	case len(same) > 0 && s.warnedVersion != "" && s.warnedVersion == s.object.Version && s.blockers == blockers:
 		// That state of the object was warned of, as the answer to a request of ours or as what the stream has shown.
 	case len(same) > 0:
 		s.warnedVersion = s.object.Version
-		s.Log.Warn("Possibly conflicting operators with the same priority: "+blockers+".", attrs...)
+		s.Log.Warn("Possibly conflicting operators with the same priority: "+blockers+".", append(attrs, "help", "K202")...)
 		if s.blockers == "" {
-			s.Logger.Warn("Pausing all operators, including self: " + s.Identity + ".")
+			s.Logger.Warn("Pausing all operators, including self: "+s.Identity+".", "help", "K202")
 		}
 	case s.blockers != "":
 		s.Logger.Info("Resuming operations after the pause. Gone are: " + s.blockers + ".")
@@ -215,7 +215,7 @@ func (s *Session) Lost(version string, gone bool) {
 		return // an answer was quicker than the stream, and has shown the next object of the name
 	}
 	if s.object != nil && gone && !s.Mandatory {
-		s.Log.Warn("The peering object has been deleted; working as without peers until it exists again")
+		s.Log.Warn("The peering object has been deleted; working as without peers until it exists again", "help", "K209")
 	}
 	if s.blockers != "" && !s.Mandatory {
 		s.Logger.Info("Resuming operations after the pause.")
@@ -247,7 +247,7 @@ func (s *Session) Checked(now time.Time, question int, ending bool, after time.D
 		s.schedule(now.Add(after))
 	}
 	if s.Mandatory && !ending {
-		s.Log.Warn("Pausing, because the mandatory peering object does not exist or cannot be read")
+		s.Log.Warn("Pausing, because the mandatory peering object does not exist or cannot be read", "help", "K204")
 	}
 	return true
 }

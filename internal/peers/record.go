@@ -66,7 +66,7 @@ func (s *Session) NotFound() {
 // Failed notes that the own record was not written. If the server may well take it soon, it is tried again after a time; zero means that it will not.
 func (s *Session) Failed(err error, after time.Duration) {
 	if s.writeErr == nil {
-		s.Log.Warn("Writing our record to the peering object failed; retrying", "error", err)
+		s.Log.Warn("Writing our record to the peering object failed; retrying", "help", "K207", "error", err)
 	}
 	if s.writeErr, s.passing = err, after > 0; s.passing {
 		s.schedule(s.attemptedAt.Add(after))

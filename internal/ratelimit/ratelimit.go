@@ -267,7 +267,7 @@ func (r *bucket) reserve(now time.Time) (pause time.Duration, renewed <-chan str
 		if r.rate < maxBurst {
 			attrs = append(attrs, "rate", r.rate, "burst", r.burst)
 		}
-		r.log.Warn("Throttling requests to the API server", append(attrs, "delay", pause.Round(time.Millisecond))...)
+		r.log.Warn("Throttling requests to the API server", append(attrs, "delay", pause.Round(time.Millisecond), "help", "K801")...)
 	}
 	return pause, r.renewed
 }

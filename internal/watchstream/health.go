@@ -65,7 +65,7 @@ func (s *Stream) reportLocked(err error) {
 		where = append(where, "namespace", s.Namespace)
 	}
 	if err != nil {
-		s.Log.Warn("Watching objects failed; retrying", append(where, "error", err)...)
+		s.Log.Warn("Watching objects failed; retrying", append(where, "error", err, "help", "K107")...)
 	} else {
 		s.Log.Info("Watching objects again", where...)
 	}

@@ -59,7 +59,7 @@ func (k *Keeper) replace(ctx context.Context, webhooks []byte) error {
 		}
 	}
 	if code == http.StatusForbidden {
-		k.Log.Error("Not enough RBAC permissions to " + verb + " a " + k.Kind.Name + ".")
+		k.Log.Error("Not enough RBAC permissions to "+verb+" a "+k.Kind.Name+".", "help", "K1001")
 	}
 	return err
 }
@@ -92,6 +92,6 @@ func (k *Keeper) CleanUp(ctx context.Context, hooks []Hook, client Client) {
 		code, err = k.Requests.Patch(ctx, patch)
 	}
 	if err != nil && code != http.StatusNotFound {
-		k.Log.Warn("Cleaning up the webhook configuration failed; requests may be rejected until the operator is back", "kind", k.Kind.Name, "name", k.Name, "error", err)
+		k.Log.Warn("Cleaning up the webhook configuration failed; requests may be rejected until the operator is back", "help", "K1005", "kind", k.Kind.Name, "name", k.Name, "error", err)
 	}
 }
