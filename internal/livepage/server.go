@@ -1,6 +1,7 @@
 package livepage
 
 import (
+	"bytes"
 	"crypto/sha256"
 	_ "embed" // the page is a file
 	"encoding/base64"
@@ -164,22 +165,26 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	send := func(text string) bool {
+	send := func(prefix string, state []byte) bool {
 		_ = control.SetWriteDeadline(time.Now().Add(sendTimeout))
-		_, err := w.Write([]byte(text))
-		return err == nil && control.Flush() == nil
+		for _, part := range [][]byte{[]byte(prefix), state, []byte("\n\n")} {
+			if _, err := w.Write(part); err != nil {
+				return false
+			}
+		}
+		return control.Flush() == nil
 	}
 	end, next := time.NewTimer(lifetime), time.NewTicker(interval)
 	defer end.Stop()
 	defer next.Stop()
-	for last, sent := "", time.Now(); ; {
-		if state := string(s.snapshot()); state != last {
-			if !send("event: state\ndata: " + state + "\n\n") {
+	for last, sent := []byte(nil), time.Now(); ; {
+		if state := s.snapshot(); !bytes.Equal(state, last) {
+			if !send("event: state\ndata: ", state) {
 				return
 			}
 			last, sent = state, time.Now()
 		} else if time.Since(sent) >= heartbeat {
-			if !send(": still here\n\n") {
+			if !send(": still here", nil) {
 				return
 			}
 			sent = time.Now()
