@@ -23,8 +23,7 @@ func ShortSeenMessage(base string, seen *Essence) string {
 	return cmp.Or(base, NoBase) + " " + seen.SortedDigest()
 }
 
-// ReadSeen reads the state from a message, or its digest if the message has nothing else. It reports false if the message belongs to another last-handled
-// state.
+// ReadSeen reads the state from a message, or only its digest. It reports false if the message belongs to another last-handled state.
 func ReadSeen(message string, stored []byte) (seen *Essence, digest string, ok bool) {
 	base, rest, _ := strings.Cut(message, " ")
 	if base != cmp.Or(StoredDigest(stored), NoBase) || rest == "" {

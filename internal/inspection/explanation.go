@@ -1,5 +1,4 @@
-// Package inspection produces and prints the output of the commands "status" and "explain": the handling status of objects, and which handlers an operator
-// calls.
+// Package inspection produces and prints the output of the commands "status" and "explain": the status of objects, and the handlers that are called.
 package inspection
 
 import (

@@ -25,8 +25,7 @@ type Pause struct {
 	at       time.Time
 }
 
-// In returns the pause of the operator in a namespace. The paths are those of its peering objects. Without a name of peering objects, it ignores those that
-// cannot be read.
+// In returns the pause of the operator in a namespace, given its peering objects. Without their name, it ignores those that cannot be read.
 func (p *Peering) In(ctx context.Context, server Server, namespace string, paths []string) *Pause {
 	known := p.pauses[namespace]
 	if known != nil && time.Since(known.at) < pauseAge {

@@ -23,8 +23,7 @@ type Printer struct {
 	err    error
 }
 
-// header has the column titles. The rows of handlers, below their object, use two columns differently: DONE has the purpose, and AGE the time since the
-// start.
+// header has the column titles. In the rows of handlers, below their object, DONE has the purpose, and AGE the time since the start.
 var header = []string{"NAMESPACE", "NAME", "STATE", "DONE", "ATTEMPTS", "NEXT", "ERROR", "AGE"}
 
 // Page prints some statuses. The table columns keep their widths from page to page.

@@ -132,8 +132,7 @@ func (p *plan) alerts() Object {
 		Entry{Key: "spec", Value: Map{{Key: "groups", Value: []Map{{{Key: "name", Value: p.Name}, {Key: "rules", Value: rules}}}}}})}
 }
 
-// Asked returns the objects of some kinds, whatever their case and plural: those of an installation, and also the dashboard and the alerts, which are created
-// only on request.
+// Asked returns the objects of some kinds, whatever their case and plural. It creates the dashboard and the alerts only on request.
 func (m *Model) Asked(kinds []string) ([]Object, error) {
 	p, all := &plan{Model: m}, m.Objects()
 	asked := slices.Clone(kinds)

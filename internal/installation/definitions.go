@@ -9,8 +9,7 @@ import (
 	"github.com/kopf-go/kopf/internal/yaml"
 )
 
-// Definitions returns the custom resource definitions in files. The first one with a name wins, and others that differ cause a warning. It returns an error if
-// a named file has no definition, or if no file has one.
+// Definitions returns the CRDs in files. The first one with a name wins, and others that differ cause a warning. Each named file must have a definition.
 func Definitions(files []manifest.File, named []string) (all []map[string]any, warnings []string, err error) {
 	sources := make(map[string]string) // file by name of the definition
 	for _, file := range files {

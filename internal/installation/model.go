@@ -1,5 +1,4 @@
-// Package installation generates the manifests that install an operator: it turns a model of the operator into objects, and these into YAML, a Kustomize
-// folder, or a Helm chart.
+// Package installation generates the manifests that install an operator: as YAML, as a Kustomize folder, or as a Helm chart.
 package installation
 
 import (
@@ -25,8 +24,7 @@ type Model struct {
 
 	Reconciling, Children bool // there are reconcile handlers, and some of them own kinds
 
-	// Rights are the permissions of the operator. Otherwise are those for the other scope: for all namespaces instead of some, or the reverse. A chart has
-	// both.
+	// Rights are the permissions of the operator. Otherwise are those for the other scope, all namespaces or some. A chart has both.
 	Rights, Otherwise []rights.Right
 	Webhooks          *Webhooks // nil for none
 	Definitions       []map[string]any

@@ -62,8 +62,7 @@ type verdict struct {
 	until   time.Time
 }
 
-// NewAuth returns an Auth that accepts the token in a file, unless the name is empty, and reviewed tokens, unless the reviewer is nil. It returns nil if both
-// are absent.
+// NewAuth returns an Auth for the token in a file, unless the name is empty, and for reviews, unless the reviewer is nil. Without both, it returns nil.
 func NewAuth(file string, reviewer Reviewer, log *slog.Logger) (*Auth, error) {
 	if file == "" && reviewer == nil {
 		return nil, nil

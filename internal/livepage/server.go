@@ -119,8 +119,7 @@ func hashOf(element string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// knowsHost reports whether the page is served under a host name. This prevents DNS rebinding: a stranger's name that resolves to the operator's address is
-// rejected.
+// knowsHost reports whether the page is served under a host name. It rejects foreign names for the operator's address, against DNS rebinding.
 func (s *Server) knowsHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -1,5 +1,4 @@
-// Package livepage serves the live page of an operator: an HTML page, and the same data as JSON. It shows the operator's activity, and no content of objects
-// except error texts.
+// Package livepage serves the live page of an operator: an HTML page, and the same data as JSON. Of the content of objects, it shows only error texts.
 //
 // All data is bounded. All viewers share one snapshot, which is made on demand, at most once a second.
 package livepage

@@ -133,8 +133,7 @@ func (s *Stream) Live() (last time.Time, restarts int64) {
 	return last, s.restarts.Load()
 }
 
-// quantile estimates a quantile of the durations in seconds. It assumes that they are spread evenly within each bucket, and counts those beyond the last
-// bound as the bound.
+// quantile estimates a quantile of the durations in seconds. It assumes an even spread within each bucket, and nothing beyond the last bound.
 func (h *histogram) quantile(q float64) float64 {
 	var counts [len(bounds) + 1]float64
 	total := 0.0

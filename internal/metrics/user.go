@@ -24,8 +24,7 @@ const (
 // Other is the value of all labels of the series that collects everything beyond the limit of series.
 const Other = "other"
 
-// users holds the metrics of users, nil if there are none. Its methods are reached only through it, so that the linker omits them from programs without
-// metrics of their own.
+// users holds the metrics of users, nil if there are none. It is an interface, so that the linker omits the code from programs without them.
 var users atomic.Pointer[userPage]
 
 // userPage writes the metrics of users to a page.

@@ -98,8 +98,7 @@ func (h *Handler) row(id string, now time.Time) *row {
 	return r
 }
 
-// ofResources returns the rows of the resources, the rows of their failing handlers, and the longest waiting time of an object. While another operator or
-// replica is active, all counts of failures are 0.
+// ofResources returns the rows of the resources and of their failing handlers, and the longest wait of an object. On standby, all counts of failures are 0.
 func (v *view) ofResources() (all, failing []*row, oldest float64) {
 	for _, r := range v.resources {
 		waiting, age, _ := r.queue.waiting.look(v.now)

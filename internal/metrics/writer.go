@@ -16,8 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/safecall"
 )
 
-// This file holds the metrics of other libraries, which a user's function writes in the text format. They are checked, because one bad line makes the whole
-// page unusable.
+// This file holds the metrics of other libraries, written by a user's function as text. They are checked, because one bad line makes the whole page unusable.
 
 // The limits of a user's function.
 const (

@@ -1,5 +1,4 @@
-// Package objectpatch represents the changes to an object: merge patches, transformations of the whole object, and finalizers. It computes the changed object
-// and the requests for it.
+// Package objectpatch computes changed objects and the requests for the changes: merge patches, transformations of the whole object, and finalizers.
 package objectpatch
 
 import (
@@ -28,8 +27,7 @@ func (o *Object) field(key string) (raw []byte) {
 	return raw
 }
 
-// Changes are changes to an object. They are applied in this order: early transformations, Merge, the other transformations, Last, Removes, Adds. The zero
-// value changes nothing.
+// Changes are changes to an object, applied in this order: early transformations, Merge, other transformations, Last, Removes, Adds. Zero means no change.
 type Changes struct {
 	Merge      map[string]any
 	Transforms []Transformation
@@ -55,9 +53,9 @@ func (c *Changes) Versioned() bool {
 // Replaces reports whether a transformation precedes the merge patch.
 func (c *Changes) Replaces() bool { return slices.ContainsFunc(c.Transforms, isEarly) }
 
-// Touches reports whether the changes affect a field.
+// Touches reports whether the changes affect a field. Transformations count as changes of any field, because they apply to one resource version.
 func (c *Changes) Touches(path []string) bool {
-	return jsonpatch.Touches(c.Merge, path) || len(c.Transforms) > 0 || c.Finalizes() && path[0] == "metadata.finalizers" // transformations are sent for a resource version
+	return jsonpatch.Touches(c.Merge, path) || len(c.Transforms) > 0 || c.Finalizes() && path[0] == "metadata.finalizers"
 }
 
 // Holds reports whether the object has the changes already, as far as that is visible without decoding it.
@@ -75,8 +73,7 @@ func (o *Object) has(merge map[string]any) bool {
 	return true
 }
 
-// Put sets a decoded value in the merge patch. It replaces a null or a scalar at a parent, so that they do not hide the value (CH-T49). It requires at least
-// one key.
+// Put sets a decoded value in the merge patch. It replaces a null or a scalar at a parent, which would hide the value (CH-T49). At least one key is required.
 func (c *Changes) Put(value any, keys ...string) {
 	if c.Merge == nil {
 		c.Merge = make(map[string]any)
@@ -87,8 +84,7 @@ func (c *Changes) Put(value any, keys ...string) {
 // Drop removes the value at a path from the merge patch, and the parents that it leaves empty.
 func (c *Changes) Drop(keys ...string) { jsonpatch.DropValueIn(c.Merge, keys) }
 
-// Replace sets the field at the keys, and drops its present value. Earlier changes below it are dropped, and later ones are added to it. It requires at least
-// one key.
+// Replace sets the field at the keys, at least one, and drops its present value. Earlier changes below it are dropped, and later ones are added to it.
 func (c *Changes) Replace(value any, keys ...string) {
 	for i := 1; i < len(keys); i++ { // an earlier replacement of a parent comes first
 		if old, ok := rawjson.Lookup(any(c.Merge), keys[:i]...); ok && rawjson.AsMap(old) == nil {

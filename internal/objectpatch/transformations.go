@@ -59,8 +59,7 @@ func (r *replacement) Holds(*Object) bool { return false }
 // ConditionChange is a transformation that sets a condition. It follows the merge patch.
 type ConditionChange struct{ Condition manifest.Condition }
 
-// Apply implements [Transformation]. It also compares the condition with the stored one, because several handlers may set it in one patch, and only the last
-// one counts.
+// Apply implements [Transformation]. It also compares with the stored condition, because several handlers may set it in one patch, and the last one wins.
 func (c *ConditionChange) Apply(object map[string]any, o *Object) error {
 	stored, _ := rawjson.ValueAt(o.Status, "conditions").([]any)
 	return manifest.SetCondition(object, stored, c.Condition)

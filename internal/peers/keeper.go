@@ -14,8 +14,7 @@ import (
 
 // Server accesses the peering object.
 type Server interface {
-	// Write writes records into the object, removes those that are nil, and returns the new state. With a version, it fails with 409 if the object has
-	// another one.
+	// Write writes records into the object, removes nil ones, and returns the new state. With a version, it fails with 409 if the object has another one.
 	Write(ctx context.Context, version string, records map[string]any) (State, error)
 	// NamespaceEnding reports whether the namespace of the object is being deleted or does not exist.
 	NamespaceEnding(ctx context.Context) (bool, error)
@@ -43,8 +42,7 @@ func (f Failure) transient() bool {
 // Elector reports whether this replica of the operator holds the Lease.
 type Elector interface{ Holds() bool }
 
-// Keeper maintains an operator's membership in one peering object: [Keeper.Run] renews the operator's own record, and the operator pauses according to the
-// records in the stream.
+// Keeper maintains an operator's membership in one peering object: [Keeper.Run] renews the own record, and the operator pauses because of other records.
 type Keeper struct {
 	server     Server
 	stealth    bool    // do not log the renewals

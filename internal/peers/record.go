@@ -43,8 +43,7 @@ func (s *Session) Next(now time.Time, holds bool) Step {
 	return Step{Wait: wait}
 }
 
-// Begin records the start of a write of the own record, and schedules the next one for its renewal. Changes that the session sees meanwhile can make it due
-// earlier.
+// Begin records the start of a write of the own record, and schedules its next renewal. Later changes in the object can make it due earlier.
 func (s *Session) Begin(now time.Time) {
 	s.attemptedAt, s.nextWrite, s.attempted = now, now.Add(peerrecord.Interval(s.Lifetime)), s.object
 }

@@ -15,8 +15,7 @@ import (
 // maxShown is the maximum length of a value in an error, in bytes.
 const maxShown = 100
 
-// Decode decodes an object into the struct at a pointer, as encoding/json does. Numbers in interfaces are [json.Number]. Errors name the field, and show its
-// value unless conceal is set.
+// Decode decodes an object into the struct at a pointer, with [json.Number] in interfaces. Errors name the field, and show its value unless conceal is set.
 func Decode(raw []byte, pointer any, conceal bool) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

@@ -198,8 +198,7 @@ func (b *builder) ownDescription(t reflect.Type) (d typeDescription, err error) 
 	return d, nil
 }
 
-// methodEnum returns the result of the method Enum of a type: a list of strings, or of a string type. The method name is a constant, so that the linker still
-// removes other methods.
+// methodEnum returns the result of a type's method Enum: a list of strings. Its name is a constant, so that the linker still removes other methods.
 func methodEnum(pointer any) (values []string, err error) {
 	if e, ok := pointer.(interface{ Enum() []string }); ok {
 		return e.Enum(), nil
