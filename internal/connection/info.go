@@ -73,7 +73,7 @@ func (i *Info) Host() string {
 	return host
 }
 
-// Validate returns an error for an invalid combination, before any request.
+// Validate returns an error for unusable information, before any request.
 func (i *Info) Validate() error {
 	server, err := url.Parse(i.Server)
 	switch {

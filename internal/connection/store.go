@@ -226,7 +226,7 @@ func (s *Store) runLogin(run *loginRun) {
 	close(run.done)
 }
 
-// endRefusedLocked replaces the sessions of rejected credentials that no valid credential continues.
+// endRefusedLocked replaces the sessions of rejected credentials, unless a valid credential shares them.
 func (s *Store) endRefusedLocked() {
 	for id, list := range s.refused {
 		for _, c := range list {

@@ -151,7 +151,7 @@ func Drain(body io.ReadCloser) {
 	_ = body.Close()
 }
 
-// ExplainEnd replaces errors caused by the end of the session.
+// ExplainEnd wraps an error that the end of the session has caused in [ErrClosed].
 func ExplainEnd(ctx, life context.Context, err error) error {
 	if life.Err() == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) {
 		return err

@@ -105,7 +105,7 @@ func (w *writer) write(p *page, taken map[string]bool) {
 	maps.Copy(taken, own)
 }
 
-// limited is a buffer that drops everything beyond its capacity.
+// limited is a buffer that drops everything beyond maxWritten.
 type limited []byte
 
 func (l *limited) Write(b []byte) (int, error) {

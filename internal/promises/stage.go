@@ -352,7 +352,7 @@ const finalizer = "kopf.zalando.org/KopfFinalizerMarker"
 // Held waits until the object has kopf's finalizer. [Stage.Delete] waits for its removal.
 func (s *Stage) Held() { s.Helper(); s.Has("metadata.finalizers", []string{finalizer}) }
 
-// Free checks that the object has no finalizer now.
+// Free waits until the object has no finalizers.
 func (s *Stage) Free() { s.Helper(); s.Has("metadata.finalizers", nil) }
 
 // Handled waits until a change of the object is handled, and only the last-handled configuration is stored.

@@ -2,7 +2,7 @@ package rights
 
 import "strings"
 
-// Missing returns the declaration of the permission that the API server misses, from the message of its response, or "" for other messages.
+// Missing returns the declaration of the permission for a rejected request, from the message of the API server, or "" for other messages.
 func Missing(message string) (line string) {
 	_, refused, _ := strings.Cut(message, " cannot ")
 	words := strings.Fields(refused) // such as: get resource "pods" in API group "" in the namespace "default"

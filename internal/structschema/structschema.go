@@ -312,7 +312,7 @@ func (f *field) isRequired(schema map[string]any, inStatus bool) (bool, error) {
 	return !f.omits && !hasDefault && !inStatus, f.checkDefault(schema)
 }
 
-// checkDefault returns an error for a default without effect. If null is not allowed, API servers replace null with the default, which is an effect.
+// checkDefault returns an error for a default without effect. If null is not allowed, API servers replace null with the default, so the default has an effect.
 func (f *field) checkDefault(schema map[string]any) error {
 	isNil := slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, f.typ.Kind()) && schema["nullable"] != true
 	if !f.tags.has("default") || f.omits || isNil {
