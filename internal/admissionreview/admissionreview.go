@@ -1,4 +1,4 @@
-// Package admissionreview reads the reviews by which API servers ask webhooks about an operation, and writes the answers. See
+// Package admissionreview decodes the reviews that API servers send to webhooks, and encodes the responses. See
 // https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/.
 package admissionreview
 
@@ -12,13 +12,13 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Review is what matters of an AdmissionReview with a request.
+// Review has the relevant parts of an AdmissionReview with a request.
 type Review struct {
 	APIVersion, Kind string
 	Request          *Request
 }
 
-// Request is the request of a review: what is about to happen to an object.
+// Request is the request of a review: an operation on an object.
 type Request struct {
 	UID                                     string // of the request
 	Name, Namespace, Operation, SubResource string
@@ -30,14 +30,13 @@ type Request struct {
 // Resource is the resource of the object.
 type Resource struct{ Group, Version, Resource string }
 
-// Error says what is wrong with a review.
+// Error reports an invalid review.
 type Error struct {
-	Code    int // the status of the HTTP response
+	Code    int // HTTP status code
 	Message string
 }
 
-// Read reads an AdmissionReview, and returns what is wrong with it. A review that is read has a request with a resource, a user, and an object, be it the new or the
-// old one.
+// Read decodes an AdmissionReview. It returns an error unless the review has a request with a resource, a user, and an object, new or old.
 func Read(data []byte) (*Review, *Error) {
 	r := &Review{}
 	if err := json.Unmarshal(data, r); err != nil {
@@ -58,21 +57,21 @@ func Read(data []byte) (*Review, *Error) {
 	return r, nil
 }
 
-// Response is the answer to a review.
+// Response is the response to a review.
 type Response struct {
-	Denial   *Denial // nil if the operation is admitted
+	Denial   *Denial // nil to admit the operation
 	Warnings []string
-	Patch    []jsonpatch.Operation // that the object is to be changed by; none for no change
+	Patch    []jsonpatch.Operation // changes of the object; nil for none
 }
 
-// Denial says why an operation is denied.
+// Denial is the denial of an operation.
 type Denial struct {
 	Message string
-	Code    int // the status of the API server's own response; [http.StatusInternalServerError] if it is none of an error
-	Causes  any // a list, for JSON; nil for none
+	Code    int // status code of the API server's response; [http.StatusInternalServerError] if it is not an error code
+	Causes  any // JSON list; nil for none
 }
 
-// Answer returns an AdmissionReview with the response, of the version and kind of the review.
+// Answer returns an AdmissionReview with the response, in the version and kind of the review.
 func (r *Review) Answer(a Response) ([]byte, error) {
 	response := map[string]any{"uid": r.Request.UID, "allowed": a.Denial == nil}
 	if len(a.Warnings) > 0 {
@@ -91,7 +90,7 @@ func (r *Review) Answer(a Response) ([]byte, error) {
 	return rawjson.Encode(map[string]any{"apiVersion": cmp.Or(r.APIVersion, "admission.k8s.io/v1"), "kind": cmp.Or(r.Kind, "AdmissionReview"), "response": response})
 }
 
-// status returns the status to deny with.
+// status returns the Status of the denial.
 func (d *Denial) status() map[string]any {
 	status := map[string]any{"message": d.Message, "code": http.StatusInternalServerError}
 	if d.Code >= 400 && d.Code < 600 {

@@ -13,7 +13,7 @@ func TestRead(t *testing.T) {
 	const whole = `{"uid": "u", "resource": {"group": "g", "version": "v1", "resource": "things"}, "userInfo": {"username": "me"}, "object": {"a": 1}, "oldObject": {"a": 2}}`
 	for _, tt := range []struct {
 		review string
-		code   int // 0 if it can be read
+		code   int // 0 if valid
 	}{
 		{`{"request": ` + whole + `}`, 0},
 		{`{"request": ` + strings.Replace(whole, `"object": {"a": 1}`, `"object": null`, 1) + `}`, 0},

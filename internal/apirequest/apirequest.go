@@ -1,4 +1,4 @@
-// Package apirequest checks what requests to API servers are made of, and reads what is answered to them within limits.
+// Package apirequest validates the parts of requests to API servers, and reads their responses within limits.
 package apirequest
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// PortOf returns the port of an address, with the default of its scheme.
+// PortOf returns the port of a URL, or the default of its scheme.
 func PortOf(u *url.URL) string {
 	if port := u.Port(); port != "" || u.Scheme != "http" {
 		return cmp.Or(port, "443")
@@ -28,10 +28,10 @@ func PortOf(u *url.URL) string {
 	return "80"
 }
 
-// MaxErrorText is how much is kept of answers that are not JSON, such as the pages of proxies.
+// MaxErrorText is the maximum length of stored error responses that are not JSON, such as the pages of proxies.
 const MaxErrorText = 256
 
-// RetryAfter reads the header of that name: seconds, or a date (RFC 9110, section 10.2.3).
+// RetryAfter parses a Retry-After header: seconds, or a date (RFC 9110, section 10.2.3).
 func RetryAfter(header string) time.Duration {
 	if n, err := strconv.ParseFloat(header, 64); err == nil {
 		return RetryAfterDuration(n)
@@ -42,18 +42,18 @@ func RetryAfter(header string) time.Duration {
 	return 0
 }
 
-// MaxRetryAfter is the longest pause that a server can impose.
+// MaxRetryAfter is the maximum delay that a server can request.
 const MaxRetryAfter = 10 * time.Minute
 
-// RetryAfterDuration is a pause that a server asks for, within reason.
+// RetryAfterDuration returns a requested delay, up to the maximum.
 func RetryAfterDuration(seconds float64) time.Duration {
-	if !(seconds > 0) { // NaN, too
+	if !(seconds > 0) { // or NaN
 		return 0
 	}
 	return time.Duration(min(seconds, MaxRetryAfter.Seconds()) * float64(time.Second))
 }
 
-// WholeSeconds rounds a duration up to seconds, in which the API counts; down only where the seconds would not fit into a duration. It is never negative.
+// WholeSeconds rounds a duration up to seconds, the unit of the API. It rounds down only where the result would overflow. It is never negative.
 func WholeSeconds(d time.Duration) time.Duration {
 	whole := max(d, 0).Truncate(time.Second)
 	if whole < d && whole <= math.MaxInt64-time.Second {
@@ -62,10 +62,10 @@ func WholeSeconds(d time.Duration) time.Duration {
 	return whole
 }
 
-// ErrInterrupted means that an answer broke off after some of it was processed.
+// ErrInterrupted reports that a response ended after a part of it was processed.
 var ErrInterrupted = errors.New("the answer broke off")
 
-// Unreadable marks an error of JSON as [rawjson.ErrUnreadable], unless it is one of the connection.
+// Unreadable wraps a JSON error in [rawjson.ErrUnreadable], unless it is a connection error.
 func Unreadable(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -75,7 +75,7 @@ func Unreadable(err error) error {
 	return err
 }
 
-// Confirm checks that an answer that is not needed is one of an API server, and not the page of a proxy that has kept the request.
+// Confirm checks that an unused response comes from an API server, and is not the page of a proxy that has not forwarded the request.
 func Confirm(answer io.Reader) error {
 	var head [64]byte
 	n, err := io.ReadFull(answer, head[:])
@@ -88,14 +88,14 @@ func Confirm(answer io.Reader) error {
 	return nil
 }
 
-// RefusesCertificate reports whether the server has broken off the TLS handshake because of the client's certificate, such as an expired one.
-// Servers that leave this to their authentication answer 401 instead. No request was carried out in either case.
+// RefusesCertificate reports whether the server has rejected the client certificate in the TLS handshake, for example an expired one. Other servers respond
+// with 401 instead. In both cases, the request was not processed.
 func RefusesCertificate(err error) bool {
 	var remote *net.OpError // package crypto/tls does not export the type of these alerts
 	return errors.As(err, &remote) && remote.Op == "remote error" && strings.Contains(remote.Err.Error(), "certificate")
 }
 
-// PlainError takes the query off the address in an error of net/http, for it says nothing to people.
+// PlainError removes the query from the URL in an error of net/http, because it does not help users.
 func PlainError(err error) error {
 	if e := (*url.Error)(nil); errors.As(err, &e) {
 		if u, bad := url.Parse(e.URL); bad == nil {
@@ -106,13 +106,13 @@ func PlainError(err error) error {
 	return err
 }
 
-// Bounded reads an answer that is kept as a whole, up to a limit: it can have been compressed, and become very much larger.
+// Bounded limits the size of a response that is stored as a whole. A compressed response can become very large.
 type Bounded struct {
 	Answer io.Reader
-	Left   int // how many bytes may be read yet
+	Left   int // remaining bytes
 }
 
-// Read fails with [rawjson.ErrTooLarge] beyond the limit.
+// Read returns [rawjson.ErrTooLarge] beyond the limit.
 func (b *Bounded) Read(p []byte) (int, error) {
 	if b.Left <= 0 {
 		return 0, rawjson.ErrTooLarge
@@ -125,7 +125,7 @@ func (b *Bounded) Read(p []byte) (int, error) {
 // FieldValue escapes values in field selectors.
 var FieldValue = strings.NewReplacer(`\`, `\\`, `,`, `\,`, `=`, `\=`)
 
-// CheckSegment fails if a name would lead elsewhere as a part of a path. API servers refuse such names too.
+// CheckSegment returns an error if a name would change the path that contains it. API servers reject such names, too.
 func CheckSegment(what, name string) error {
 	if name == "." || name == ".." || strings.ContainsAny(name, "/%") {
 		return fmt.Errorf("invalid name %q of %s: want none of \".\" and \"..\", and no \"/\" or \"%%\" in it", name, what)
@@ -133,10 +133,10 @@ func CheckSegment(what, name string) error {
 	return nil
 }
 
-// CheckPath fails if a part of an address would lead elsewhere, wherever it comes from. No name in Kubernetes needs that.
+// CheckPath returns an error if a path contains segments that lead elsewhere. No name in Kubernetes needs them.
 func CheckPath(path string) error {
 	if !strings.ContainsAny(path, "%?#") && !strings.Contains(path, "/.") && !strings.Contains(path, "//") {
-		return nil // as nearly all
+		return nil // the common case
 	}
 	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		name, err := url.PathUnescape(part)
@@ -147,8 +147,7 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// CheckType fails if there is no apiVersion or no kind of an object, such as of a struct of client-go whose TypeMeta is empty, as what client-go
-// reads is.
+// CheckType returns an error without an apiVersion or a kind. For example, the TypeMeta of objects is empty after a read with client-go.
 func CheckType(apiVersion, kind string, object any) error {
 	if apiVersion != "" && kind != "" {
 		return nil
@@ -167,11 +166,11 @@ func CheckType(apiVersion, kind string, object any) error {
 	return fmt.Errorf("invalid apiVersion %q and kind %q of a %T: want both, such as \"v1\" and \"Pod\"%s", apiVersion, kind, object, remedy)
 }
 
-// CheckTarget fails if an object cannot be stored in the value.
+// CheckTarget returns an error if an object cannot be decoded into the value.
 func CheckTarget(into any) error {
 	v := reflect.ValueOf(into)
 	switch {
-	case into == nil: // which is for those who need no answer
+	case into == nil: // the caller needs no response
 	case v.Kind() != reflect.Pointer && v.Kind() != reflect.Map:
 		return fmt.Errorf("a %T cannot take an object: want a pointer or a map", into)
 	case v.IsNil():
@@ -180,7 +179,7 @@ func CheckTarget(into any) error {
 	return nil
 }
 
-// RedactURL returns an address without its password. The error of one that cannot be read would show it.
+// RedactURL returns a URL without its password. It hides a URL that cannot be parsed, because an error would show it.
 func RedactURL(address string) string {
 	u, err := url.Parse(address)
 	switch {
@@ -192,7 +191,7 @@ func RedactURL(address string) string {
 	return address
 }
 
-// LeadsTo fails if the address is not one of the server.
+// LeadsTo returns an error if a URL does not belong to the server.
 func LeadsTo(server string, target *url.URL) error {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -204,14 +203,13 @@ func LeadsTo(server string, target *url.URL) error {
 	return nil
 }
 
-// IsMistyped reports whether the message of an answer is that of an applied configuration with a field which the kind does not have, or which is of another type. The API server
-// answers with 500, as if it were to blame.
+// IsMistyped reports whether a message says that an applied configuration has an unknown field, or a field of another type. The API server responds with 500,
+// as if it had failed itself.
 func IsMistyped(message string) bool {
 	return strings.HasPrefix(message, "failed to create typed patch object (") || strings.HasPrefix(message, "failed to convert new object (")
 }
 
-// IsDenial reports whether the message of an answer is that of an admission webhook or a policy which has refused the request. The text around
-// theirs is that of the API server.
+// IsDenial reports whether a message is that of an admission webhook or a policy that has rejected the request. The API server adds the text around it.
 func IsDenial(message string) bool {
 	before, _, webhook := strings.Cut(message, `" denied the request`)
 	if webhook {
@@ -223,13 +221,13 @@ func IsDenial(message string) bool {
 		(strings.HasPrefix(text, "ValidatingAdmissionPolicy '") || strings.HasPrefix(text, "policy '")) && strings.Contains(text, " denied request: ")
 }
 
-// Changes reports whether a request changes anything on the API server. Reviews of rights and tokens are created, but not stored.
+// Changes reports whether a request changes anything on the API server. Reviews of permissions and tokens are created, but not stored.
 func Changes(method, path string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		return false
 	}
-	base, rest, _ := strings.Cut(path, "/apis/") // the base is that of a server behind a proxy; what is proxied by the API server has "/api/" before
+	base, rest, _ := strings.Cut(path, "/apis/") // the base path belongs to a proxy before the server; paths proxied by the API server have "/api/" before it
 	review := strings.HasPrefix(rest, "authorization.k8s.io/") || strings.HasPrefix(rest, "authentication.k8s.io/")
 	return !review || strings.Contains(base, "/api/")
 }

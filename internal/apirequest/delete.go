@@ -7,7 +7,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// DeleteOptions are the options of a deletion. See kopf.DeleteOptions for its fields, which are the same.
+// DeleteOptions are the options of a deletion. The fields are those of kopf.DeleteOptions.
 type DeleteOptions struct {
 	GracePeriod     *time.Duration
 	Propagation     string

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// Refusal is what an answer says that is an error.
+// Refusal is the content of an error response.
 type Refusal struct {
 	Reason, Message, Name string
 	Causes                []Cause
-	RetryAfter            time.Duration // what the server asks for, zero for nothing
+	RetryAfter            time.Duration // as requested by the server; 0 for no request
 }
 
-// Cause is one of the causes. Its fields are those of kopf.ErrorCause, so that one is converted to the other.
+// Cause is a cause in a Status. It is convertible to kopf.ErrorCause.
 type Cause struct {
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	Field   string `json:"field,omitempty"`
 }
 
-// ReadRefusal reads an answer that is an error: a Status, or any text.
+// ReadRefusal reads an error response: a Status, or any text.
 func ReadRefusal(resp *http.Response) Refusal {
 	r := Refusal{Reason: http.StatusText(resp.StatusCode)}
-	data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // what has come is better than nothing
+	data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // a truncated response is better than none
 	var status struct {
 		Kind, Message, Reason string
 		Details               struct {

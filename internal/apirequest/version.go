@@ -2,9 +2,8 @@ package apirequest
 
 import "strconv"
 
-// NewerVersion reports whether resource version a is b or newer. Versions are opaque in
-// principle, and in practice whole numbers that grow; others are newer only if equal.
-// See https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
+// NewerVersion reports whether resource version a equals b or is newer. Versions are opaque in principle, but increasing integers in practice. Other versions
+// are newer only if equal. See https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
 func NewerVersion(a, b string) bool {
 	if a == b {
 		return true
@@ -17,7 +16,7 @@ func NewerVersion(a, b string) bool {
 	return err == nil && x > y
 }
 
-// VersionNumber returns a resource version as a number; 0 if it is none, for which nothing is known to be older or newer.
+// VersionNumber returns a resource version as a number, or 0 for other versions, whose order is unknown.
 func VersionNumber(version string) uint64 {
 	n, _ := strconv.ParseUint(version, 10, 64)
 	return n

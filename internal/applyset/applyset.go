@@ -1,5 +1,5 @@
-// Package applyset knows what the ApplySet specification has stored on the objects of a set and on their parent, so that other tools see whose
-// the objects are, and find them in any namespace.
+// Package applyset implements the ApplySet specification: labels and annotations on the objects of a set and on their parent, by which other tools find the
+// objects and their set in any namespace.
 //
 // See https://github.com/kubernetes/enhancements/tree/master/keps/sig-cli/3659-kubectl-apply-prune
 package applyset
@@ -17,29 +17,29 @@ import (
 
 // The labels of the specification.
 const (
-	IDLabel         = "applyset.kubernetes.io/id"             // of a parent: the ID of its set
-	PartOfLabel     = "applyset.kubernetes.io/part-of"        // of a member: the ID of its set
-	ParentTypeLabel = "applyset.kubernetes.io/is-parent-type" // of the definition of a kind that has parents; its value is ParentType
+	IDLabel         = "applyset.kubernetes.io/id"             // on a parent: the ID of its set
+	PartOfLabel     = "applyset.kubernetes.io/part-of"        // on a member: the ID of its set
+	ParentTypeLabel = "applyset.kubernetes.io/is-parent-type" // on the definition of a kind with parents; its value is ParentType
 )
 
 // ParentType is the value of [ParentTypeLabel].
 const ParentType = "true"
 
-// The annotations of the specification, which are all on the parent.
+// The annotations of the specification, all on the parent.
 const (
-	ToolingAnnotation    = "applyset.kubernetes.io/tooling"               // who looks after the set
-	GroupKindsAnnotation = "applyset.kubernetes.io/contains-group-kinds"  // the kinds of the members
-	NamespacesAnnotation = "applyset.kubernetes.io/additional-namespaces" // where members are, in addition to the namespace of the parent
+	ToolingAnnotation    = "applyset.kubernetes.io/tooling"               // the tool that manages the set
+	GroupKindsAnnotation = "applyset.kubernetes.io/contains-group-kinds"  // kinds of the members
+	NamespacesAnnotation = "applyset.kubernetes.io/additional-namespaces" // namespaces of members, in addition to that of the parent
 )
 
-// toolingName is what the tooling is called in all of its versions.
+// toolingName is the name of the tool in all versions.
 const toolingName = "kopf"
 
-// maxQuoted is how much of a value an error quotes, in bytes.
+// maxQuoted is the maximum length of a quoted value in an error, in bytes.
 const maxQuoted = 100
 
-// ID returns the ID of the set of a parent. The namespace is empty for kinds without namespaces, and the group for the kinds of the core. Stored objects
-// have it: it can never change.
+// ID returns the ID of the set of a parent. The namespace is "" for cluster-scoped kinds, and the group is "" for core kinds. It is stored on objects, so the
+// algorithm must never change.
 func ID(name, namespace, kind, group string) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{name, namespace, kind, group}, ".")))
 	return idPrefix + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
@@ -53,7 +53,7 @@ func IsID(text string) bool { return strings.HasPrefix(text, idPrefix) }
 // Tooling returns the value of [ToolingAnnotation] for a version of kopf.
 func Tooling(version string) string { return toolingName + "/" + version }
 
-// IsOwnTooling reports whether a value of [ToolingAnnotation] is that of any version of kopf. The version is what follows the last slash.
+// IsOwnTooling reports whether a value of [ToolingAnnotation] is that of any kopf version. The version follows the last slash.
 func IsOwnTooling(tooling string) bool {
 	name := tooling
 	if at := strings.LastIndexByte(tooling, '/'); at >= 0 {
@@ -62,10 +62,10 @@ func IsOwnTooling(tooling string) bool {
 	return name == toolingName
 }
 
-// GroupKind is a kind in all of its versions. The group is empty for the kinds of the core.
+// GroupKind is a kind in all versions. The group is "" for core kinds.
 type GroupKind struct{ Group, Kind string }
 
-// String returns the kind as it is written in the annotation, such as "Deployment.apps" or "Secret".
+// String returns the kind as in the annotation, such as "Deployment.apps" or "Secret".
 func (gk GroupKind) String() string {
 	if gk.Group == "" {
 		return gk.Kind
@@ -73,7 +73,7 @@ func (gk GroupKind) String() string {
 	return gk.Kind + "." + gk.Group
 }
 
-// FormatGroupKinds returns the value of [GroupKindsAnnotation]. Neither the order nor repetitions matter.
+// FormatGroupKinds returns the value of [GroupKindsAnnotation] for kinds, sorted and without duplicates.
 func FormatGroupKinds(kinds []GroupKind) string {
 	texts := make([]string, len(kinds))
 	for i, gk := range kinds {
@@ -82,7 +82,7 @@ func FormatGroupKinds(kinds []GroupKind) string {
 	return join(texts)
 }
 
-// ParseGroupKinds returns the kinds in a value of [GroupKindsAnnotation], sorted as they are written. An error means that the value cannot be relied on to have all.
+// ParseGroupKinds returns the sorted kinds in a value of [GroupKindsAnnotation]. After an error, the list may be incomplete.
 func ParseGroupKinds(annotation string) ([]GroupKind, error) {
 	var kinds []GroupKind
 	for _, text := range split(annotation) {
@@ -95,12 +95,12 @@ func ParseGroupKinds(annotation string) ([]GroupKind, error) {
 	return kinds, nil
 }
 
-// FormatNamespaces returns the value of [NamespacesAnnotation] for members in those namespaces, of which one may be that of the parent.
+// FormatNamespaces returns the value of [NamespacesAnnotation] for namespaces, without that of the parent.
 func FormatNamespaces(namespaces []string, parent string) string {
 	return join(slices.DeleteFunc(slices.Clone(namespaces), func(namespace string) bool { return namespace == parent }))
 }
 
-// ParseNamespaces returns the namespaces in a value of [NamespacesAnnotation], sorted. An error means that the value cannot be relied on to have all.
+// ParseNamespaces returns the sorted namespaces in a value of [NamespacesAnnotation]. After an error, the list may be incomplete.
 func ParseNamespaces(annotation string) ([]string, error) {
 	namespaces := split(annotation)
 	for _, namespace := range namespaces {
@@ -111,13 +111,13 @@ func ParseNamespaces(annotation string) ([]string, error) {
 	return namespaces, nil
 }
 
-// join returns the texts sorted, once each, without the empty one.
+// join joins the distinct texts, sorted and without the empty one.
 func join(texts []string) string {
 	sorted := slices.Compact(slices.Sorted(slices.Values(texts)))
 	return strings.Join(slices.DeleteFunc(sorted, func(text string) bool { return text == "" }), ",")
 }
 
-// split returns the texts that join has joined.
+// split splits texts that join has joined.
 func split(joined string) []string {
 	if joined == "" {
 		return nil

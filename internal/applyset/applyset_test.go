@@ -8,7 +8,7 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// TestID has IDs that kubectl 1.36.3 gives.
+// TestID compares with IDs from kubectl 1.36.3.
 func TestID(t *testing.T) {
 	for _, tt := range []struct{ name, namespace, kind, group, want string }{
 		{"x", "default", "ConfigMap", "", "applyset-3_FYCE2hIhzPdZubIB_jBNgfONr3R_sXqPJX3g4YBhI-v1"},
@@ -140,7 +140,7 @@ func TestScope(t *testing.T) {
 	})
 }
 
-// TestStore has an object become the parent of a set, and no parent again.
+// TestStore makes an object the parent of a set, and then removes the set.
 func TestStore(t *testing.T) {
 	t.Run("RC-47 an object is the parent of a set, and then of none", func(t *testing.T) {
 		object := map[string]any{"metadata": map[string]any{"name": "x", "namespace": "own", "labels": map[string]any{"their": "label"}}}
@@ -176,7 +176,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// FuzzAnnotations reads what another client can have stored, and writes it again.
+// FuzzAnnotations parses arbitrary annotations, and formats them again.
 func FuzzAnnotations(f *testing.F) {
 	f.Add("ConfigMap,Deployment.apps", "a,b")
 	f.Add("A,A,", ",")

@@ -10,14 +10,13 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Scope is where the members of a set are: which kinds they are of, and in which namespaces. A member of any of the kinds can be in any of the namespaces. The
-// zero value has none.
+// Scope is the set of kinds and namespaces of the members of a set. A member of each kind can be in each namespace. The zero value is empty.
 type Scope struct {
-	Kinds      []GroupKind // sorted as they are written
+	Kinds      []GroupKind // sorted as in the annotation
 	Namespaces []string    // sorted
 }
 
-// ParseScope returns the scope in the values of [GroupKindsAnnotation] and [NamespacesAnnotation]. With an error, it has what can be read of them.
+// ParseScope returns the scope in the values of [GroupKindsAnnotation] and [NamespacesAnnotation]. With an error, it returns the valid part.
 func ParseScope(kinds, namespaces string) (Scope, error) {
 	var s Scope
 	var failures []error
@@ -32,7 +31,7 @@ func ParseScope(kinds, namespaces string) (Scope, error) {
 	return s, errors.Join(failures...)
 }
 
-// Add returns the scope with a member more. The namespace is empty for kinds without namespaces.
+// Add returns the scope with another member. The namespace is "" for cluster-scoped kinds.
 func (s Scope) Add(kind GroupKind, namespace string) Scope {
 	return s.Union(Scope{Kinds: []GroupKind{kind}, Namespaces: []string{namespace}})
 }
@@ -47,7 +46,7 @@ func (s Scope) Union(other Scope) Scope {
 	return s
 }
 
-// Equal reports whether both are the same.
+// Equal reports whether both scopes are equal.
 func (s Scope) Equal(other Scope) bool {
 	return slices.Equal(s.Kinds, other.Kinds) && slices.Equal(s.Namespaces, other.Namespaces)
 }
@@ -55,7 +54,7 @@ func (s Scope) Equal(other Scope) bool {
 // IsEmpty reports whether there are no members.
 func (s Scope) IsEmpty() bool { return len(s.Kinds) == 0 }
 
-// Store puts into an object that it is the parent of a set with members in the scope, or removes all that is about sets if there are none.
+// Store stores on an object that it is the parent of a set with members in the scope, or removes the labels and annotations of sets for an empty scope.
 func (s Scope) Store(object map[string]any, id, version string) error {
 	metadata := rawjson.AsMap(object["metadata"])
 	namespace, _ := metadata["namespace"].(string)
@@ -85,7 +84,7 @@ func (s Scope) Store(object map[string]any, id, version string) error {
 	return nil
 }
 
-// WithoutOwn returns the labels and annotations of an object without what says that it is the parent of a set which kopf looks after.
+// WithoutOwn returns the labels and annotations of an object without those of a set that kopf manages.
 func WithoutOwn(labels, annotations []byte) (otherLabels, otherAnnotations []byte) {
 	if tooling, ok := rawjson.EntryAt(annotations, ToolingAnnotation); !ok || !IsOwnTooling(tooling) {
 		return labels, annotations

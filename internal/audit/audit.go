@@ -1,4 +1,4 @@
-// Package audit makes the records of what handlers have done.
+// Package audit creates the audit log records of handler calls.
 package audit
 
 import (
@@ -9,29 +9,29 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Call is a call of a handler that has ended.
+// Call is a finished call of a handler.
 type Call struct {
 	Began            time.Time
-	Handler, Kind    string // the id, and the function that registers it
+	Handler, Kind    string // id, and registering function
 	Attempt          int    // from 1
 	Outcome          string // success, retry, failure, ignored, waiting or cancelled
 	Err              error  // nil for success
 	Cause            string // of changes
 	Replica          string
-	Fence            uint64 // of the term; 0 without an election
+	Fence            uint64 // of the leader's term; 0 without an election
 	Object           *Object
-	Fields           []string // that the handler patches, without values
-	Applied, Deleted []string // children, as kind namespace/name
+	Fields           []string // patched by the handler, without values
+	Applied, Deleted []string // child objects, as kind namespace/name
 }
 
-// Object is what the handler was called for.
+// Object is the object of the call.
 type Object struct {
 	APIVersion, Kind, Namespace, Name, UID string
 	ResourceVersion                        string
 	Generation                             int64
 }
 
-// AddFields adds the fields of a difference: of objects that were added or removed, those in them.
+// AddFields adds the fields of a difference. For added or removed objects, it adds the fields in them.
 func (c *Call) AddFields(path []string, before, after any) {
 	members, _ := after.(map[string]any)
 	if after == nil {
@@ -48,7 +48,7 @@ func (c *Call) AddFields(path []string, before, after any) {
 // Message is the message of all records.
 const Message = "Handler called"
 
-// Record returns the record of the call. What is empty is left out.
+// Record returns the log record of the call. It omits empty values.
 func (c *Call) Record() slog.Record {
 	level := slog.LevelInfo
 	switch c.Outcome {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// For waits for tasks until a while after the end of ctx, and reports whether they have ended.
+// For waits for tasks until some time after the end of ctx, and reports whether they have ended.
 func For(ctx context.Context, tasks *sync.WaitGroup, grace time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
@@ -29,7 +29,7 @@ func For(ctx context.Context, tasks *sync.WaitGroup, grace time.Duration) bool {
 	}
 }
 
-// Outlive returns a context that ends a while after the end of ctx.
+// Outlive returns a context that ends some time after the end of ctx.
 func Outlive(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	outliving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -42,7 +42,7 @@ func Outlive(ctx context.Context, grace time.Duration) (context.Context, context
 	}
 }
 
-// Sleep waits for a time. It fails with the cause of the context's end if that comes before.
+// Sleep sleeps. It returns the cause of the context if that ends before.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

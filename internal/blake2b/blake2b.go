@@ -1,4 +1,4 @@
-// Package blake2b computes the hash function BLAKE2b of RFC 7693, unkeyed, for which the standard library has nothing public.
+// Package blake2b computes the unkeyed hash function BLAKE2b (RFC 7693), which the standard library does not export.
 package blake2b
 
 import (
@@ -25,13 +25,12 @@ var sigma = [10][16]uint8{
 	{10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0},
 }
 
-// Sum returns the digest of data; size is the length of the digest, 1 to 64 bytes. The length is a parameter of the hash: a longer digest
-// that is cut is another one.
+// Sum returns the digest of data; size is the length of the digest, 1 to 64 bytes. The hash depends on the length, so a truncated longer digest differs.
 func Sum(data []byte, size int) []byte {
 	const block = 128
 	h := initial
 	h[0] ^= 0x01010000 ^ uint64(size) // the parameter block: no key, no tree
-	total := uint64(0)                // no text here is as long as 2⁶⁴ bytes
+	total := uint64(0)                // texts are shorter than 2⁶⁴ bytes
 	for len(data) > block {
 		total += block
 		compress(&h, (*[block]byte)(data), total, false)

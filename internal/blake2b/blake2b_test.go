@@ -25,7 +25,7 @@ func TestBLAKE2b(t *testing.T) {
 	}
 }
 
-// selfTest returns the digests, of several lengths, of the sequences that the RFC defines.
+// selfTest returns the digests, of several lengths, of the sequences in the RFC.
 func selfTest() []byte {
 	sequence := func(n int) []byte {
 		out, a, b := make([]byte, n), 0xDEAD4BAD*uint32(n), uint32(1)

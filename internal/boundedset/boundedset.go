@@ -1,18 +1,18 @@
-// Package boundedset remembers which of a few texts were seen.
+// Package boundedset remembers a limited number of texts.
 package boundedset
 
 import "sync"
 
-// maxTexts bounds what is remembered: more texts than that are made up.
+// maxTexts limits the set, because clients can invent any number of texts.
 const maxTexts = 100
 
-// Set is a set of texts that only grows, up to a limit. It is safe for concurrent use.
+// Set is a growing set of texts, up to a limit. It is safe for concurrent use.
 type Set struct {
 	mu   sync.Mutex // guards seen
 	seen map[string]bool
 }
 
-// Add adds a text, and reports whether it was not there before, and the set is not full.
+// Add adds a text, and reports whether it is new and the set was not full.
 func (s *Set) Add(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,7 +1,7 @@
-// Package certs holds which certificate a server shows, and what its clients are to trust: those in files, read again when they change, or one
-// that signs itself. It also decrypts keys.
+// Package certs manages the certificate of a server, and the CA bundle for its clients. The certificate comes from files, which are read again when they
+// change, or is self-signed. The package also decrypts private keys.
 //
-// All runs on the goroutine that serves, except for what handshakes look up.
+// Everything runs on the goroutine of the server, except lookups by handshakes.
 package certs
 
 import (
@@ -29,71 +29,71 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 )
 
-// The life of the certificates that sign themselves.
+// The lifetime of self-signed certificates.
 const (
 	selfSignedLife = 365 * 24 * time.Hour
-	renewEarlier   = 30 * 24 * time.Hour // before the end of the life
-	clockSkew      = 5 * time.Minute     // by which clocks of API servers may be late
+	renewEarlier   = 30 * 24 * time.Hour // before the expiration
+	clockSkew      = 5 * time.Minute     // tolerated delay of API servers' clocks
 	longestCheck   = 12 * time.Hour      // between two looks at the clock, which can be set
 )
 
-// Source has the certificates of a server that are signed by an authority which other processes share.
+// Source provides certificates that are signed by a certificate authority shared with other processes.
 type Source interface {
-	// Certificate returns the one to show now, and PEM of what is to be trusted, which changes before the certificates do.
+	// Certificate returns the certificate to serve now, and the CA bundle in PEM. The bundle changes before the certificates do.
 	Certificate(now time.Time) (*tls.Certificate, []byte, error)
-	// Changed has a token when there is something new.
+	// Changed receives a token when a certificate or a bundle has changed.
 	Changed() <-chan struct{}
-	// Announced notes that PEM of what is to be trusted has been announced.
+	// Announced records that a CA bundle has been announced.
 	Announced(bundle []byte)
 }
 
-// Options say which certificates a server has. Without files and without certificates in TLSConfig, it is one of the source, or without a source, one that it makes and
-// that signs itself. Log is required.
+// Options describe the certificates of a server. Without files and without certificates in TLSConfig, the source provides the certificate. Without a source,
+// the certificate is self-signed. Log is required.
 type Options struct {
-	CertFile, KeyFile string // of the certificate to show, and its key; both or none
-	Password          string // of the key, if it is encrypted
-	CAFile, CADump    string // with what is to be trusted, and where to write that to
-	CAData            []byte // PEM of what is to be trusted
-	VerifyCAFile      string // with the authorities of clients' certificates
+	CertFile, KeyFile string // certificate and key; both or none
+	Password          string // for an encrypted key
+	CAFile, CADump    string // CA bundle, and the file to write it to
+	CAData            []byte // CA bundle in PEM
+	VerifyCAFile      string // CA certificates for client certificates
 	VerifyCAPath      string // a folder of such files
-	VerifyCAData      []byte // PEM of such authorities
+	VerifyCAData      []byte // such CA certificates in PEM
 	VerifyMode        tls.ClientAuthType
-	TLSConfig         *tls.Config   // the base
-	Insecure          bool          // whether there is no TLS
-	Names             []string      // for which a certificate that signs itself is made
-	CheckInterval     time.Duration // between two looks at the files, negative for never
-	RenewalOverlap    time.Duration // how long the old certificate is shown after the new one was announced
+	TLSConfig         *tls.Config   // base configuration
+	Insecure          bool          // serve without TLS
+	Names             []string      // of a self-signed certificate
+	CheckInterval     time.Duration // between two checks of the files; negative for none
+	RenewalOverlap    time.Duration // how long the old certificate is served after the new one was announced
 	Source            Source        // nil for none
 	Log               *slog.Logger
 	Meter             *metrics.Metrics // nil for none
 }
 
-// MakesOwn reports whether the server is given no certificate, and needs one.
+// MakesOwn reports whether the server needs a certificate and none is given.
 func (o *Options) MakesOwn() bool { return !o.Insecure && o.CertFile == "" && !o.ready() }
 
-// Certificates are those of a server, and their renewal.
+// Certificates are the certificates of a server, with their renewal.
 type Certificates struct {
 	Options
 
 	current   *servedIdentity
-	next      *servedIdentity // which is announced, but not shown yet; nil if there is none
+	next      *servedIdentity // announced, but not served yet; nil for none
 	switchAt  time.Time       // when next becomes current
 	own       *tls.Certificate
-	complaint string            // the last one about the files, so as not to repeat it
-	partial   [sha256.Size]byte // the source of what did not fit at the last check; zero if it did
+	complaint string            // last error about the files, logged once
+	partial   [sha256.Size]byte // source of an inconsistent set at the last check; zero if it was consistent
 	shown     atomic.Pointer[tls.Config]
 }
 
-// servedIdentity is what a server shows, and what is to be trusted for it.
+// servedIdentity is a certificate configuration with its CA bundle.
 type servedIdentity struct {
 	config *tls.Config // nil without TLS
-	bundle []byte      // PEM, nil for the API server's own trust
+	bundle []byte      // PEM; nil for the API server's default roots
 	source [sha256.Size]byte
-	end    time.Time // of the certificate; zero if it is not known
-	fits   bool      // whether the bundle vouches for the certificate
+	end    time.Time // of the certificate; zero if unknown
+	fits   bool      // the bundle verifies the certificate
 }
 
-// Start loads or makes the first certificate.
+// Start loads or creates the first certificate.
 func Start(o Options, now time.Time) (*Certificates, error) {
 	c := &Certificates{Options: o}
 	first, err := c.load(now)
@@ -113,7 +113,7 @@ func (c *Certificates) use(id *servedIdentity) {
 // End implements [metrics.Certificate].
 func (id *servedIdentity) End() time.Time { return id.end }
 
-// Bundle is what is to be trusted now. While a certificate is about to be replaced, that is both the old and the new one.
+// Bundle returns the CA bundle. While a certificate is being replaced, it has both the old and the new one.
 func (c *Certificates) Bundle() []byte {
 	if c.next == nil || c.next.bundle == nil || c.current.bundle == nil {
 		return c.current.bundle
@@ -121,7 +121,7 @@ func (c *Certificates) Bundle() []byte {
 	return slices.Concat(bytes.TrimRight(c.current.bundle, "\n"), []byte("\n"), c.next.bundle)
 }
 
-// Wait is how long nothing is to be done.
+// Wait returns the time until the next check.
 func (c *Certificates) Wait(now time.Time) time.Duration {
 	wait := longestCheck
 	if c.CheckInterval > 0 && c.hasFiles() {
@@ -136,7 +136,7 @@ func (c *Certificates) Wait(now time.Time) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// Changed has a token when there is something to check before the time.
+// Changed receives a token if a check is due earlier.
 func (c *Certificates) Changed() <-chan struct{} {
 	if c.Source == nil {
 		return nil
@@ -144,7 +144,7 @@ func (c *Certificates) Changed() <-chan struct{} {
 	return c.Source.Changed()
 }
 
-// Check does what is due, and reports whether there is something to announce.
+// Check performs the due checks, and reports whether there is a bundle to announce.
 func (c *Certificates) Check(now time.Time) bool {
 	switch {
 	case c.next != nil && now.Before(c.switchAt):
@@ -160,7 +160,7 @@ func (c *Certificates) Check(now time.Time) bool {
 	return true
 }
 
-// renew looks for a new certificate. The old one is kept until the new one is complete, and trusted by those who check it.
+// renew loads a new certificate. It keeps the old one until the new one is complete and its clients trust it.
 func (c *Certificates) renew(now time.Time) bool {
 	id, err := c.load(now)
 	if err == nil && id.source != c.current.source && !id.end.IsZero() && now.After(id.end) && now.Before(c.current.end) {
@@ -178,7 +178,7 @@ func (c *Certificates) renew(now time.Time) bool {
 		return false
 	}
 	if c.current.fits && !id.fits && id.source != c.partial {
-		c.partial = id.source // perhaps only some of the files have been written yet
+		c.partial = id.source // perhaps some files have not been written yet
 		return false
 	}
 	c.partial = [sha256.Size]byte{}
@@ -191,7 +191,7 @@ func (c *Certificates) renew(now time.Time) bool {
 	return true
 }
 
-// Announced must be called when what is to be trusted has been announced: a new certificate is shown after the overlap from now.
+// Announced must be called after the bundle has been announced. After the overlap, the new certificate is served.
 func (c *Certificates) Announced(bundle []byte, now time.Time) {
 	if c.Source != nil {
 		c.Source.Announced(bundle)
@@ -202,7 +202,7 @@ func (c *Certificates) Announced(bundle []byte, now time.Time) {
 	}
 }
 
-// dump writes what is to be trusted to a file for others, at once or not at all.
+// dump writes the CA bundle to a file, atomically.
 func (c *Certificates) dump() error {
 	if c.CADump == "" || c.Bundle() == nil {
 		return nil
@@ -217,7 +217,7 @@ func (c *Certificates) dump() error {
 		err = os.Rename(f.Name(), c.CADump)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // the other error is the one that matters
+		_ = os.Remove(f.Name()) // the first error matters
 	}
 	return err
 }
@@ -226,13 +226,13 @@ func (c *Certificates) hasFiles() bool {
 	return c.CertFile != "" || c.CAFile != "" || c.VerifyCAFile != "" || c.VerifyCAPath != ""
 }
 
-// ready reports whether the given configuration of TLS has certificates of its own.
+// ready reports whether the given TLS configuration has certificates.
 func (o *Options) ready() bool {
 	t := o.TLSConfig
 	return t != nil && o.CertFile == "" && (len(t.Certificates) > 0 || t.GetCertificate != nil || t.GetConfigForClient != nil)
 }
 
-// load reads all files, or makes a certificate that signs itself, and makes a configuration of them.
+// load reads all files, or creates a self-signed certificate, and creates a configuration.
 func (c *Certificates) load(now time.Time) (*servedIdentity, error) {
 	files, err := c.read()
 	if err != nil {
@@ -280,7 +280,7 @@ func (c *Certificates) load(now time.Time) (*servedIdentity, error) {
 	return id, err
 }
 
-// vouches reports whether one of the authorities in a bundle has signed a certificate.
+// vouches reports whether a CA certificate in a bundle has signed a certificate.
 func vouches(bundle []byte, shown *tls.Certificate) bool {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
@@ -293,11 +293,11 @@ func vouches(bundle []byte, shown *tls.Certificate) bool {
 	return err == nil
 }
 
-// fileContents is what was in files at one time.
+// fileContents are the contents of the files at one time.
 type fileContents struct {
 	certificate, key []byte
-	trusted          []byte // what the API server is to trust
-	clients          []byte // the authorities of clients' certificates
+	trusted          []byte // CA bundle for the API server
+	clients          []byte // CA certificates for client certificates
 }
 
 func (c *Certificates) read() (*fileContents, error) {
@@ -328,7 +328,7 @@ func (c *Certificates) read() (*fileContents, error) {
 	return files, nil
 }
 
-// readFolder returns the contents of all files of a folder, in the order of their names.
+// readFolder returns the contents of all files in a folder, ordered by name.
 func readFolder(path string) ([]byte, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -338,7 +338,7 @@ func readFolder(path string) ([]byte, error) {
 	for _, e := range entries {
 		name := filepath.Join(path, e.Name())
 		if stat, err := os.Stat(name); err != nil || !stat.Mode().IsRegular() {
-			continue // a folder, or a link that leads nowhere
+			continue // a folder, or a broken link
 		}
 		data, err := os.ReadFile(name)
 		if err != nil {
@@ -364,14 +364,14 @@ func (f *fileContents) pair(password string) (*tls.Certificate, error) {
 	return &pair, err
 }
 
-// configure makes the configuration of TLS with a certificate; nil leaves the given ones.
+// configure returns the TLS configuration with a certificate; nil keeps the given certificates.
 func (c *Certificates) configure(shown *tls.Certificate, clients []byte) (*tls.Config, error) {
 	config := &tls.Config{}
 	if c.TLSConfig != nil {
 		config = c.TLSConfig.Clone()
 	}
 	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
-	config.SessionTicketsDisabled = true // a resumed session would outlive the authorities of clients' certificates
+	config.SessionTicketsDisabled = true // a resumed session would outlive the CA certificates
 	if len(config.NextProtos) == 0 {
 		config.NextProtos = []string{"h2", "http/1.1"}
 	}
@@ -391,7 +391,7 @@ func (c *Certificates) configure(shown *tls.Certificate, clients []byte) (*tls.C
 	return config, nil
 }
 
-// ServerConfig returns the configuration that a listener is given: it always uses what is shown at the time.
+// ServerConfig returns the configuration for a listener. It always uses the current certificate.
 func (c *Certificates) ServerConfig() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		config := c.shown.Load()
@@ -404,7 +404,7 @@ func (c *Certificates) ServerConfig() *tls.Config {
 	}}
 }
 
-// SelfSigned makes a certificate that signs itself, for names and addresses; the first name is the subject's.
+// SelfSigned creates a self-signed certificate for names and addresses. The first name is the subject.
 func SelfSigned(names []string, now time.Time) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -427,12 +427,11 @@ func SelfSigned(names []string, now time.Time) (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
 }
 
-// SetNames puts names and addresses into a certificate. Addresses are names, too, for clients that look only there; those
-// which stand for all addresses are left out.
+// SetNames puts names and addresses into a certificate. It adds addresses as names, too, for clients that check only names. It omits unspecified addresses.
 func SetNames(cert *x509.Certificate, names []string) {
 	var addresses []string
 	for _, name := range names {
-		plain, _, _ := strings.Cut(strings.Trim(name, "[]"), "%") // a zone has a meaning on this machine alone
+		plain, _, _ := strings.Cut(strings.Trim(name, "[]"), "%") // a zone is valid on this machine only
 		ip := net.ParseIP(plain)
 		switch {
 		case ip == nil && name != "" && !slices.Contains(cert.DNSNames, name):
@@ -443,7 +442,7 @@ func SetNames(cert *x509.Certificate, names []string) {
 		}
 	}
 	cert.DNSNames = append(cert.DNSNames, addresses...)
-	if len(cert.DNSNames) > 0 && len(cert.DNSNames[0]) <= 64 { // the limit of common names in RFC 5280
+	if len(cert.DNSNames) > 0 && len(cert.DNSNames[0]) <= 64 { // limit of common names in RFC 5280
 		cert.Subject = pkix.Name{CommonName: cert.DNSNames[0]}
 	}
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/kopf-go/kopf/internal/apirequest"
 )
 
-// The names by which containers of these clusters reach their machine.
+// The names that containers of these clusters use for the host machine.
 const (
 	K3dHost      = "host.k3d.internal"
 	MinikubeHost = "host.minikube.internal"
 	DockerHost   = "host.docker.internal"
 )
 
-// ClusterHost tells what kind of cluster a certificate of an API server is usual for.
+// ClusterHost returns the host name for the kind of cluster that a certificate of an API server indicates, or "".
 func ClusterHost(cert *x509.Certificate) string {
 	if cert == nil {
 		return ""
@@ -38,7 +38,7 @@ func ClusterHost(cert *x509.Certificate) string {
 	return ""
 }
 
-// DetectHost asks an API server for what shows by which name it reaches this machine; the name is empty if nothing does.
+// DetectHost returns the name that the cluster uses for this machine, from the certificate and the version of the API server, or "".
 func DetectHost(ctx context.Context, client *http.Client, server string) (string, error) {
 	cert, version, err := askVersion(ctx, client, server)
 	if err != nil {
@@ -51,7 +51,7 @@ func DetectHost(ctx context.Context, client *http.Client, server string) (string
 	return host, nil
 }
 
-// askVersion returns the certificate of the API server, nil if it has none, and its version.
+// askVersion returns the certificate of the API server, or nil without TLS, and its version.
 func askVersion(ctx context.Context, client *http.Client, server string) (*x509.Certificate, string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(server, "/")+"/version", nil)
 	if err != nil {

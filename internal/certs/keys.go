@@ -19,23 +19,21 @@ import (
 	"strings"
 )
 
-// This file decrypts the keys of certificates: those of PKCS #8 with PBES2 (RFC 8018), which OpenSSL writes, and the older ones with
-// a header DEK-Info. It computes, and reads no files.
+// This file decrypts private keys: PKCS #8 with PBES2 (RFC 8018), which OpenSSL writes, and the older format with a DEK-Info header. It reads no files.
 
-// maxKeyIterations bounds the time that a key can take: it is ten times what is recommended now, and some seconds.
+// maxKeyIterations limits the time to decrypt a key. It is ten times the recommended number, and takes some seconds.
 const maxKeyIterations = 10_000_000
 
 var errKeyPassword = errors.New("the key cannot be decrypted; the password is wrong, or the key is damaged")
 
-// DecryptKey returns PEM with the key of the given PEM as it is without encryption. A key that is not encrypted is
-// returned as it is, and the password is not needed then.
+// DecryptKey returns PEM with the decrypted key of the given PEM. It returns a key without encryption unchanged, and then needs no password.
 func DecryptKey(data []byte, password string) ([]byte, error) {
 	for rest := data; ; {
 		var block *pem.Block
 		block, rest = pem.Decode(rest)
 		switch {
 		case block == nil:
-			return data, nil // crypto/tls reports what is missing
+			return data, nil // crypto/tls reports the missing key
 		case block.Type == "ENCRYPTED PRIVATE KEY":
 			return decryptBlock(block, password, decryptPKCS8)
 		case strings.HasSuffix(block.Type, "PRIVATE KEY") && block.Headers["DEK-Info"] != "":
@@ -55,7 +53,7 @@ func decryptBlock(block *pem.Block, password string, decrypt func([]byte, string
 	return pem.EncodeToMemory(plain), nil
 }
 
-// decryptLegacy decrypts what OpenSSL wrote before it took to PKCS #8.
+// decryptLegacy decrypts the format of older OpenSSL versions.
 func decryptLegacy(block *pem.Block, password string) (*pem.Block, error) {
 	//lint:ignore SA1019 the form is weak, but it is that of keys which people have
 	plain, err := x509.DecryptPEMBlock(block, []byte(password))
@@ -85,7 +83,7 @@ type encryptedKey struct {
 	keySize    int              // in bytes
 	block      func(key []byte) (cipher.Block, error)
 	iv         []byte // as long as a block
-	data       []byte // whole blocks, one at least
+	data       []byte // one or more whole blocks
 }
 
 var (
@@ -93,7 +91,7 @@ var (
 	oidPBKDF2 = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 12}
 )
 
-// parseEncryptedKey reads how a key is encrypted, and refuses what cannot be decrypted here.
+// parseEncryptedKey parses the encryption parameters of a key, and rejects unsupported ones.
 func parseEncryptedKey(der []byte) (*encryptedKey, error) {
 	var info struct {
 		Algorithm pkix.AlgorithmIdentifier
@@ -122,7 +120,7 @@ func parseEncryptedKey(der []byte) (*encryptedKey, error) {
 	return key, nil
 }
 
-// unmarshalWhole decodes a value of DER that nothing follows.
+// unmarshalWhole decodes a DER value without trailing data.
 func unmarshalWhole(der []byte, into any) error {
 	rest, err := asn1.Unmarshal(der, into)
 	if err == nil && len(rest) > 0 {
@@ -131,7 +129,7 @@ func unmarshalWhole(der []byte, into any) error {
 	return err
 }
 
-// setCipher reads which cipher encrypts the key: AES or Triple DES in CBC mode.
+// setCipher parses the cipher: AES or Triple DES in CBC mode.
 func (k *encryptedKey) setCipher(a pkix.AlgorithmIdentifier) error {
 	size := aes.BlockSize
 	switch oid := a.Algorithm.String(); oid {
@@ -155,7 +153,7 @@ func (k *encryptedKey) setCipher(a pkix.AlgorithmIdentifier) error {
 	return nil
 }
 
-// setDerivation reads how the cipher's key is made of the password: by PBKDF2.
+// setDerivation parses the key derivation: PBKDF2.
 func (k *encryptedKey) setDerivation(a pkix.AlgorithmIdentifier) error {
 	if !a.Algorithm.Equal(oidPBKDF2) {
 		return fmt.Errorf("the key derivation %s is not supported, only PBKDF2", a.Algorithm)
@@ -203,7 +201,7 @@ func (k *encryptedKey) decrypt(password string) ([]byte, error) {
 	}
 	plain := make([]byte, len(k.data))
 	cipher.NewCBCDecrypter(block, k.iv).CryptBlocks(plain, k.data)
-	n := int(plain[len(plain)-1]) // bytes of padding, each of which has this value (RFC 8018, section 6.1.1)
+	n := int(plain[len(plain)-1]) // bytes of padding, each with this value (RFC 8018, section 6.1.1)
 	if n == 0 || n > len(k.iv) || !bytes.Equal(plain[len(plain)-n:], bytes.Repeat([]byte{byte(n)}, n)) {
 		return nil, errKeyPassword
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// The keys in testdata/keys are one key, encrypted by OpenSSL 3.0 in many ways with the password "secret".
+// The files in testdata/keys are one key, encrypted by OpenSSL 3.0 in many ways with the password "secret".
 
 func readKey(t testing.TB, name string) []byte {
 	t.Helper()
@@ -57,7 +57,7 @@ func TestDecryptKey(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tls.X509KeyPair(cert, got); err != nil { // also if it is another key
+			if _, err := tls.X509KeyPair(cert, got); err != nil { // another key fails, too
 				t.Fatal(err)
 			}
 		})
@@ -78,7 +78,7 @@ func TestDecryptKey(t *testing.T) {
 	})
 }
 
-// certificateFor returns PEM of a certificate of a key, signed by itself.
+// certificateFor returns PEM of a self-signed certificate for a key.
 func certificateFor(t testing.TB, key []byte) []byte {
 	t.Helper()
 	block, _ := pem.Decode(key)
@@ -136,7 +136,7 @@ func FuzzEncryptedKey(f *testing.F) {
 	})
 }
 
-// FuzzKeyPEM decrypts keys in PEM: what is decrypted is not encrypted any more.
+// FuzzKeyPEM decrypts keys in PEM, and checks that the result is not encrypted.
 func FuzzKeyPEM(f *testing.F) {
 	f.Add([]byte("-----BEGIN X-----\nQUJD\n-----END X-----\n"))
 	f.Add(readKey(f, "aes128-sha1"))
@@ -152,7 +152,7 @@ func FuzzKeyPEM(f *testing.F) {
 	})
 }
 
-// cheapKey returns PEM whose keys do not take long to decrypt.
+// cheapKey returns PEM whose keys decrypt quickly.
 func cheapKey(text []byte) []byte {
 	var cheap []byte
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {

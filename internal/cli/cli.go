@@ -1,5 +1,4 @@
-// Package cli is the command line of operators: its commands and flags, their help, and the checks of their usage. It executes only the commands that print
-// something.
+// Package cli implements the command line of operators: commands, flags, help, and usage errors. It executes only commands that print something.
 package cli
 
 import (
@@ -21,12 +20,12 @@ const ExitUsage = 2
 
 // Line is the command line of an operator.
 type Line struct {
-	Program string                   // the path that it was called by
-	Version string                   // of the framework
+	Program string                   // path of the program
+	Version string                   // of kopf
 	Getenv  func(name string) string // as [os.Getenv]
 	Stdin   io.Reader
 
-	// Namespaces lists those of the cluster, for the completion; nil if it cannot at once.
+	// Namespaces lists the namespaces of the cluster, for completion, or returns nil if it cannot do that immediately.
 	Namespaces func(*Options) []string
 }
 
@@ -39,18 +38,18 @@ type Call struct {
 	install installer      // nil in builds without it
 }
 
-// installer is the options of the commands that say what an installation needs. It is an interface so that builds without these commands are linked without them.
+// installer holds the options of the commands about installation. It is an interface, so that the linker removes these commands from builds without them.
 type installer interface {
 	checkInstall() error
 	definitionFiles() []string
 }
 
-// errNoEmbed is the error of a build without the embedded API server for flags and commands that need it.
+// errNoEmbed is the error for flags and commands that need the embedded API server, in a build without it.
 var errNoEmbed = errors.New("this operator was built with the tag noembed, which leaves out the embedded API server and the commands manifests, status and explain: " +
 	"build it without the tag, or run it on a cluster, without --embedded, --listen and --apply")
 
-// Parse reads the arguments, the variables for options that are not there, and the manifests that they name. Its errors are of the type [UsageError], but
-// for that of the context.
+// Parse parses the arguments, the environment variables for missing options, and the named manifests. Its errors are of type [UsageError], except that of the
+// context.
 func (l *Line) Parse(ctx context.Context, args []string) (*Call, error) {
 	call := &Call{}
 	program := l.commands(call)
@@ -101,7 +100,7 @@ func (l *Line) Parse(ctx context.Context, args []string) (*Call, error) {
 	return call, nil
 }
 
-// finish reads what follows the options of a command, and the variables.
+// finish parses the arguments after the options of a command, and the environment variables.
 func (l *Line) finish(ctx context.Context, call *Call, program *cliflag.Program, options []cliflag.Option, given map[string]bool, rest []string) (err error) {
 	switch call.Command {
 	case "help":
@@ -129,7 +128,7 @@ func (l *Line) finish(ctx context.Context, call *Call, program *cliflag.Program,
 	if err := call.check(given); err != nil {
 		return err
 	}
-	if !embedded.Included { // which leaves the code out
+	if !embedded.Included { // removes the code
 		return nil
 	}
 	paths, source := call.Apply, "--apply"
@@ -145,7 +144,7 @@ func (l *Line) finish(ctx context.Context, call *Call, program *cliflag.Program,
 	return nil
 }
 
-// help returns the help of the command that is named, or of the program.
+// help returns the help of the named command, or of the program.
 func help(program *cliflag.Program, names []string) (string, error) {
 	switch len(names) {
 	case 0:
@@ -160,9 +159,9 @@ func help(program *cliflag.Program, names []string) (string, error) {
 	return "", fmt.Errorf("unexpected argument %q: help takes the name of one command", names[1])
 }
 
-// readVariables reads the variables of options that are not given.
+// readVariables reads the environment variables for missing options.
 func (l *Line) readVariables(call *Call, options []cliflag.Option, given map[string]bool) error {
-	// -A also beats namespaces in the environment, and the other way around.
+	// -A also overrides namespaces in the environment, and the reverse.
 	everywhere := given["all-namespaces"] && call.Clusterwide
 	read := map[string]bool{"all-namespaces": given["namespace"], "namespace": everywhere}
 	for name := range given {
@@ -178,16 +177,16 @@ func (l *Line) readVariables(call *Call, options []cliflag.Option, given map[str
 	return nil
 }
 
-// readConnection reads the variables by which the completion finds the cluster. Options on the line will beat them.
+// readConnection reads the environment variables about the cluster, for completion. Options on the command line override them.
 func (l *Line) readConnection(call *Call, program *cliflag.Program, words []string) {
 	command, _ := program.Split(words)
-	for _, o := range call.connection() { // one by one, as a wrong one is no reason to go without the other
+	for _, o := range call.connection() { // one by one, so that one error does not affect the others
 		_ = cliflag.ParseVariables([]cliflag.Option{o}, nil, "KOPF_"+strings.ToUpper(command)+"_", l.Getenv)
 	}
 }
 
-// check returns an error about flags that conflict. --embedded takes precedence over environment variables with another cluster. Most other flags
-// conflict only if both are on the command line, because one person has written that.
+// check returns an error about conflicting flags. --embedded takes precedence over environment variables with another cluster. Most other flags conflict only
+// if both are on the command line.
 func (c *Call) check(given map[string]bool) error {
 	switch {
 	case c.Clusterwide && len(c.Namespaces) > 0:
@@ -220,17 +219,17 @@ func (c *Call) check(given map[string]bool) error {
 	return nil
 }
 
-// UsageError is wrong usage. Its text has the name of the program before it, and where to read on.
+// UsageError is a usage error. Its text begins with the name of the program, and refers to the help.
 type UsageError struct {
 	Err     error
 	program string
-	command string // empty if it is unknown
+	command string // "" if unknown
 }
 
 func (e *UsageError) Error() string {
 	text := e.program + ": " + e.Err.Error()
 	switch {
-	case errors.Is(e.Err, errNoEmbed): // about which the help has nothing to add
+	case errors.Is(e.Err, errNoEmbed): // the help has nothing to add
 		return text
 	case e.command == "" || e.command == "help":
 		return fmt.Sprintf("%s\nRun \"%s help\" for the commands.", text, e.program)
@@ -240,7 +239,7 @@ func (e *UsageError) Error() string {
 
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// OneLine returns the text of an error that may be several ones.
+// OneLine returns the text of an error that may join several ones.
 func OneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
 }

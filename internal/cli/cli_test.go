@@ -16,7 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/manifest"
 )
 
-// parse reads the arguments, which are separated by spaces, of a program with a name of the usual length.
+// parse parses space-separated arguments of a program with a name of typical length.
 func parse(t testing.TB, args string, env map[string]string) (*Call, error) {
 	t.Helper()
 	l := &Line{
@@ -26,7 +26,7 @@ func parse(t testing.TB, args string, env map[string]string) (*Call, error) {
 	return l.Parse(t.Context(), strings.Fields(args))
 }
 
-// skipEmbedded skips a test with options that this build refuses.
+// skipEmbedded skips a test with options that this build rejects.
 func skipEmbedded(t *testing.T, args string) {
 	t.Helper()
 	if !embedded.Included && (strings.Contains(args, "--embedded") || strings.Contains(args, "--listen") || strings.Contains(args, "--apply")) {
@@ -37,7 +37,7 @@ func skipEmbedded(t *testing.T, args string) {
 func TestOptions(t *testing.T) {
 	tests := []struct {
 		name    string
-		command string // run by default
+		command string // default: run
 		args    string
 		env     map[string]string
 		want    Options
@@ -140,7 +140,7 @@ func TestMisused(t *testing.T) {
 		name, args string
 		env        map[string]string
 		want       string
-		hint       string // onRun by default
+		hint       string // default: onRun
 	}{
 		{name: "OP-55 both scopes", args: "run -A -n a", want: `-A, --all-namespaces and the namespaces ["a"] exclude each other: use one of them`},
 		{name: "OP-55 both scopes by variables", args: "run", env: map[string]string{"KOPF_RUN_CLUSTERWIDE": "1", "KOPF_RUN_NAMESPACE": "a"},
@@ -244,7 +244,7 @@ func TestMisused(t *testing.T) {
 	}
 }
 
-// missing returns the error of a file that does not exist, which is another one on each system.
+// missing returns the error about a missing file, which depends on the operating system.
 func missing(t *testing.T, path string) string {
 	_, err := os.Stat(path)
 	if err == nil {
@@ -256,7 +256,7 @@ func missing(t *testing.T, path string) string {
 func TestStoppedWhileReading(t *testing.T) {
 	skipEmbedded(t, "--embedded")
 	ctx, stop := context.WithCancel(t.Context())
-	in, _ := io.Pipe() // as a terminal at which nothing is typed
+	in, _ := io.Pipe() // like a terminal without input
 	l := &Line{Program: "myoperator", Getenv: func(string) string { return "" }, Stdin: reader(func(p []byte) (int, error) {
 		stop()
 		return in.Read(p)
@@ -271,7 +271,7 @@ type reader func([]byte) (int, error)
 
 func (r reader) Read(p []byte) (int, error) { return r(p) }
 
-// TestHelp holds that the help of a command is the same in all ways to get it, has all of its options, fits a terminal, and is in the same style.
+// TestHelp checks that all ways to print the help of a command agree, and that the help has all options, fits a terminal, and has a uniform style.
 func TestHelp(t *testing.T) {
 	program := (&Line{Program: "myoperator", Getenv: os.Getenv}).commands(&Call{})
 	for _, c := range program.Commands {
@@ -313,12 +313,12 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// begins reports whether a text begins with a word in an upper-case letter.
+// begins reports whether a text begins with a capitalized word.
 func begins(text string) bool {
 	return text != "" && text[0] >= 'A' && text[0] <= 'Z'
 }
 
-// printed returns the text that arguments print.
+// printed returns the text that a command line prints.
 func printed(t *testing.T, args string) string {
 	t.Helper()
 	call, err := parse(t, args, nil)
@@ -345,7 +345,7 @@ func TestCompletion(t *testing.T) {
 	}
 	const contexts = "dev\tCluster kind (current)\narn:prod\tCluster eks\n:\n"
 	tests := []struct {
-		name, typed string // the words are separated by spaces
+		name, typed string // words separated by spaces
 		env         map[string]string
 		want        string
 	}{

@@ -8,7 +8,7 @@ import (
 	"github.com/kopf-go/kopf/internal/installation"
 )
 
-// commands returns the commands, whose options are stored in the call.
+// commands returns the commands. Their options are stored in the call.
 func (l *Line) commands(call *Call) *cliflag.Program {
 	o := &call.Options
 	call.Inspect.Pods, call.Inspect.PagePort = "app.kubernetes.io/name="+l.Name(), installation.ProbesPort

@@ -13,16 +13,16 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// The commands that report on objects. Builds with the tag noembed do not have them, as they do not have the command manifests.
+// The commands that report on objects. Builds with the tag noembed omit them, like the command manifests.
 const (
 	commandStatus  = "status"
 	commandExplain = "explain"
 )
 
-// ExitFailed is the exit code of the command status if there are objects whose handlers fail, and that was asked.
+// ExitFailed is the exit code of the command status if handlers fail, and the check was requested.
 const ExitFailed = 3
 
-// isInspection reports whether a command is one of them.
+// isInspection reports whether a command reports on objects.
 func isInspection(command string) bool { return command == commandStatus || command == commandExplain }
 
 // InspectOptions are the options of the commands that report on objects.
@@ -31,7 +31,7 @@ type InspectOptions struct {
 
 	Namespace     string // of the objects; "" for that of the context
 	AllNamespaces bool
-	Prefix        string // of what the operator has stored; "" for all that are found
+	Prefix        string // of the operator's annotations; "" for all
 
 	// Of status.
 	Selector string
@@ -39,18 +39,18 @@ type InspectOptions struct {
 	Failed   bool
 	ExitCode bool
 
-	Live      bool   // whether to show what the running operator is doing, instead of objects
-	Pod       string // its pod; "" for all with the labels
+	Live      bool   // show the activity of the running operator instead of objects
+	Pod       string // "" for all pods with the labels
 	Pods      string
 	PagePort  int
-	PageToken string // a file
+	PageToken string // file name
 
 	// Of explain.
 	File, Old      string // with objects
 	Event          string // created, updated, deleted or resumed
 	Definitions    []string
-	Serves         []string // patterns of namespaces
-	ServiceAccount string   // as "namespace/name"
+	Serves         []string // patterns of served namespaces
+	ServiceAccount string   // "namespace/name"
 }
 
 const (
@@ -149,7 +149,7 @@ func (c *Call) inspectionCommands() []cliflag.Command {
 	}}
 }
 
-// parseInspection reads the arguments of the commands: options may follow the kind and the name.
+// parseInspection parses the arguments of the commands. Options may follow the kind and the name.
 func (l *Line) parseInspection(ctx context.Context, call *Call, program *cliflag.Program, command *cliflag.Command, args []string) (*Call, error) {
 	var words []string
 	for {
@@ -176,10 +176,10 @@ func (l *Line) parseInspection(ctx context.Context, call *Call, program *cliflag
 	return call, err
 }
 
-// nameInspected takes the kind and the name of the objects.
+// nameInspected sets the kind and the name of the objects.
 func (c *Call) nameInspected(words []string) error {
 	i := &c.Inspect
-	if kind, name, ok := strings.Cut(strings.Join(words, " "), "/"); ok && len(words) == 1 { // as kubectl takes them
+	if kind, name, ok := strings.Cut(strings.Join(words, " "), "/"); ok && len(words) == 1 { // as in kubectl
 		words = []string{kind, name}
 	}
 	switch {
@@ -197,7 +197,7 @@ func (c *Call) nameInspected(words []string) error {
 	return c.checkInspection()
 }
 
-// checkInspection returns which options do not go together.
+// checkInspection returns an error about conflicting options.
 func (c *Call) checkInspection() error {
 	i := &c.Inspect
 	switch {

@@ -13,9 +13,9 @@ import (
 	"github.com/kopf-go/kopf/internal/namespaces"
 )
 
-// This file makes of the options what is to be installed, and writes it.
+// This file generates and writes the installation from the options.
 
-// ReadDefinitions returns the definitions of the operator itself, and those in the files that the options name.
+// ReadDefinitions returns the definitions of the operator, and those in the files of the options.
 func (c *Call) ReadDefinitions(own []json.RawMessage) (all []map[string]any, warnings []string, err error) {
 	var files []manifest.File
 	for _, data := range own {
@@ -24,8 +24,8 @@ func (c *Call) ReadDefinitions(own []json.RawMessage) (all []map[string]any, war
 	return installation.Definitions(append(files, c.Manifests...), c.Install().Definitions)
 }
 
-// Model returns what is to be installed, but for the rights. The webhooks are the kinds of their configurations: if there are any, the note says what the manifests expect of the
-// settings, for what start-up handlers make of these is not known.
+// Model returns the model of the installation, without permissions. The webhooks are the kinds of their configurations. If there are any, the note says which
+// settings the manifests expect, because startup handlers may change them.
 func (c *Call) Model(program string, definitions []map[string]any, webhooks []string) (m *installation.Model, note string) {
 	o := c.Install()
 	m = &installation.Model{
@@ -58,7 +58,7 @@ func (c *Call) Model(program string, definitions []map[string]any, webhooks []st
 		w.Port, m.Name, w.Configuration)
 }
 
-// Write prints the manifests, writes them, or compares them with what is there: then it reports whether that differs.
+// Write prints or writes the manifests, or compares them with the existing ones and reports whether they differ.
 func (c *Call) Write(m *installation.Model, stdout, stderr io.Writer) (differs bool, err error) {
 	o := c.Install()
 	if o.NoDescriptions {

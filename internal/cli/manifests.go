@@ -13,18 +13,18 @@ import (
 	"github.com/kopf-go/kopf/internal/webhookconfig"
 )
 
-// The commands that say what an installation needs. Builds with the tag noembed do not have them: they are for people at a desk and for CI.
+// The commands about installation. Builds with the tag noembed omit them, because they are for development and CI.
 const (
 	commandManifests     = "manifests"
 	commandExplainRights = "explain-rights"
 )
 
-// isInstallation reports whether a command is one of them.
+// isInstallation reports whether a command is about installation.
 func isInstallation(command string) bool {
 	return command == commandManifests || command == commandExplainRights
 }
 
-// InstallOptions are the options of the commands that say what an installation needs.
+// InstallOptions are the options of the commands about installation.
 type InstallOptions struct {
 	Name, Image, Home    string
 	Replicas             int // 0 for the default
@@ -66,7 +66,7 @@ func (c *Call) installation(command string, listNamespaces func(*Options) []stri
 	)
 	all = append(all, o.connection()...)
 	for j := range all {
-		all[j].Variables = "" // the same arguments give the same manifests
+		all[j].Variables = "" // the manifests depend on arguments only
 		if all[j].Group == groupCluster || all[j].Group == groupScope {
 			all[j].Commands = ""
 		}
@@ -90,7 +90,7 @@ func (i *InstallOptions) output() []cliflag.Option {
 	}
 }
 
-// checked stores a text that has nothing wrong.
+// checked stores a valid value.
 func checked(target *string, check func(string) error) func(string) error {
 	return func(value string) error {
 		if err := check(value); err != nil {
@@ -101,7 +101,7 @@ func checked(target *string, check func(string) error) func(string) error {
 	}
 }
 
-// within stores a number of at least 1.
+// within stores a number from 1 to a maximum.
 func within(target *int, most int) func(string) error {
 	return func(value string) error {
 		n, err := strconv.Atoi(value)
@@ -120,7 +120,7 @@ func checkNamespace(name string) error {
 	return nil
 }
 
-// checkConfiguration returns what is wrong with the name of the webhook configurations, which is part of the names of the webhooks. API servers want these to have three parts.
+// checkConfiguration validates the name of the webhook configurations. It is a part of the names of the webhooks, which must have three parts.
 func checkConfiguration(name string) error {
 	if !webhookconfig.IsDomain(name) || !strings.Contains(name, ".") {
 		return errors.New("want a name with a dot, as Settings.Admission.Managed has it, such as auto.kopf.dev")
@@ -135,7 +135,7 @@ func checkFolder(path string) error {
 	return nil
 }
 
-// addKinds adds kinds that are separated by commas.
+// addKinds adds comma-separated kinds.
 func (i *InstallOptions) addKinds(value string) error {
 	for kind := range strings.SplitSeq(value, ",") {
 		if kind = strings.TrimSpace(kind); kind == "" {
@@ -149,13 +149,13 @@ func (i *InstallOptions) addKinds(value string) error {
 	return nil
 }
 
-// Install returns the options of the commands that say what an installation needs.
+// Install returns the options of the commands about installation.
 func (c *Call) Install() *InstallOptions { return c.install.(*InstallOptions) }
 
 // definitionFiles implements [installer].
 func (i *InstallOptions) definitionFiles() []string { return i.Definitions }
 
-// checkInstall implements [installer]. It returns which options do not go together.
+// checkInstall implements [installer]. It returns an error about conflicting options.
 func (i *InstallOptions) checkInstall() error {
 	switch {
 	case i.Out == "" && slices.Contains([]string{"kustomize", "helm"}, i.Format):

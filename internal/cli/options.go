@@ -21,7 +21,7 @@ import (
 // Options are the options of all commands.
 type Options struct {
 	Verbose, Debug, Quiet bool
-	LogFormat             string // full, plain or json; full if empty
+	LogFormat             string // full, plain or json; default: full
 	LogRefKey             string
 	LogPrefix, NoPrefix   bool
 
@@ -49,18 +49,18 @@ type Options struct {
 	Embedded  bool
 	Listen    string
 	Apply     []string
-	Manifests []manifest.File // what Apply names
+	Manifests []manifest.File // the content of the files in Apply
 
-	Output string // of the command version: json, or empty for people
+	Output string // of the command version: json, or "" for text
 }
 
-// devPriority is the priority of operators under development: they win over deployed ones.
+// devPriority is the priority of operators under development: they take over from deployed ones.
 const devPriority = 666
 
-// freezePriority is that of the record of freeze, unless it is given.
+// freezePriority is the default priority of freeze.
 const freezePriority = 100
 
-// PeeringPriority returns the priority among operators.
+// PeeringPriority returns the priority for peering.
 func (o *Options) PeeringPriority() int {
 	if o.Dev {
 		return devPriority
@@ -80,7 +80,7 @@ const (
 	groupOutput   = "Output"
 )
 
-// of returns the options of a command in the order of the help. The function lists namespaces for the completion.
+// of returns the options of a command in the order of the help. The function lists namespaces for completion.
 func (o *Options) of(command string, listNamespaces func(*Options) []string) []cliflag.Option {
 	if command == "version" {
 		return []cliflag.Option{{Group: groupOutput, Short: "o", Long: "output", Value: "json", Help: "Print JSON for programs",
@@ -184,7 +184,7 @@ func (o *Options) logging() []cliflag.Option {
 	}
 }
 
-// choice stores one of the values, in letters of any case.
+// choice stores one of the values, in any case.
 func choice(target *string, values ...string) func(string) error {
 	return func(value string) error {
 		lower := strings.ToLower(value)
@@ -196,7 +196,7 @@ func choice(target *string, values ...string) func(string) error {
 	}
 }
 
-// choices returns values for the completion.
+// choices returns values for completion.
 func choices(all ...cliflag.Candidate) func() []cliflag.Candidate {
 	return func() []cliflag.Candidate { return all }
 }
@@ -230,7 +230,7 @@ func (o *Options) setPeering(name string) error {
 
 func (o *Options) setLeaderElect(name string) error {
 	const otherwise = "; leave the flag out for no election"
-	if _, err := cliflag.ParseBool(name); err == nil { // as other frameworks have it
+	if _, err := cliflag.ParseBool(name); err == nil { // as in other frameworks
 		return errors.New("want the name of the Lease that all replicas share, not true or false" + otherwise)
 	}
 	if !validation.IsObjectName(name) {
@@ -268,13 +268,13 @@ func (o *Options) setListen(address string) error {
 	return nil
 }
 
-// isPort reports whether a text is the number of a port; 0 is any free one.
+// isPort reports whether a text is a port number; 0 means any free port.
 func isPort(text string) bool {
 	_, err := strconv.ParseUint(text, 10, 16)
 	return err == nil
 }
 
-// contexts lists those of the kubeconfig, for the completion.
+// contexts lists the contexts of the kubeconfig, for completion.
 func (o *Options) contexts() (all []cliflag.Candidate) {
 	config, err := kubeconfig.Read(kubeconfig.Find(o.Kubeconfig).Found)
 	if err != nil {

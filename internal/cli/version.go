@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// version is what the command version prints.
+// version is the output of the command version.
 type version struct {
 	Framework string `json:"frameworkVersion"`
 	Go        string `json:"goVersion"`
@@ -16,20 +16,20 @@ type version struct {
 	Operator  build  `json:"operator"`
 }
 
-// build is what Go has recorded of the build of a program. Everything may be missing.
+// build is the build information of a program. All fields may be missing.
 type build struct {
 	Package  string `json:"package,omitempty"`
 	Module   string `json:"module,omitempty"`
-	Version  string `json:"version,omitempty"` // of the module, "(devel)" if it has none
+	Version  string `json:"version,omitempty"` // of the module; "(devel)" without one
 	VCS      string `json:"vcs,omitempty"`
 	Revision string `json:"revision,omitempty"`
 	Time     string `json:"time,omitempty"`
-	Modified bool   `json:"modified"` // whether the work tree had changes since the revision
+	Modified bool   `json:"modified"` // the work tree had changes since the revision
 }
 
-// versionText returns the output of the command version for people, or as JSON.
+// versionText returns the output of the command version, as text or as JSON.
 func (l *Line) versionText(format string) (string, error) {
-	info, _ := debug.ReadBuildInfo() // which programs in GOPATH mode lack
+	info, _ := debug.ReadBuildInfo() // missing in GOPATH mode
 	v := version{Framework: l.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Operator: buildOf(info)}
 	if format == "" {
 		return v.String(), nil
@@ -38,7 +38,7 @@ func (l *Line) versionText(format string) (string, error) {
 	return string(data) + "\n", err
 }
 
-// buildOf returns what a build is known of.
+// buildOf returns the known build information.
 func buildOf(info *debug.BuildInfo) (b build) {
 	if info == nil {
 		return b
@@ -59,7 +59,7 @@ func buildOf(info *debug.BuildInfo) (b build) {
 	return b
 }
 
-// String returns a line for the framework, and one for the operator if its version or revision is known.
+// String returns a line about kopf, and one about the operator if its version or revision is known.
 func (v version) String() string {
 	text := fmt.Sprintf("kopf %s (%s, %s)\n", v.Framework, v.Go, v.Platform)
 	o := v.Operator

@@ -20,7 +20,7 @@ func TestVersion(t *testing.T) {
 	tests := []struct {
 		name string
 		info *debug.BuildInfo
-		want string // for people, after the line of the framework
+		want string // text after the line about kopf
 		json string
 	}{
 		{name: "unknown", json: `{"modified":false}`},

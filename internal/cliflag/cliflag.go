@@ -1,6 +1,6 @@
-// Package cliflag is a command line of commands and options: it reads options from arguments and from environment variables, writes the help, suggests
-// what was meant by unknown words, and completes words in a shell. Package flag of the standard library has neither letters that go together, as in
-// -Av, nor variables.
+// Package cliflag implements command lines with commands and options: it parses options from arguments and environment variables, writes the help, suggests
+// similar words for unknown ones, and completes words in a shell. Package flag of the standard library supports neither combined letters, as in -Av, nor
+// environment variables.
 package cliflag
 
 import (
@@ -16,23 +16,23 @@ import (
 
 // Option is an option of commands.
 type Option struct {
-	Group     string // the heading that it is under in the help
-	Commands  string // the commands that have it, separated by spaces; all by default
+	Group     string // its heading in the help
+	Commands  string // commands with the option, separated by spaces; all by default
 	Short     string // one letter, such as "n" for -n; optional
 	Long      string // such as "namespace" for --namespace
-	Variables string // environment variables without their prefix, separated by spaces; the first one that is set counts
-	Value     string // what its value is, in the help; empty for an option that is true if given
-	Repeated  bool   // each occurrence adds a value, and so does each word of a variable
+	Variables string // environment variables without their prefix, separated by spaces; the first one set wins
+	Value     string // placeholder of the value in the help; "" for a boolean option
+	Repeated  bool   // each occurrence adds a value, and so does each word of an environment variable
 	Negatable bool   // --no-namespace is --namespace=false
-	Hidden    bool   // it can be given, but is neither in the help nor completed
-	Help      string // begins with a verb, and has no full stop
-	Default   string // the default value, for the help
+	Hidden    bool   // works, but is neither in the help nor completed
+	Help      string // begins with a verb, without a full stop
+	Default   string // default value, for the help
 
-	// Values returns the values that a shell offers, nil for none. Files has it offer the names of files instead.
+	// Values returns the values for shell completion, or nil. With Files, the shell completes file names instead.
 	Values func() []Candidate
 	Files  bool
 
-	// Target is where the value goes: a *bool, *int, *string, *[]string, *[time.Duration], an [encoding.TextUnmarshaler], or a func(string) error.
+	// Target receives the value: a *bool, *int, *string, *[]string, *[time.Duration], an [encoding.TextUnmarshaler], or a func(string) error.
 	Target any
 }
 
@@ -44,7 +44,7 @@ func (o *Option) Name() string {
 	return "-" + o.Short + ", --" + o.Long
 }
 
-// Of returns the options that a command has, in their order.
+// Of returns the options of a command, in order.
 func Of(options []Option, command string) (some []Option) {
 	for i := range options {
 		if o := &options[i]; o.Commands == "" || slices.Contains(strings.Fields(o.Commands), command) {
@@ -54,8 +54,8 @@ func Of(options []Option, command string) (some []Option) {
 	return some
 }
 
-// Parse stores the values of the options in the arguments, up to the first argument that is no option. It returns the long names of the
-// options, the arguments that are left, and whether the last option was -h or --help, which all commands have. An error names the option.
+// Parse stores the values of the options in the arguments, up to the first argument that is not an option. It returns the long names of the options, the
+// remaining arguments, and whether the last option was -h or --help, which all commands have. An error names the option.
 func Parse(options []Option, args []string) (given map[string]bool, rest []string, help bool, err error) {
 	given = make(map[string]bool)
 	for len(args) > 0 {
@@ -79,7 +79,7 @@ func Parse(options []Option, args []string) (given map[string]bool, rest []strin
 	return given, nil, false, nil
 }
 
-// findLong returns the option of a long name, nil if there is none, and whether the name is that of its negation.
+// findLong returns the option with a long name, or nil, and whether the name is its negation.
 func findLong(options []Option, name string) (o *Option, negated bool) {
 	positive, negated := strings.CutPrefix(name, "no-")
 	for i := range options {
@@ -93,7 +93,7 @@ func findLong(options []Option, name string) (o *Option, negated bool) {
 	return nil, false
 }
 
-// findShort returns the option of a letter, nil if there is none.
+// findShort returns the option with a letter, or nil.
 func findShort(options []Option, letter string) *Option {
 	for i := range options {
 		if options[i].Short == letter {
@@ -103,7 +103,7 @@ func findShort(options []Option, letter string) *Option {
 	return nil
 }
 
-// parseLong reads "--name", "--no-name", "--name=value", or "--name" with its value in the next argument, and returns the arguments left.
+// parseLong parses "--name", "--no-name", "--name=value", or "--name" with its value in the next argument, and returns the remaining arguments.
 func parseLong(options []Option, given map[string]bool, arg string, rest []string) ([]string, error) {
 	name, value, hasValue := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
 	o, negated := findLong(options, name)
@@ -126,8 +126,8 @@ func parseLong(options []Option, given map[string]bool, arg string, rest []strin
 	return rest, o.parse(given, value)
 }
 
-// next takes the value of an option, as it was written, from the next argument, and returns the arguments left. Another option is no value: then
-// this one was probably taken for one that is true if given.
+// next takes the value of an option from the next argument, and returns the remaining arguments. An option is not a value: then the user probably took this one
+// for a boolean option.
 func (o *Option) next(options []Option, written string, rest []string) (value string, left []string, err error) {
 	missing := fmt.Sprintf("flag %s needs a value: %s", written, o.Value)
 	switch {
@@ -139,7 +139,7 @@ func (o *Option) next(options []Option, written string, rest []string) (value st
 	return rest[0], rest[1:], nil
 }
 
-// isOption reports whether an argument is one of the options, with or without a value after an equals sign.
+// isOption reports whether an argument is an option, with or without a value after "=".
 func isOption(options []Option, arg string) bool {
 	name, _, _ := strings.Cut(arg, "=")
 	if long, ok := strings.CutPrefix(name, "--"); ok {
@@ -150,9 +150,9 @@ func isOption(options []Option, arg string) bool {
 	return ok && len(letter) == 1 && (findShort(options, letter) != nil || letter == "h")
 }
 
-// parseShort reads "-n value", "-nvalue", "-n=value", or several letters as in "-Av", and returns the arguments left.
+// parseShort parses "-n value", "-nvalue", "-n=value", or several letters as in "-Av", and returns the remaining arguments.
 func parseShort(options []Option, given map[string]bool, arg string, rest []string) ([]string, error) {
-	if name, _, _ := strings.Cut(arg[1:], "="); len(name) > 1 { // as package flag has it: hardly a value that was meant for the first letter
+	if name, _, _ := strings.Cut(arg[1:], "="); len(name) > 1 { // as in package flag: hardly a value for the first letter
 		if o, _ := findLong(options, name); o != nil && !o.Hidden {
 			return nil, fmt.Errorf("unknown flag %q: did you mean %q?", "-"+name, "--"+name)
 		}
@@ -186,7 +186,7 @@ func (o *Option) parse(given map[string]bool, value string) error {
 	return Invalid(value, o.Name(), o.set(value))
 }
 
-// Invalid returns the error of a value of an option or a variable, which says what is wrong with it; nil if nothing is.
+// Invalid returns the error about an invalid value of an option or an environment variable, or nil without an error.
 func Invalid(value, name string, err error) error {
 	if err == nil {
 		return nil
@@ -194,8 +194,8 @@ func Invalid(value, name string, err error) error {
 	return fmt.Errorf("invalid value %q for %s: %w", value, name, err)
 }
 
-// ParseVariables stores the values of environment variables for the options whose long names are not given. The prefix is that of the variables, such
-// as "APP_RUN_", and env returns the value of a variable, as [os.Getenv] does. An empty variable counts as one that is not set. An error names the variable.
+// ParseVariables stores the values of environment variables for the options that are not given. The prefix is that of the environment variables, such as
+// "APP_RUN_", and env returns the value of one, as [os.Getenv] does. An empty value counts as unset. An error names the environment variable.
 func ParseVariables(options []Option, given map[string]bool, prefix string, env func(name string) string) error {
 	for _, o := range options {
 		if given[o.Long] {
@@ -251,7 +251,7 @@ func (o *Option) set(value string) (err error) {
 	return err
 }
 
-// ParseBool reads what people write for true and false, in upper or lower case.
+// ParseBool parses the usual words for true and false, in any case.
 func ParseBool(value string) (bool, error) {
 	switch strings.ToLower(value) {
 	case "1", "t", "true", "y", "yes", "on":
@@ -262,7 +262,7 @@ func ParseBool(value string) (bool, error) {
 	return false, errors.New("want true or false")
 }
 
-// ParseDuration reads a duration as Go writes it, or a number of whole seconds.
+// ParseDuration parses a Go duration, or a number of whole seconds.
 func ParseDuration(value string) (time.Duration, error) {
 	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
 		if limit := int64(math.MaxInt64 / time.Second); seconds > limit || seconds < -limit {

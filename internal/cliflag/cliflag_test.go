@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// values are what the options of the tests set.
+// values are the targets of the test options.
 type values struct {
 	All    bool
 	Names  []string
@@ -20,7 +20,7 @@ type values struct {
 	Time   time.Duration
 }
 
-// level is a type that reads itself.
+// level is a type with UnmarshalText.
 type level int
 
 func (l *level) UnmarshalText(text []byte) error {

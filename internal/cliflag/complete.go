@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Candidate is a word that a shell offers, and what it means.
+// Candidate is a completion for a shell, with a description.
 type Candidate struct{ Value, Help string }
 
-// CompleteCommand is the name of the hidden command that the scripts of [Program.Completion] call, with the words before the cursor.
+// CompleteCommand is the hidden command that the scripts of [Program.Completion] call, with the words before the cursor.
 const CompleteCommand = "__complete"
 
-// WriteCandidates writes what a shell offers for the last of the words, which are those after the program's name. Each candidate has a line, with a tab
-// before its help. The last line is ":files" if names of files fit, too, and ":" otherwise: no line at all means that something went wrong.
+// WriteCandidates writes the completions of the last word. The words follow the program's name. Each candidate has a line, with a tab before its description.
+// The last line is ":files" if file names are possible, too, and ":" otherwise. No output means a failure.
 func (p *Program) WriteCandidates(w io.Writer, words []string) {
 	candidates, files := p.Complete(words)
 	for _, c := range candidates {
-		if strings.ContainsAny(c.Value, "\t\r\n") { // which no line can carry
+		if strings.ContainsAny(c.Value, "\t\r\n") { // a line cannot contain it
 			continue
 		}
 		fmt.Fprintln(w, strings.TrimSuffix(c.Value+"\t"+strings.Join(strings.Fields(c.Help), " "), "\t"))
@@ -30,8 +30,8 @@ func (p *Program) WriteCandidates(w io.Writer, words []string) {
 	}
 }
 
-// Complete returns what a shell offers for the last of the words, and whether names of files fit. The values of options before it are stored in the
-// targets, as far as they are right, so that [Option.Values] can look at them.
+// Complete returns the completions of the last word, and whether file names are possible. It stores the valid values of earlier options in their targets, so
+// that [Option.Values] can use them.
 func (p *Program) Complete(words []string) (candidates []Candidate, files bool) {
 	if len(words) == 0 {
 		words = []string{""}
@@ -46,7 +46,7 @@ func (p *Program) Complete(words []string) (candidates []Candidate, files bool) 
 	return candidates, files
 }
 
-// offers returns what the last word can be, and whether names of files fit. It looks no further into the last word than it has to.
+// offers returns the completions of the last word, and whether file names are possible. It examines the last word no more than necessary.
 func (p *Program) offers(before []string, last string) (all []Candidate, files bool) {
 	if len(before) == 0 && !strings.HasPrefix(last, "-") {
 		for _, c := range p.Commands {
@@ -77,13 +77,12 @@ func (p *Program) offers(before []string, last string) (all []Candidate, files b
 	return c.optionCandidates(given), false
 }
 
-// skip reads the words before the last one. It returns the options that are given, the option whose value the last word is, nil if it is no value, and
-// whether there can be no option any more.
+// skip parses the words before the last one. It returns the given options, the option whose value the last word is, or nil, and whether no option may follow.
 func (c *Command) skip(words []string) (given map[string]bool, open *Option, ended bool) {
 	given = make(map[string]bool)
 	for _, word := range words {
 		if open != nil {
-			_ = open.set(word) // the command itself will report a wrong value
+			_ = open.set(word) // the command itself reports invalid values
 			open = nil
 			continue
 		}
@@ -112,7 +111,7 @@ func (c *Command) skip(words []string) (given map[string]bool, open *Option, end
 	return given, open, ended
 }
 
-// openShort returns the last one of the options in letters if its value is the next word, else nil.
+// openShort returns the last option in the letters if the next word is its value, else nil.
 func openShort(options []Option, letters string) *Option {
 	for letters != "" {
 		o := findShort(options, letters[:1])
@@ -127,12 +126,12 @@ func openShort(options []Option, letters string) *Option {
 	return nil
 }
 
-// hasWord reports whether a word can be an argument of the command.
+// hasWord reports whether a word is a valid argument of the command.
 func (c *Command) hasWord(word string) bool {
 	return slices.ContainsFunc(c.Words, func(w Candidate) bool { return w.Value == word })
 }
 
-// values returns the values of the option with a prefix.
+// values returns the values of the option that begin with a prefix.
 func (o *Option) values(prefix string) (all []Candidate) {
 	if o.Hidden || o.Values == nil {
 		return nil
@@ -143,7 +142,7 @@ func (o *Option) values(prefix string) (all []Candidate) {
 	return all
 }
 
-// optionCandidates returns the options that can be given, or given again.
+// optionCandidates returns the options that may be given, or given again.
 func (c *Command) optionCandidates(given map[string]bool) (all []Candidate) {
 	for _, o := range c.Options {
 		if o.Hidden || given[o.Long] && !o.Repeated {

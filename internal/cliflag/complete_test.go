@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// asProgram is a variable that makes the binary of these tests the program which shells ask.
+// asProgram is an environment variable that makes this test binary act as the completed program.
 const asProgram = "CLIFLAG_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 func TestComplete(t *testing.T) {
 	const options = "--all --name --file --number --prefix --no-prefix --time --help"
 	tests := []struct {
-		typed, want string // a space separates the words that are typed
+		typed, want string // words separated by spaces
 		files       bool
 	}{
 		{typed: "", want: "run paint help"},
@@ -86,7 +86,7 @@ func TestComplete(t *testing.T) {
 func TestWriteCandidates(t *testing.T) {
 	for typed, want := range map[string]string{
 		"paint ":                  "red\tAs roses\ngreen\n:\n",
-		"run --file my --name ar": "arn:a/b@c\tof my\n:\n", // what was typed before is known
+		"run --file my --name ar": "arn:a/b@c\tof my\n:\n", // it uses the words before
 		"run --name ":             "arn:a/b@c\tof\ntwo words\nplain\ta tab\n:\n",
 		"run --file ":             ":files\n",
 		"nope ":                   ":\n",
@@ -119,7 +119,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// shell has a shell of the computer run the script of the program, between two others, and returns the sorted output. The program can be called by its name.
+// shell runs the completion script in a shell, between two other scripts, and returns the sorted output. The program is in the PATH.
 func shell(t *testing.T, name, before, after string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -160,11 +160,11 @@ func shell(t *testing.T, name, before, after string, args ...string) string {
 	return strings.Join(found, "|")
 }
 
-// TestBash has bash complete lines. It gets them as bash splits them.
+// TestBash completes lines in bash. The words are those that bash has split.
 func TestBash(t *testing.T) {
 	tests := []struct {
-		line, words string // the words are separated by "|"
-		want        string // what the last one of the words becomes, likewise
+		line, words string // separated by "|"
+		want        string // replacement of the last word, separated by "|"
 	}{
 		{"my-app ", "my-app|", "help|paint|run"},
 		{"my-app p", "my-app|p", "paint"},
@@ -179,7 +179,7 @@ func TestBash(t *testing.T) {
 		{"my-app run --name=", "my-app|run|--name|=", `arn:a/b@c|plain|two\ words`},
 		{"my-app run --name=", "my-app|run|--name|=|", `arn:a/b@c|plain|two\ words`},
 		{"my-app run --name=pl", "my-app|run|--name|=|pl", "plain"},
-		{"my-app run --name=pl", "my-app|run|--name=pl", "--name=plain"}, // where COMP_WORDBREAKS has no "="
+		{"my-app run --name=pl", "my-app|run|--name=pl", "--name=plain"}, // without "=" in COMP_WORDBREAKS
 		{"my-app run --name arn", "my-app|run|--name|arn", "arn:a/b@c"},
 		{"my-app run --name arn:", "my-app|run|--name|arn|:", "a/b@c"},
 		{"my-app run --name arn:a/b@", "my-app|run|--name|arn|:|a/b|@", "c"},
@@ -219,7 +219,7 @@ echo "${COMPREPLY[*]}"
 	})
 }
 
-// TestZsh has the function of zsh complete lines, in place of the completion system, which needs a terminal.
+// TestZsh completes lines with the zsh function. The completion system itself would need a terminal.
 func TestZsh(t *testing.T) {
 	const stubs = `
 compdef() { : }
@@ -253,7 +253,7 @@ _kopf_my_app
 	}
 }
 
-// TestFish has fish complete lines.
+// TestFish completes lines in fish.
 func TestFish(t *testing.T) {
 	for line, want := range map[string]string{
 		"my-app ":               "help\tPrint this|paint\tPaint it|run\tRun it",

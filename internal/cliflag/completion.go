@@ -10,8 +10,8 @@ func Shells() []Candidate {
 	return []Candidate{{"bash", "For ~/.bashrc"}, {"zsh", "For a folder of $fpath"}, {"fish", "For ~/.config/fish/completions"}}
 }
 
-// Completion returns the script that completes the commands of a program in bash, zsh or fish, and an error for any other shell. It calls the program
-// itself by [CompleteCommand], without input and without the messages of errors.
+// Completion returns the completion script of a program for bash, zsh or fish, or an error for another shell. The script calls the program with
+// [CompleteCommand], without input, and hides its errors.
 func (p *Program) Completion(shell string) (string, error) {
 	script := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[shell]
 	if script == "" {
@@ -28,7 +28,7 @@ func (p *Program) Completion(shell string) (string, error) {
 	return strings.NewReplacer("FUNCTION", functionOf(p.Name), "PROGRAM", quote(shell, p.Name), "COMPLETE", CompleteCommand).Replace(script), nil
 }
 
-// functionOf returns the name of the shell function that completes a program.
+// functionOf returns the name of the shell function for a program.
 func functionOf(program string) string {
 	return "_kopf_" + strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
@@ -38,7 +38,7 @@ func functionOf(program string) string {
 	}, program)
 }
 
-// quote returns a text as a word of a shell, in quotes if it needs them.
+// quote returns a text as a shell word, quoted if necessary.
 func quote(shell, text string) string {
 	if shell == "fish" {
 		return Quoted(text, `\'`)
@@ -46,7 +46,7 @@ func quote(shell, text string) string {
 	return Quoted(text, `'\''`)
 }
 
-// Quoted returns a text as a word of a shell, in single quotes if it needs them, and with the given text for single quotes in it.
+// Quoted returns a text as a shell word, in single quotes if necessary. The second argument replaces single quotes in the text.
 func Quoted(text, quote string) string {
 	plain := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("/._-+:@%,", r)
@@ -57,9 +57,8 @@ func Quoted(text, quote string) string {
 	return "'" + strings.ReplaceAll(text, "'", quote) + "'"
 }
 
-// bashScript joins what bash has split at characters such as "=" and ":", and hands the words to the program. Bash replaces the last part of them alone,
-// so that the parts before it are cut off from what the program offers. It runs in bash 3.2, too, which has no compopt: there, names of files
-// are offered as plain words.
+// bashScript joins the words that bash has split at characters such as "=" and ":", and passes them to the program. Bash replaces only the last part, so the
+// script removes the earlier parts from the candidates. In bash 3.2, which has no compopt, file names become plain words.
 const bashScript = `FUNCTION() {
   local rest="${COMP_LINE:0:COMP_POINT}" program="${COMP_WORDS[0]/#\~/$HOME}"
   local tab=$'\t' i n=0 part last='' line value files='' words=()
@@ -99,7 +98,7 @@ const bashScript = `FUNCTION() {
 complete -F FUNCTION PROGRAM
 `
 
-// zshScript works both in a folder of $fpath, where it is the body of the function that completes, and when it is sourced.
+// zshScript works in a folder of $fpath, as the body of the function, and when sourced.
 const zshScript = `#compdef PROGRAM
 FUNCTION() {
   local tab=$'\t' line value program="${${(Q)words[1]}/#\~/$HOME}"

@@ -8,10 +8,10 @@ import (
 
 // Program is a program with commands.
 type Program struct {
-	Name     string // as it is called in a shell
-	About    string // what it does, in paragraphs
+	Name     string // as called in a shell
+	About    string // description, in paragraphs
 	Prefix   string // of its environment variables, such as "APP_"
-	Default  string // the command that is meant if there is none
+	Default  string // the default command
 	Commands []Command
 	Examples []Example
 }
@@ -19,21 +19,21 @@ type Program struct {
 // Command is a command of a program.
 type Command struct {
 	Name     string
-	Args     string // what follows the name, for the help
-	Short    string // what it does in one line, which begins with a verb, and has no full stop
-	About    string // what it does, in paragraphs
+	Args     string // arguments after the name, for the help
+	Short    string // one line, which begins with a verb, without a full stop
+	About    string // description, in paragraphs
 	Examples []Example
 	Options  []Option
-	Words    []Candidate // arguments that are no options, for shells
+	Words    []Candidate // valid arguments, for completion
 }
 
 // Example is an example in the help.
 type Example struct {
 	About   string
-	Command string // with {} for the name of the program
+	Command string // with {} in place of the program name
 }
 
-// Command returns the command of the name, and an error that lists the commands if there is none.
+// Command returns a command by name, or an error that lists the commands.
 func (p *Program) Command(name string) (*Command, error) {
 	if i := slices.IndexFunc(p.Commands, func(c Command) bool { return c.Name == name }); i >= 0 {
 		return &p.Commands[i], nil
@@ -49,7 +49,7 @@ func (p *Program) Command(name string) (*Command, error) {
 	return nil, fmt.Errorf("unknown command %q%s", name, meant)
 }
 
-// Split returns the name of the command in the arguments, and what follows it.
+// Split splits the arguments into the name of the command and the rest.
 func (p *Program) Split(args []string) (name string, rest []string) {
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		return args[0], args[1:]
@@ -57,10 +57,10 @@ func (p *Program) Split(args []string) (name string, rest []string) {
 	return p.Default, args
 }
 
-// width is that of a terminal.
+// width is the width of a terminal.
 const width = 80
 
-// Help returns the help of the program: what it does, its commands, and examples.
+// Help returns the help of the program: its description, its commands, and examples.
 func (p *Program) Help() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nUsage:\n  %s [command] [flags]\n\nCommands:\n", paragraphs(p.About), p.Name)
@@ -76,7 +76,7 @@ func (p *Program) Help() string {
 	return b.String()
 }
 
-// CommandHelp returns the help of a command: what it does, its options by groups, and from which variables they can come.
+// CommandHelp returns the help of a command: its description, its options by group, and their environment variables.
 func (p *Program) CommandHelp(c *Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nUsage:\n  %s\n", paragraphs(c.About), strings.TrimSpace(p.Name+" "+c.Name+" "+c.Args))
@@ -96,7 +96,7 @@ func (p *Program) CommandHelp(c *Command) string {
 	return b.String()
 }
 
-// writeOptions writes the options under the headings of their groups, in the order of the options.
+// writeOptions writes the options under their headings, in order.
 func writeOptions(b *strings.Builder, options []Option) {
 	var groups []string
 	for _, o := range options {
@@ -114,7 +114,7 @@ func writeOptions(b *strings.Builder, options []Option) {
 	}
 }
 
-// writeHelp writes the names of the option, and what it does.
+// writeHelp writes the names and the description of an option.
 func (o *Option) writeHelp(b *strings.Builder) {
 	names := o.Name()
 	if o.Short == "" {
@@ -136,7 +136,7 @@ func (o *Option) writeHelp(b *strings.Builder) {
 	writeEntry(b, "  "+names, 30, help)
 }
 
-// writeEntry writes what something is at a column, in as many lines as it takes; names that are too long for that have a line of their own.
+// writeEntry writes a description at a column, in several lines if necessary. A long name has its own line.
 func writeEntry(b *strings.Builder, name string, column int, text string) {
 	if len(name) > column-2 {
 		fmt.Fprintln(b, name)
@@ -148,7 +148,7 @@ func writeEntry(b *strings.Builder, name string, column int, text string) {
 	}
 }
 
-// writeExamples writes the examples under their heading, if there are any.
+// writeExamples writes the examples with their heading, if there are any.
 func writeExamples(b *strings.Builder, program string, examples []Example) {
 	for i, e := range examples {
 		if i == 0 {
@@ -164,7 +164,7 @@ func writeExamples(b *strings.Builder, program string, examples []Example) {
 	}
 }
 
-// paragraphs wraps paragraphs, which are separated by empty lines.
+// paragraphs wraps paragraphs that are separated by empty lines.
 func paragraphs(text string) string {
 	var b strings.Builder
 	for i, paragraph := range strings.Split(text, "\n\n") {
@@ -178,7 +178,7 @@ func paragraphs(text string) string {
 	return b.String()
 }
 
-// wrap breaks a text into lines of so many columns. A single word may be longer.
+// wrap breaks a text into lines of at most a number of columns, except for longer words.
 func wrap(text string, columns int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {

@@ -7,11 +7,10 @@ import (
 	"github.com/kopf-go/kopf/internal/suggest"
 )
 
-// suggestions is how many names are suggested at most.
+// suggestions is the maximum number of suggestions.
 const suggestions = 3
 
-// Suggest returns the names that may be meant by a word: those that begin with it, else those that differ from it in the fewest letters, if these are few.
-// The case of letters does not count.
+// Suggest returns the names that a word probably means: those that begin with it, else the most similar ones. It ignores case.
 func Suggest(word string, names []string) (near []string) {
 	if word == "" {
 		return nil
@@ -34,7 +33,7 @@ func Suggest(word string, names []string) (near []string) {
 	return near[:min(len(near), suggestions)]
 }
 
-// didYouMean returns the end of an error message about an unknown word: the names that may be meant, with a prefix; "" if nothing is near.
+// didYouMean returns the end of an error message about an unknown word: the similar names, with a prefix, or "".
 func didYouMean(prefix, word string, names []string) string {
 	near := Suggest(word, names)
 	if len(near) == 0 {
@@ -46,7 +45,7 @@ func didYouMean(prefix, word string, names []string) string {
 	return ": did you mean " + Or(near) + "?"
 }
 
-// otherCase is didYouMean for letters: there are -a and -A.
+// otherCase is didYouMean for letters, such as -a and -A.
 func otherCase(options []Option, letter string) string {
 	for _, o := range options {
 		if o.Short != "" && strings.EqualFold(o.Short, letter) && !o.Hidden {
@@ -56,7 +55,7 @@ func otherCase(options []Option, letter string) string {
 	return ""
 }
 
-// longNames returns the long names of the options that are not hidden, and of their negations.
+// longNames returns the long names of the visible options, and of their negations.
 func longNames(options []Option) (names []string) {
 	for _, o := range options {
 		if o.Hidden {
@@ -70,7 +69,7 @@ func longNames(options []Option) (names []string) {
 	return append(names, "help")
 }
 
-// Or lists words, as in "a, b or c".
+// Or joins words, as in "a, b or c".
 func Or(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")

@@ -10,17 +10,17 @@ import (
 	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
-// Connections is how requests get theirs.
+// Connections says how requests use connections.
 type Connections bool
 
 const (
-	// Alone gives each request that is under way one of its own, by HTTP/1.1.
+	// Alone uses HTTP/1.1, with one connection for each running request.
 	Alone Connections = false
-	// Sharing has requests share a few by HTTP/2, where that is offered: a server allows some hundred on each.
+	// Sharing uses HTTP/2 if the server offers it. A server allows some hundred requests on one connection.
 	Sharing Connections = true
 )
 
-// NewTransport returns a transport without credentials but the client's certificate.
+// NewTransport returns a transport with the client certificate as the only credentials.
 func (i *Info) NewTransport(connectTimeout time.Duration, c Connections) (*http.Transport, error) {
 	connecting := &credtransport.Connecting{
 		Timeout: connectTimeout, HTTP2: c == Sharing, ServerName: i.TLSServerName, InsecureSkipVerify: i.InsecureSkipTLSVerify,
@@ -30,7 +30,7 @@ func (i *Info) NewTransport(connectTimeout time.Duration, c Connections) (*http.
 	return connecting.NewTransport()
 }
 
-// NewHTTPClient returns a client whose requests are let in. The time to connect is limited if it is positive.
+// NewHTTPClient returns a client that adds the credentials to its requests. A positive timeout limits the time to connect.
 func (i *Info) NewHTTPClient(connectTimeout time.Duration, s *credtransport.Session, c Connections) (*http.Client, error) {
 	client := &http.Client{CheckRedirect: credtransport.SameHost}
 	if i.HTTPClient != nil {
@@ -65,7 +65,7 @@ func (i *Info) NewHTTPClient(connectTimeout time.Duration, s *credtransport.Sess
 	return client, authorizing.Check()
 }
 
-// credentials returns what lets requests in.
+// credentials returns the credentials that are added to requests.
 func (i *Info) credentials() credtransport.Credentials {
 	return credtransport.Credentials{
 		Token: i.Token, TokenFile: i.TokenFile, Scheme: i.Scheme, Username: i.Username, Password: i.Password,
@@ -73,12 +73,12 @@ func (i *Info) credentials() credtransport.Credentials {
 	}
 }
 
-// authorities returns what the server's certificate is checked against; without any PEM, that is the system's.
+// authorities returns the CA bundle for the server's certificate. Without one, the system's bundle applies.
 func (i *Info) authorities() credtransport.Authorities {
 	return credtransport.Authorities{Data: i.CAData, File: i.CAFile}
 }
 
-// Certificate returns where the client's certificate comes from, nil if it has none.
+// Certificate returns the source of the client certificate, or nil.
 func (i *Info) Certificate() *credtransport.CertificateSource {
 	if !i.hasCertificate() {
 		return nil
@@ -86,7 +86,7 @@ func (i *Info) Certificate() *credtransport.CertificateSource {
 	return &credtransport.CertificateSource{CertificateData: i.CertificateData, CertificateFile: i.CertificateFile, KeyData: []byte(i.KeyData), KeyFile: i.KeyFile}
 }
 
-// Send sends one request to the API server with the credentials of the moment, again if they are refused.
+// Send sends a request to the API server with the current credentials, and repeats it with others if the server rejects them.
 func (s *Store) Send(r *http.Request) (*http.Response, error) {
 	var resp *http.Response
 	err := s.Do(r.Context(), func(cred *Credential) (bool, error) {

@@ -1,7 +1,6 @@
-// Package connection knows how the API server is reached: what a login has to give for that, the logins that are built in, the HTTP clients that are made
-// of it, and which credentials are valid at the moment.
+// Package connection manages the connection to the API server: the result of a login, the built-in logins, the HTTP clients, and the set of valid credentials.
 //
-// The type of secrets is a parameter everywhere, so that the information of the package kopf is converted without being copied.
+// The type of secrets is a type parameter, so that the type of the package kopf converts without a copy.
 package connection
 
 import (
@@ -19,10 +18,10 @@ import (
 	"github.com/kopf-go/kopf/internal/apirequest"
 )
 
-// Error tells that no usable credentials were found, or that the API server refused all of them.
+// Error reports that there are no usable credentials, or that the API server has rejected them all.
 type Error struct {
-	Message string // what was looked for, and where
-	Err     error  // the cause, if there is one
+	Message string // the credentials that kopf tried, and their places
+	Err     error  // nil for none
 }
 
 // Error returns the message with its cause.
@@ -36,7 +35,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Info tells where the API server is and how to be let in. See kopf.ConnectionInfo for its fields, which are the same.
+// Info has the address of the API server and the credentials. Its fields are those of kopf.ConnectionInfo.
 type Info struct {
 	Server                          string
 	CAFile                          string
@@ -64,7 +63,7 @@ type Info struct {
 	KubeContext, User               string
 }
 
-// UserName returns who the requests come from, as far as that is known.
+// UserName returns the user of the requests, as far as known.
 func (i *Info) UserName() string { return cmp.Or(i.ImpersonateUser, i.Username, i.User) }
 
 // Host returns the host of the API server with its port, if it has one.
@@ -74,7 +73,7 @@ func (i *Info) Host() string {
 	return host
 }
 
-// Validate refuses what can't work, before anything is sent.
+// Validate returns an error for unusable information, before any request.
 func (i *Info) Validate() error {
 	server, err := url.Parse(i.Server)
 	switch {
@@ -108,14 +107,14 @@ func (i *Info) validateProxy() error {
 	return fmt.Errorf("invalid proxy %q: want a URL with http, https or socks5", apirequest.RedactURL(i.ProxyURL))
 }
 
-// hasCertificate reports whether there are both a certificate of the client and its key.
+// hasCertificate reports whether there are both a client certificate and a key.
 func (i *Info) hasCertificate() bool {
 	return (i.CertificateFile != "" || len(i.CertificateData) > 0) && (i.KeyFile != "" || len(i.KeyData) > 0)
 }
 
-// String tells the server and the kind of the credentials, but none of the secrets.
+// String returns the server and the kind of credentials, without secrets.
 func (i *Info) String() string {
-	parts := []string{"no URL"} // what cannot be read could have a password anywhere
+	parts := []string{"no URL"} // an invalid URL could have a password anywhere
 	if server, err := url.Parse(i.Server); err == nil {
 		parts[0] = server.Redacted()
 	}
@@ -139,15 +138,15 @@ func (i *Info) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// Format prints [Info.String], whatever the verb, so that no secrets are printed.
+// Format prints [Info.String] for each verb, so that no secrets are printed.
 func (i *Info) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, i.String()) }
 
-// expired reports whether the credentials are not to be used any more.
+// expired reports whether the credentials have expired.
 func (i *Info) expired() bool {
 	return !i.Expiration.IsZero() && !time.Now().Before(i.Expiration)
 }
 
-// equal reports whether the server would see the same credentials.
+// equal reports whether the credentials are equal for the server.
 func (i *Info) equal(other *Info) bool {
 	a, b := *i, *other
 	same := a.HTTPClient == b.HTTPClient

@@ -15,7 +15,7 @@ func TestInfoValidate(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		info Info
-		want string // "" means valid
+		want string // "" if valid
 	}{
 		{"AC-70 a server alone", Info{Server: "https://x:6443/path/"}, ""},
 		{"AC-70 no server", Info{Token: "t"}, `invalid server "": want a URL with https or http`},
@@ -48,7 +48,7 @@ func TestInfoValidate(t *testing.T) {
 	}
 }
 
-// FuzzConnection validates an address and credentials, and sends a request with what is valid. No secret is told, and none goes elsewhere.
+// FuzzConnection validates an address with credentials, and sends a request if they are valid. No secret may appear in texts, or go to another host.
 func FuzzConnection(f *testing.F) {
 	f.Add("https://x", "hunter2hunter2", "", "", "me")
 	f.Add("https://u:hunter2hunter2@x", "t", "Bearer", "http://u:hunter2hunter2@p", "")
@@ -73,7 +73,7 @@ func FuzzConnection(f *testing.F) {
 		}
 		to, err := http.NewRequest(http.MethodGet, strings.TrimRight(info.Server, "/")+"/api", nil)
 		if err != nil {
-			return // so nothing is sent
+			return // nothing is sent
 		}
 		if to.URL.Host != target.Host || to.URL.RawQuery != "" || !strings.HasSuffix(to.URL.Path, "/api") {
 			t.Errorf("%q leads to %s", server, to.URL)
@@ -85,7 +85,7 @@ func FuzzConnection(f *testing.F) {
 		}
 		var wire bytes.Buffer
 		if sent.Write(&wire) == nil && (strings.Count(wire.String(), "\r\n\r\n") > 1 || strings.Count(wire.String(), "\r\n") > 8) {
-			t.Errorf("more is sent than was meant: %q", wire.String()) // Write replaces line breaks by spaces
+			t.Errorf("more is sent than was meant: %q", wire.String()) // Write replaces line breaks with spaces
 		}
 	})
 }

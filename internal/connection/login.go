@@ -26,12 +26,12 @@ const (
 	ServiceAccountLogin    = "login_with_service_account"
 )
 
-// Options tell the built-in logins where to look.
+// Options say where the built-in logins find credentials.
 type Options struct {
-	Kubeconfig        string // the files, separated as in the variable KUBECONFIG; defaults to that, then to ~/.kube/config
-	KubeContext       string // the context to use; defaults to the current one
-	ServiceAccountDir string // defaults to that of pods
-	TrustEnv          bool   // is copied to the results
+	Kubeconfig        string // paths, in the form of KUBECONFIG; default: KUBECONFIG, then ~/.kube/config
+	KubeContext       string // default: the current one
+	ServiceAccountDir string // default: the directory in pods
+	TrustEnv          bool   // copied to the results
 	Log               *slog.Logger
 }
 
@@ -43,9 +43,8 @@ func (o *Options) serviceAccountFile(name string) string {
 	return filepath.Join(dir, name)
 }
 
-// LoginWithServiceAccount logs in as the service account of the pod. It returns nil where there is no token of one.
-// The token is read again when it rotates. The address is taken from the variables KUBERNETES_SERVICE_HOST and
-// KUBERNETES_SERVICE_PORT, and is https://kubernetes.default.svc without them.
+// LoginWithServiceAccount logs in as the service account of the pod. It returns nil without a token file. The token is read again when it rotates. The address
+// comes from the environment variables KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. Without them, it is https://kubernetes.default.svc.
 func LoginWithServiceAccount(ctx context.Context, o *Options) (*Info, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -75,8 +74,7 @@ func LoginWithServiceAccount(ctx context.Context, o *Options) (*Info, error) {
 	return info, nil
 }
 
-// DefaultLogin is the login of an operator without login handlers: with the kubeconfig and as the service account. It
-// fails if neither is there, and names the files, or what is wrong with the one that is there.
+// DefaultLogin is the login of an operator without login handlers: with a kubeconfig, and as a service account. It returns an error if neither succeeds.
 func DefaultLogin(ctx context.Context, o *Options) (map[string]*Info, error) {
 	infos := map[string]*Info{}
 	var failures []error
@@ -115,8 +113,8 @@ func DefaultLogin(ctx context.Context, o *Options) (map[string]*Info, error) {
 	return nil, &Error{Message: "no login: " + strings.Join(tried, ", ") + remedy}
 }
 
-// LoginWithKubeconfig logs in as kubectl does, with the current context of the kubeconfig: with certificates, tokens,
-// passwords, or what an exec plugin gives. It returns nil where there is no kubeconfig. Errors name the files.
+// LoginWithKubeconfig logs in as kubectl does, with the current context of the kubeconfig: with a certificate, a token, a password, or an exec plugin. It
+// returns nil without a kubeconfig. Errors name the files.
 func LoginWithKubeconfig(ctx context.Context, o *Options) (*Info, error) {
 	files := kubeconfig.Find(o.Kubeconfig)
 	if len(files.Found) == 0 {
@@ -137,7 +135,7 @@ func LoginWithKubeconfig(ctx context.Context, o *Options) (*Info, error) {
 	return info, nil
 }
 
-// login makes the connection information of a context.
+// login returns the connection information of a context.
 func login(ctx context.Context, o *Options, k *kubeconfig.Config) (*Info, error) {
 	chosen, err := k.Choose(o.KubeContext)
 	if err != nil {
@@ -153,7 +151,7 @@ func login(ctx context.Context, o *Options, k *kubeconfig.Config) (*Info, error)
 	if err := addUser(ctx, o, info, &chosen); err != nil {
 		return nil, fmt.Errorf("the user %q: %w", chosen.UserName, err)
 	}
-	if !strings.Contains(info.Server, "://") { // as kubectl completes it
+	if !strings.Contains(info.Server, "://") { // kubectl completes it in the same way
 		scheme := "http://"
 		if info.InsecureSkipTLSVerify || info.CAFile != "" || len(info.CAData) > 0 || info.hasCertificate() {
 			scheme = "https://"
@@ -179,13 +177,13 @@ func addUser(ctx context.Context, o *Options, info *Info, chosen *kubeconfig.Cho
 		o.Log.Warn("The auth-provider of the kubeconfig is not supported; using its access token, which is not renewed: configure an exec plugin", "help", "K907",
 			"provider", u.AuthProvider.Name, "token", info.Token != "")
 	}
-	if u.Exec == nil || known { // as in kubectl, what is written down comes first
+	if u.Exec == nil || known { // as in kubectl, credentials in the file take precedence
 		return nil
 	}
 	return addPlugin(ctx, o, info, chosen)
 }
 
-// addPlugin runs the exec plugin of a user and adds the credentials that it returns.
+// addPlugin runs the exec plugin of a user, and adds the returned credentials.
 func addPlugin(ctx context.Context, o *Options, info *Info, chosen *kubeconfig.Choice) error {
 	plugin := chosen.User.Exec
 	interactive, err := plugin.Check()

@@ -15,7 +15,7 @@ import (
 	"github.com/kopf-go/kopf/internal/kubeconfig"
 )
 
-// nowhere takes all that could be logged in with out of the way.
+// nowhere hides all credentials of the machine.
 func nowhere(t *testing.T) (home string) {
 	home = t.TempDir()
 	for _, name := range []string{"HOME", "USERPROFILE"} {
@@ -27,7 +27,7 @@ func nowhere(t *testing.T) (home string) {
 	return home
 }
 
-// write writes a file with its folders, and returns its path.
+// write writes a file and creates its folders. It returns the path.
 func write(t *testing.T, path, text string) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -39,7 +39,7 @@ func write(t *testing.T, path, text string) string {
 	return path
 }
 
-// simple is a kubeconfig with one of each.
+// simple is a kubeconfig with one entry of each kind.
 const simple = `
 apiVersion: v1
 kind: Config
@@ -57,7 +57,7 @@ users:
   user: {token: t1}
 `
 
-// kubeconfigOf is a kubeconfig with one cluster and one user.
+// kubeconfigOf returns a kubeconfig with one cluster and one user.
 func kubeconfigOf(cluster, user string) string {
 	return "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\nclusters: [{name: c, cluster: " + cluster +
 		"}]\nusers: [{name: u, user: " + user + "}]\n"
@@ -131,7 +131,7 @@ func FuzzKubeconfig(f *testing.F) {
 		config.Resolve(t.TempDir())
 		for _, user := range config.Users {
 			if user.User.Exec != nil {
-				return // nobody knows what it would run
+				return // an exec plugin could run any command
 			}
 		}
 		for _, c := range config.Contexts {

@@ -16,65 +16,65 @@ import (
 	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
-// This file knows which credentials are valid at the moment. Requests pick one, report when the server
-// has refused it, and wait for a new login when none is left. A login runs on a goroutine of its own, so that
-// no request that gives up takes it down for the others; Store.Close ends it and waits for it, unless it ignores that.
+// This file tracks the valid credentials. A request picks a credential, reports a rejection by the server, and waits for a new login when no credential is
+// left. A login runs on its own goroutine, so that a canceled request does not cancel it for others. Store.Close cancels it and waits for it, for a limited
+// time.
 
-// Credential is one way to authenticate, with the clients made of it.
+// Credential is one set of credentials, with its clients.
 type Credential struct {
-	ID           string       // of the login handler that gave it
-	Info         *Info        // not to be changed
+	ID           string       // of the login handler
+	Info         *Info        // must not be modified
 	Client       *http.Client // for ordinary requests
-	WriteClient  *http.Client // for those that change something: with a connection for each that is under way, which costs both sides less than sharing one
-	StreamClient *http.Client // for watches, and for requests that must not be held up by others: with connections of its own
+	WriteClient  *http.Client // for writes: one connection per running request, which costs less than sharing one
+	StreamClient *http.Client // for watches and urgent requests, on separate connections
 
 	connectTimeout, streamTimeout time.Duration // of the clients
 
 	Session       *credtransport.Session // of its requests
-	retries       int                    // how many before it were refused in a row, itself in an earlier life included
-	neverAccepted bool                   // it was refused without ever having been accepted
+	retries       int                    // rejected credentials in a row before it, including its own earlier uses
+	neverAccepted bool                   // rejected without ever having been accepted
 }
 
-// errRanOut is the cause of the login error when a login gives only what was refused.
+// errRanOut is the cause of the login error when a login returns only rejected credentials.
 var errRanOut = errors.New("ran out of valid credentials")
 
-// refusedRetryDelays are the pauses before the credentials of a login are tried that are equal to refused ones, or follow
-// others that were never accepted: the server may have been wrong for a moment. After the last one they are given up.
+// refusedRetryDelays are the delays before trying credentials that equal rejected ones, or that follow credentials that were never accepted: the rejection may
+// have been temporary. After the last delay, kopf gives them up.
 var refusedRetryDelays = [...]time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second}
 
-// maxRefused is the number of refused credentials that are remembered for each login handler.
+// maxRefused is the number of remembered rejected credentials per login handler.
 const maxRefused = 3
 
-// Store holds the credentials of one operator. Its errors are of the type [*Error], but for those of logins and contexts.
+// Store holds the credentials of one operator. Its errors are of type [*Error], except those of logins and contexts.
 type Store struct {
-	// Timeouts limit the connecting of clients; zero means no limit. Nil means that nothing does.
+	// Timeouts returns the connect timeouts of clients; zero means no limit. Nil means no limits.
 	Timeouts func() (connect, stream time.Duration)
 
-	login Login // runs once however many requests wait
+	login Login // runs once, however many requests wait
 
-	ctx   context.Context // of logins and sessions; ends when the store is closed
+	ctx   context.Context // of logins and sessions; canceled by Close
 	stop  context.CancelFunc
-	tasks sync.WaitGroup // the login that runs
+	tasks sync.WaitGroup // the running login
 
 	mu      sync.Mutex                        // guards all below
-	valid   map[string]*Credential            // by the id of the login handler
-	refused map[string][]*Credential          // the last ones, newest last
-	expired map[string]*credtransport.Session // of expired credentials; their streams go on
-	retired []*Credential                     // whose streams go on, newest last
-	cause   error                             // of the last refusal
-	running *loginRun                         // nil if no login runs
+	valid   map[string]*Credential            // by login handler
+	refused map[string][]*Credential          // the last ones by login handler, newest last
+	expired map[string]*credtransport.Session // of expired credentials; their streams continue
+	retired []*Credential                     // their streams continue; newest last
+	cause   error                             // of the last rejection
+	running *loginRun                         // nil without a running login
 }
 
-// loginRun is a login that requests wait for.
+// loginRun is a running login.
 type loginRun struct {
-	done chan struct{} // closed by the login's goroutine, waited for by pick
-	err  error         // to be read when done is closed
+	done chan struct{} // closed by the login's goroutine
+	err  error         // read only after done is closed
 }
 
-// Login gets new credentials by the ids of the handlers that they come from. Its error is given as it is to all requests that wait.
+// Login returns new credentials by login handler. All waiting requests receive its error unchanged.
 type Login func(ctx context.Context) (map[string]*Info, error)
 
-// NewStore returns a store without credentials; the first pick logs in.
+// NewStore returns a store without credentials. The first pick logs in.
 func NewStore(login Login) *Store {
 	s := &Store{
 		login:   login,
@@ -86,9 +86,8 @@ func NewStore(login Login) *Store {
 	return s
 }
 
-// Do runs one request: it picks a credential and calls try with it, again and with another one as long as
-// try reports that the server has refused the credential (HTTP 401). err is then what do returns when
-// there is nothing left to try. A request cut off because its credential was removed is repeated too.
+// Do performs one request. It picks a credential and calls try, and repeats that while try reports that the server rejected the credential (HTTP 401). If
+// nothing is left to try, Do returns the error of try. It also repeats a request that was canceled because its credential was removed.
 func (s *Store) Do(ctx context.Context, try func(*Credential) (refused bool, err error)) error {
 	var last error
 	for {
@@ -108,14 +107,14 @@ func (s *Store) Do(ctx context.Context, try func(*Credential) (refused bool, err
 		case !refused:
 			return err
 		case last != nil && s.probe(ctx, cred):
-			return err // new credentials that are valid for others: it is this request
+			return err // the new credentials work for other requests
 		}
 		last = err
 		s.invalidate(cred, err)
 	}
 }
 
-// probe asks the server something harmless, to tell refused credentials from a refused request.
+// probe sends a harmless request, to distinguish rejected credentials from a rejected request.
 func (s *Store) probe(ctx context.Context, cred *Credential) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -131,7 +130,7 @@ func (s *Store) probe(ctx context.Context, cred *Credential) bool {
 	return resp.StatusCode < 500 && resp.StatusCode != http.StatusUnauthorized
 }
 
-// Pick returns one of the best credentials, after a login if there are none. It fails with a *Error, or when ctx ends.
+// Pick returns one of the best credentials, after a login if there are none. It returns an [*Error], or the error of ctx.
 func (s *Store) Pick(ctx context.Context) (*Credential, error) {
 	for {
 		best, run, err := s.bestOrLogin()
@@ -149,7 +148,7 @@ func (s *Store) Pick(ctx context.Context) (*Credential, error) {
 	}
 }
 
-// bestOrLogin returns one of the best credentials, or the login that is to be waited for because there are none.
+// bestOrLogin returns one of the best credentials, or the login to wait for if there are none.
 func (s *Store) bestOrLogin() (*Credential, *loginRun, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,8 +166,7 @@ func (s *Store) bestOrLogin() (*Credential, *loginRun, error) {
 	return nil, s.running, nil
 }
 
-// bestLocked returns a random one of the credentials with the highest priority, nil if there are none. Those that
-// have expired are put aside.
+// bestLocked returns a random one of the credentials with the highest priority, or nil. It removes expired ones.
 func (s *Store) bestLocked() *Credential {
 	var best *Credential
 	equal := 0
@@ -189,10 +187,10 @@ func (s *Store) bestLocked() *Credential {
 	return best
 }
 
-// maxRetired is the number of credentials that are remembered because their streams may go on.
+// maxRetired is the number of remembered credentials whose streams may continue.
 const maxRetired = 10
 
-// retireLocked takes a credential out of use whose requests under way finish with it, and closes what those before it do not use any more.
+// retireLocked stops using a credential. Its running requests finish with it. It also closes idle connections of earlier retired credentials.
 func (s *Store) retireLocked(c *Credential) {
 	if s.retired = append(s.retired, c); len(s.retired) > maxRetired {
 		s.retired = slices.Delete(s.retired, 0, 1)
@@ -202,15 +200,15 @@ func (s *Store) retireLocked(c *Credential) {
 	}
 }
 
-// CloseIdle closes the connections that no request uses.
+// CloseIdle closes the idle connections.
 func (c *Credential) CloseIdle() {
 	c.Client.CloseIdleConnections()
 	c.WriteClient.CloseIdleConnections()
 	c.StreamClient.CloseIdleConnections()
 }
 
-// runLogin logs in for all requests that wait for the run. The credentials are stored, and the sessions of refused ones
-// replaced, under one lock: a request that is refused with new ones in between would look like one without any.
+// runLogin logs in for all waiting requests. It stores the credentials and replaces the sessions of rejected ones under one lock. Otherwise, a request rejected
+// in between would find no credentials.
 func (s *Store) runLogin(run *loginRun) {
 	infos, err := s.login(s.ctx)
 	var fresh []*Credential
@@ -228,7 +226,7 @@ func (s *Store) runLogin(run *loginRun) {
 	close(run.done)
 }
 
-// endRefusedLocked replaces the sessions of refused credentials that no valid one goes on with.
+// endRefusedLocked replaces the sessions of rejected credentials, unless a valid credential shares them.
 func (s *Store) endRefusedLocked() {
 	for id, list := range s.refused {
 		for _, c := range list {
@@ -239,8 +237,7 @@ func (s *Store) endRefusedLocked() {
 	}
 }
 
-// take returns the credentials to store of what a login has given. Those that were refused before are only taken when
-// there are no others, and after a delay.
+// take returns the credentials of a login to store. It takes rejected credentials only if there are no others, and after a delay.
 func (s *Store) take(infos map[string]*Info) ([]*Credential, error) {
 	fresh, again, err := s.classify(infos)
 	if err != nil || len(fresh) > 0 || len(again) == 0 {
@@ -253,7 +250,7 @@ func (s *Store) take(infos map[string]*Info) ([]*Credential, error) {
 	return again, failed(await.Sleep(s.ctx, pause))
 }
 
-// failed returns an error of a login that was cut off.
+// failed returns the error of a canceled login.
 func failed(err error) error {
 	if err == nil {
 		return nil
@@ -261,7 +258,7 @@ func failed(err error) error {
 	return &Error{Message: "the login has failed", Err: err}
 }
 
-// storeLocked stores the credentials of a login. It fails if there are none, and none are left of the logins before.
+// storeLocked stores the credentials of a login. It returns an error if there are none, and none are left of earlier logins.
 func (s *Store) storeLocked(fresh []*Credential, infos map[string]*Info) error {
 	if s.ctx.Err() != nil {
 		return failed(context.Cause(s.ctx))
@@ -276,7 +273,7 @@ func (s *Store) storeLocked(fresh []*Credential, infos map[string]*Info) error {
 	return nil
 }
 
-// noCredentialsLocked returns why a login has left nothing to try.
+// noCredentialsLocked returns the reason why a login has left no credentials.
 func (s *Store) noCredentialsLocked(infos map[string]*Info) error {
 	count := 0
 	for id, info := range infos {
@@ -293,7 +290,7 @@ func (s *Store) noCredentialsLocked(infos map[string]*Info) error {
 	return &Error{Message: errRanOut.Error(), Err: &refusedError{s.cause}}
 }
 
-// refusedError is errRanOut with the answer of the server that has led to it.
+// refusedError is errRanOut with the response of the server.
 type refusedError struct{ cause error }
 
 func (e *refusedError) Error() string {
@@ -305,7 +302,7 @@ func (e *refusedError) Error() string {
 
 func (e *refusedError) Unwrap() []error { return []error{errRanOut, e.cause} }
 
-// classify makes credentials of what a login has given: fresh ones, and those that were refused before but may be tried again.
+// classify sorts the credentials of a login: fresh ones, and rejected ones to try again.
 func (s *Store) classify(infos map[string]*Info) (fresh, again []*Credential, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,8 +334,8 @@ func (s *Store) classify(infos map[string]*Info) (fresh, again []*Credential, er
 	return fresh, again, nil
 }
 
-// refusedLocked returns the refused credential that speaks against info: an equal one, or the last one if the server has
-// never accepted it; nil if there is none.
+// refusedLocked returns the rejected credential that casts doubt on info: an equal one, or the last one if the server never accepted it. It returns nil if
+// there is none.
 func (s *Store) refusedLocked(id string, info *Info) *Credential {
 	list := s.refused[id]
 	for _, c := range list {
@@ -352,7 +349,7 @@ func (s *Store) refusedLocked(id string, info *Info) *Credential {
 	return nil
 }
 
-// connect makes the clients of a credential. Its session is a new one if it has none that is open.
+// connect creates the clients of a credential, with a new session unless it has an open one.
 func (s *Store) connect(c *Credential) error {
 	info := *c.Info // the caller may change its own
 	c.Info = &info
@@ -366,7 +363,7 @@ func (s *Store) connect(c *Credential) error {
 	return s.makeClients(c)
 }
 
-// makeClients makes the clients of a credential with a session.
+// makeClients creates the clients of a credential with a session.
 func (s *Store) makeClients(c *Credential) (err error) {
 	c.connectTimeout, c.streamTimeout = s.timeouts()
 	if c.Client, err = c.Info.NewHTTPClient(c.connectTimeout, c.Session, Sharing); err != nil {
@@ -379,7 +376,7 @@ func (s *Store) makeClients(c *Credential) (err error) {
 	return err
 }
 
-// timeouts returns what limits the connecting of the two clients; zero means no limit.
+// timeouts returns the connect timeouts of the two clients; zero means no limit.
 func (s *Store) timeouts() (connect, stream time.Duration) {
 	if s.Timeouts == nil {
 		return 0, 0
@@ -387,7 +384,7 @@ func (s *Store) timeouts() (connect, stream time.Duration) {
 	return s.Timeouts()
 }
 
-// Reconnect makes the clients of all credentials anew whose limits have changed. Requests under way finish with the old ones.
+// Reconnect replaces the clients of all credentials whose timeouts have changed. Running requests finish with the old ones.
 func (s *Store) Reconnect() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -397,20 +394,20 @@ func (s *Store) Reconnect() {
 			continue
 		}
 		next := &Credential{ID: c.ID, Info: c.Info, Session: c.Session, retries: c.retries}
-		if s.makeClients(next) == nil { // or the old ones are as good, for its files were there before
+		if s.makeClients(next) == nil { // on failure, the old clients stay in use
 			s.valid[id] = next
 			s.retireLocked(c)
 		}
 	}
 }
 
-// invalidate removes a credential that the server has refused; cause is its answer. What is being read with it ends: now,
-// if other credentials can take over, otherwise after the next login, unless that gives the same again.
+// invalidate removes a rejected credential; cause is the response of the server. Its streams end now if other credentials are valid. Otherwise, they end after
+// the next login, unless that returns the same credentials.
 func (s *Store) invalidate(cred *Credential, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.valid[cred.ID] != cred {
-		return // another client was first
+		return // another request has done it
 	}
 	delete(s.valid, cred.ID)
 	if cred.neverAccepted = !cred.Session.Accepted.Load(); !cred.neverAccepted {
@@ -434,14 +431,14 @@ func (s *Store) invalidate(cred *Credential, cause error) {
 	}
 }
 
-// loginGracePeriod is how long a login may go on after the end of its context. It is longer than what the handlers of a login have.
+// loginGracePeriod is how long a login may run after its context is canceled. It is longer than the grace period of login handlers.
 const loginGracePeriod = 5 * time.Second
 
-// Close ends all connections and the login that runs, and waits for that for a limited time; nothing is picked afterwards. It reports whether
-// the login has ended.
+// Close closes all connections, cancels the running login, and waits for it for a limited time. Later picks return an error. Close reports whether the login
+// has ended.
 func (s *Store) Close() (ended bool) {
 	s.mu.Lock()
-	s.stop() // under the lock, so that no login begins after the waiting
+	s.stop() // under the lock, so that no login begins after the wait
 	s.mu.Unlock()
 	ended = await.For(s.ctx, &s.tasks, loginGracePeriod)
 	s.mu.Lock()
@@ -451,7 +448,7 @@ func (s *Store) Close() (ended bool) {
 	}
 	for _, list := range append(slices.Collect(maps.Values(s.refused)), s.retired) {
 		for _, c := range list {
-			c.CloseIdle() // requests that have finished since have left connections
+			c.CloseIdle() // requests that finished since then have left connections
 		}
 	}
 	clear(s.valid)

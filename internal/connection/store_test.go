@@ -19,14 +19,14 @@ import (
 	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
-// fakeAuthServer is an API server in the process: it lets some tokens in, and counts what happens.
+// fakeAuthServer is an in-process API server that accepts some tokens, and counts the requests.
 type fakeAuthServer struct {
 	mu       sync.Mutex
-	tokens   map[string]bool // that are let in
-	barred   string          // a path that is refused to all
+	tokens   map[string]bool // accepted tokens
+	barred   string          // a path that rejects all requests
 	requests map[string]int  // by token
 	logins   int
-	client   *http.Client // the same one always, so that equal tokens make equal information
+	client   *http.Client // always the same, so that equal tokens make equal information
 }
 
 func newGate(tokens ...string) *fakeAuthServer {
@@ -50,7 +50,7 @@ func (f *fakeAuthServer) count() int {
 	return f.logins
 }
 
-// RoundTrip answers a request; the answer to /stream goes on until its context ends.
+// RoundTrip responds to a request. The response to /stream continues until its context ends.
 func (f *fakeAuthServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,12 +69,12 @@ func (f *fakeAuthServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// info returns connection information that leads to the turnstile.
+// info returns connection information for the server.
 func (f *fakeAuthServer) info(token string) *Info {
 	return &Info{Server: "http://turnstile", Token: token, HTTPClient: f.client}
 }
 
-// store returns a store whose logins give one token after the other, the last one for ever.
+// store returns a store whose logins return one token after the other, and then the last one again and again.
 func (f *fakeAuthServer) store(tokens ...string) *Store {
 	return NewStore(func(ctx context.Context) (map[string]*Info, error) {
 		f.mu.Lock()
@@ -87,7 +87,7 @@ func (f *fakeAuthServer) store(tokens ...string) *Store {
 
 var errRefused = errors.New("HTTP 401")
 
-// get requests a path with whatever credentials it takes.
+// get requests a path with any credentials.
 func get(ctx context.Context, v *Store, path string) error {
 	return v.Do(ctx, func(c *Credential) (bool, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Info.Server+path, nil)
@@ -106,7 +106,7 @@ func get(ctx context.Context, v *Store, path string) error {
 	})
 }
 
-// getAll makes several requests at once, and returns their errors.
+// getAll sends several concurrent requests, and returns their errors.
 func getAll(ctx context.Context, v *Store, n int, path string) []error {
 	errs := make([]error, n)
 	var all sync.WaitGroup
@@ -117,7 +117,7 @@ func getAll(ctx context.Context, v *Store, n int, path string) []error {
 	return errs
 }
 
-// openStream opens a stream and returns a channel with the error that ends it.
+// openStream opens a stream, and returns a channel for the error that ends it.
 func openStream(t *testing.T, ctx context.Context, v *Store) <-chan error {
 	t.Helper()
 	c, err := v.Pick(ctx)
@@ -281,7 +281,7 @@ func testCredentialsLate(t *testing.T, ctx context.Context) {
 	if err := get(ctx, v, "/"); err != nil {
 		t.Fatal(err)
 	}
-	v.invalidate(stale, errRefused) // another request that was sent before the login
+	v.invalidate(stale, errRefused) // another request, sent before the login
 	if err := get(ctx, v, "/"); err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func testCredentialsEqual(t *testing.T, ctx context.Context) {
 			t.Fatal(err)
 		}
 	}
-	if n := g.requests["a1"] - before; n > 2 { // one, and another to tell the credential from the request
+	if n := g.requests["a1"] - before; n > 2 { // one request, and one to distinguish a rejected token from a rejected request
 		t.Errorf("got %d requests with the refused credential, want 2 at most", n)
 	}
 	if epoch != 2 || time.Since(start) > 0 {
@@ -332,7 +332,7 @@ func testCredentialsNoneLeft(t *testing.T, ctx context.Context) {
 	if elapsed := time.Since(start); elapsed != 61*time.Second {
 		t.Errorf("gave up after %s, want 1m1s", elapsed)
 	}
-	// Each of the five tries each credential once, and asks for the version after all but the first.
+	// Each of the five requests tries each credential once, and probes after all but the first.
 	if n, limit := g.requests["bad"], 5*(1+2*len(refusedRetryDelays)); n > limit {
 		t.Errorf("got %d requests, want at most %d", n, limit)
 	}
@@ -584,7 +584,7 @@ func testCredentialsUseless(t *testing.T, ctx context.Context) {
 func testCredentialsRetriesRefused(t *testing.T, ctx context.Context) {
 	g := newGate("good")
 	v := g.store("good")
-	for range 20 { // outages of an hour apart
+	for range 20 { // outages, one hour apart
 		if err := get(ctx, v, "/"); err != nil {
 			t.Fatal(err)
 		}
@@ -664,14 +664,14 @@ func testCredentialsContext(t *testing.T, ctx context.Context) {
 	all.Wait()
 }
 
-// TestConnectionsOfExpiredCredentials has credentials expire while a stream is open, and ends that before the store is closed.
+// TestConnectionsOfExpiredCredentials lets credentials expire while a stream is open. The stream ends before the store is closed.
 func TestConnectionsOfExpiredCredentials(t *testing.T) {
 	var streams, open sync.WaitGroup
 	streams.Add(1)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		if r.URL.Path == "/stream" {
-			_ = http.NewResponseController(w).Flush() // so that the stream is there
+			_ = http.NewResponseController(w).Flush() // so that the stream is open
 			streams.Done()
 			<-r.Context().Done()
 		}
@@ -724,7 +724,7 @@ func TestConnectionsOfExpiredCredentials(t *testing.T) {
 	}
 }
 
-// TestSend holds that requests of other libraries are sent again with the next credentials, if they can be.
+// TestSend checks that requests of other libraries are repeated with the next credentials, if they can be repeated.
 func TestSend(t *testing.T) {
 	g := newGate("good")
 	for name, tt := range map[string]struct {

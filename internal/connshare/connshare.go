@@ -1,5 +1,5 @@
-// Package connshare has requests that begin at the same time share connections. A transport of net/http dials for each of them, because it does not know
-// yet whether the server speaks HTTP/2, and how many streams it takes on a connection.
+// Package connshare lets concurrent requests share connections. A transport of net/http dials for each of them, because it does not know yet whether the server
+// supports HTTP/2, and how many streams it allows on a connection.
 package connshare
 
 import (
@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// patience is how long a request waits for another one that is getting a connection: that one may hang, where the next would not.
+// patience is how long a request waits for another one that is dialing. That one may hang, although the next one would not.
 const patience = time.Second
 
-// Transport sends requests by another transport, of which only one at a time gets a connection, as long as that does not take too long.
+// Transport sends requests through another transport. Only one request at a time dials, for a limited time.
 type Transport struct {
 	Next http.RoundTripper
-	turn chan struct{} // has an item while a request is getting a connection
+	turn chan struct{} // has an item while a request is dialing
 }
 
-// New returns a transport in front of another one.
+// New returns a transport that wraps another one.
 func New(next http.RoundTripper) *Transport {
 	return &Transport{Next: next, turn: make(chan struct{}, 1)}
 }
 
-// CloseIdleConnections closes those of the transport below.
+// CloseIdleConnections closes the idle connections of the wrapped transport.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.Next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// RoundTrip sends a request when it is its turn, or has waited for too long.
+// RoundTrip sends a request when no other request is dialing, or after a timeout.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	select {
 	case t.turn <- struct{}{}:
@@ -41,7 +41,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		case t.turn <- struct{}{}:
 		case <-timer.C:
 			return t.Next.RoundTrip(req)
-		case <-req.Context().Done(): // which the transport below finds out, too
+		case <-req.Context().Done(): // the wrapped transport returns the error
 			return t.Next.RoundTrip(req)
 		}
 	}

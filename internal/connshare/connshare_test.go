@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// dialing takes a while to get a connection, and another one to answer.
+// dialing delays connections and responses.
 type dialing struct{ dial, answer time.Duration }
 
 func (d *dialing) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// Authorities are what a server's certificate is checked against.
+// Authorities is the CA bundle for a server's certificate.
 type Authorities struct {
-	Data []byte // PEM, perhaps in base64
-	File string // with the same
+	Data []byte // PEM, optionally in base64
+	File string // file in the same format
 }
 
-// PEM returns the authorities, nil if there are none.
+// PEM returns the CA bundle, or nil without one.
 func (a Authorities) PEM() ([]byte, error) {
 	return DataOf("the certificate authority", a.Data, a.File)
 }
 
-// poolOf returns the authorities that are in PEM.
+// poolOf returns the CA certificates in PEM.
 func poolOf(pem []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
@@ -30,31 +30,30 @@ func poolOf(pem []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// authoritiesMaxAge is how long the content of a file of authorities is believed, unless the server shows a certificate of others.
+// authoritiesMaxAge is how long the content of a CA file is cached, unless the server's certificate does not match it.
 const authoritiesMaxAge = time.Minute
 
-// AuthorityTransport sends requests by a transport that is made anew when the file of the authorities has changed. Connections that are
-// open stay until their requests have finished.
+// AuthorityTransport sends requests through a transport, and replaces the transport after a change of the CA file. Open connections stay until their requests
+// have finished.
 type AuthorityTransport struct {
-	MaxAge time.Duration // how long the content of the file is believed
+	MaxAge time.Duration // how long the content of the file is cached
 
-	base        *http.Transport // that all others are copies of
+	base        *http.Transport // template for all others
 	authorities Authorities
 
 	mu      sync.Mutex // guards all below
 	current *http.Transport
-	trusted []byte    // PEM of the authorities of current
-	read    time.Time // when the file was last read
+	trusted []byte    // PEM of the CA bundle of current
+	read    time.Time // last time the file was read
 }
 
-// NewAuthorityTransport returns a transport that trusts what is in the file of the authorities, and is in all else as another one that was not used
-// yet.
+// NewAuthorityTransport returns a transport that trusts the CA bundle. Its other settings come from an unused transport.
 func NewAuthorityTransport(base *http.Transport, authorities Authorities) (*AuthorityTransport, error) {
 	t := &AuthorityTransport{MaxAge: authoritiesMaxAge, base: base, authorities: authorities}
 	return t, t.loadLocked()
 }
 
-// loadLocked reads the file, and makes another transport if it has changed. While the file is broken, the last good one stays.
+// loadLocked reads the file, and creates a new transport after a change. While the file is invalid, the last one stays in use.
 func (t *AuthorityTransport) loadLocked() error {
 	t.read = time.Now()
 	trusted, err := t.authorities.PEM()
@@ -74,18 +73,18 @@ func (t *AuthorityTransport) loadLocked() error {
 	return nil
 }
 
-// transport returns the transport for a request. If used is given, the server was not trusted with that, and the file is read again.
+// transport returns the transport for a request. If used is not nil, it did not trust the server, so the file is read again.
 func (t *AuthorityTransport) transport(used *http.Transport) *http.Transport {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if used != nil && used == t.current || time.Since(t.read) >= t.MaxAge {
-		_ = t.loadLocked() // the file may be in the middle of a change
+		_ = t.loadLocked() // the file may be incomplete during a change
 	}
 	return t.current
 }
 
-// RoundTrip sends a request. If the server is not trusted, it is sent once more with the authorities that are in the file by now: nothing
-// was sent without trust.
+// RoundTrip sends a request. If the transport does not trust the server, RoundTrip repeats the request with the present CA bundle: nothing was sent to an
+// untrusted server.
 func (t *AuthorityTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	used := t.transport(nil)
 	resp, err := used.RoundTrip(req)
@@ -104,7 +103,7 @@ func (t *AuthorityTransport) RoundTrip(req *http.Request) (*http.Response, error
 	return fresh.RoundTrip(again)
 }
 
-// CloseIdleConnections closes those of the transport that is used now.
+// CloseIdleConnections closes the idle connections of the present transport.
 func (t *AuthorityTransport) CloseIdleConnections() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

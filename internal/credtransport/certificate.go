@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// CertificateSource gives the client's certificate to new connections. What is in files is read again when they have changed.
+// CertificateSource provides the client certificate for new connections. It reads changed files again.
 type CertificateSource struct {
-	CertificateData, KeyData []byte // PEM, perhaps in base64
+	CertificateData, KeyData []byte // PEM, optionally in base64
 	CertificateFile, KeyFile string
 
 	mu      sync.Mutex // guards all below
 	current *tls.Certificate
-	stamp   string // of the files that current was read from
+	stamp   string // of the files of current
 }
 
-// Get returns the certificate, read anew if its files have changed. While they are broken, the last good one stays.
+// Get returns the certificate, and reads changed files again. While they are invalid, it returns the last certificate.
 func (s *CertificateSource) Get() (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,7 +36,7 @@ func (s *CertificateSource) Get() (*tls.Certificate, error) {
 	return cert, nil
 }
 
-// End returns when the certificate ends; the zero time if it cannot be read, or if there is none.
+// End returns the expiration time of the certificate, or zero if there is none, or if it cannot be read.
 func (s *CertificateSource) End() time.Time {
 	if s == nil {
 		return time.Time{}

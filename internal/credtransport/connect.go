@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// maxStreamBuffer is how many bytes of an answer may come before they are read, with HTTP/2.
+// maxStreamBuffer is the number of unread bytes of a response over HTTP/2.
 const maxStreamBuffer = 1 << 20
 
 const (
-	// maxIdle is how many connections are kept, as many as there are requests under way by default: a new one costs more than a request.
+	// maxIdle is the number of idle connections, equal to the default number of concurrent requests: a new connection costs more than a request.
 	maxIdle = 64
-	// idleTimeout is for how long they are kept: not until kube-apiserver closes them, after 90 s, when a write could be on its way already.
+	// idleTimeout is shorter than the 90 s of kube-apiserver, which could otherwise close a connection while a write is on its way.
 	idleTimeout = time.Minute
 )
 
-// Connecting is how connections to a server are made.
+// Connecting has the settings of connections to a server.
 type Connecting struct {
-	Timeout            time.Duration      // zero means none
+	Timeout            time.Duration      // zero for no limit
 	HTTP2              bool               // if the server offers it
-	ServerName         string             // in the server's certificate; empty for the host
-	InsecureSkipVerify bool               // whether the server's certificate is not checked
-	Authorities        Authorities        // which that is checked against; without any PEM, those of the system
-	Certificate        *CertificateSource // of the client, nil for none
-	ProxyFromEnv       bool               // whether the proxy is that of the environment
-	ProxyURL           string             // of the proxy, rather than that of the environment; may be empty
+	ServerName         string             // in the server's certificate; "" for the host
+	InsecureSkipVerify bool               // do not verify the server's certificate
+	Authorities        Authorities        // CA bundle; the system's bundle if empty
+	Certificate        *CertificateSource // client certificate; nil for none
+	ProxyFromEnv       bool               // use the proxy of the environment
+	ProxyURL           string             // proxy instead of that of the environment; may be ""
 }
 
-// NewTransport returns a transport without credentials but the client's certificate.
+// NewTransport returns a transport with the client certificate as the only credentials.
 func (c *Connecting) NewTransport() (*http.Transport, error) {
 	config, err := c.tlsConfig()
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *Connecting) NewTransport() (*http.Transport, error) {
 	return t, nil
 }
 
-// tlsConfig returns the settings of TLS. The files of the client's certificate are read again when they change.
+// tlsConfig returns the TLS configuration. Changed files of the client certificate are read again.
 func (c *Connecting) tlsConfig() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName, InsecureSkipVerify: c.InsecureSkipVerify}
 	ca, err := c.Authorities.PEM()

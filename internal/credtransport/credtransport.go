@@ -1,5 +1,5 @@
-// Package credtransport has what requests with credentials need: files of tokens and certificates, headers, and the end of what is read with
-// a credential that is refused.
+// Package credtransport provides HTTP transports with credentials: files of tokens and certificates, headers, and sessions that end when a credential is
+// rejected.
 package credtransport
 
 import (
@@ -31,7 +31,7 @@ func ReadToken(path string) (string, error) {
 	return token, nil
 }
 
-// TokenUser returns the user that a JSON Web Token names (RFC 7519, section 4.1.2), which is not verified. It is empty for other tokens.
+// TokenUser returns the user in a JSON Web Token (RFC 7519, section 4.1.2), without verifying it. It returns "" for other tokens.
 func TokenUser(token string) string {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -55,7 +55,7 @@ func FileExists(path string) bool {
 	return err == nil
 }
 
-// PemOf returns PEM that may be in base64, as kubeconfigs have it.
+// PemOf returns PEM. The data may be in base64, as in kubeconfigs.
 func PemOf(what string, data []byte) ([]byte, error) {
 	if !bytes.Contains(data, []byte("-----BEGIN")) {
 		text := strings.Join(strings.Fields(string(data)), "")
@@ -71,7 +71,7 @@ func PemOf(what string, data []byte) ([]byte, error) {
 	return data, nil
 }
 
-// DataOf returns the PEM of data or a file, nil if there is neither.
+// DataOf returns PEM from data or a file, or nil without both.
 func DataOf(what string, data []byte, file string) ([]byte, error) {
 	if len(data) == 0 {
 		if file == "" {
@@ -95,7 +95,7 @@ func FileStamp(path string) string {
 	return fmt.Sprint(stat.ModTime().UnixNano(), "+", stat.Size(), "/")
 }
 
-// ConcealingProxy is a choice of proxies whose errors do not contain an address that cannot be read, for it can have a password in it.
+// ConcealingProxy removes an invalid proxy address from errors, because it can contain a password.
 func ConcealingProxy(choose func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
 	return func(r *http.Request) (*url.URL, error) {
 		proxy, err := choose(r)
@@ -106,7 +106,7 @@ func ConcealingProxy(choose func(*http.Request) (*url.URL, error)) func(*http.Re
 	}
 }
 
-// SameHost refuses to take credentials to another host.
+// SameHost rejects redirects to another host, which must not receive the credentials.
 func SameHost(req *http.Request, via []*http.Request) error {
 	if len(via) >= 10 || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
 		return fmt.Errorf("the server redirects to %s", req.URL.Redacted())
@@ -114,24 +114,24 @@ func SameHost(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Session is what the connections of a credential, and of equal ones after it, have in common. It ends in two steps: when other
-// credentials replace it, what is being read ends, streams above all, to be read again with those. Requests that change something
-// finish, for the server may have carried them out already. When the client is closed, all ends.
+// Session is shared by the connections of a credential and of equal ones that follow it. It ends in two steps. When other credentials replace the credential,
+// reads end, above all streams, to be repeated with the new ones. Writes finish, because the server may have processed them already. When the client is closed,
+// all requests end.
 type Session struct {
 	client   context.Context // ends when the client is closed
-	Reads    context.Context // of what is being read; ends before client, or with it
+	Reads    context.Context // for reads; ends before client, or with it
 	Replace  context.CancelFunc
-	Accepted atomic.Bool // the server has let a request in since the last login
+	Accepted atomic.Bool // the server has accepted a request since the last login
 }
 
-// NewSession returns a session of a client that is closed with a context.
+// NewSession returns a session of a client that is closed with the context.
 func NewSession(client context.Context) *Session {
 	s := &Session{client: client}
 	s.Reads, s.Replace = context.WithCancel(client)
 	return s
 }
 
-// Life returns the context that a request must not outlive.
+// Life returns the context that limits a request with a method.
 func (s *Session) Life(method string) context.Context {
 	if method == http.MethodGet || method == http.MethodHead {
 		return s.Reads
@@ -145,13 +145,13 @@ func CloseBody(req *http.Request) {
 	}
 }
 
-// Drain reads what is left of a refusal, so that its connection can be used again.
+// Drain reads the rest of an error response, so that its connection can be reused.
 func Drain(body io.ReadCloser) {
 	_, _ = io.CopyN(io.Discard, body, 64<<10)
 	_ = body.Close()
 }
 
-// ExplainEnd tells errors of a request that the end of its session has caused from others.
+// ExplainEnd wraps an error that the end of the session has caused in [ErrClosed].
 func ExplainEnd(ctx, life context.Context, err error) error {
 	if life.Err() == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) {
 		return err
@@ -159,15 +159,15 @@ func ExplainEnd(ctx, life context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrClosed, err)
 }
 
-// SessionBody is the body of an answer that ends with its session.
+// SessionBody is a response body that ends with its session.
 type SessionBody struct {
 	io.ReadCloser
 	Ctx     context.Context // of the request
-	Life    context.Context // that the request must not outlive
+	Life    context.Context // limits the request
 	Release context.CancelFunc
 }
 
-// Read reads on until the end of the answer or of the session.
+// Read reads until the end of the response or of the session.
 func (b *SessionBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
@@ -183,14 +183,14 @@ func (b *SessionBody) Close() error {
 	return err
 }
 
-// CopyRequest copies a request as far as the copy is changed: without its address, which only is read, and without its forms.
+// CopyRequest copies the parts of a request that may change: not the URL, which is only read, and no forms.
 func CopyRequest(ctx context.Context, r *http.Request) *http.Request {
 	c := r.WithContext(ctx)
 	c.Header = r.Header.Clone()
 	return c
 }
 
-// Again copies a request to be sent once more, with its body from the beginning.
+// Again copies a request for another attempt, with its body from the start.
 func Again(ctx context.Context, r *http.Request) (*http.Request, error) {
 	again := CopyRequest(ctx, r)
 	if r.GetBody == nil {
@@ -201,8 +201,8 @@ func Again(ctx context.Context, r *http.Request) (*http.Request, error) {
 	return again, err
 }
 
-// EscapeHeaderKey writes the key of an extra as a part of a header's name, as API servers read it: what is not
-// allowed there, and the percent sign itself, is percent-encoded. Keys are read in lower case.
+// EscapeHeaderKey escapes the key of an extra for use in a header name, as API servers decode it: characters that are not allowed there, and the percent sign,
+// are percent-encoded. API servers convert keys to lower case.
 func EscapeHeaderKey(key string) string {
 	var b strings.Builder
 	for i := range len(key) {
@@ -216,7 +216,6 @@ func EscapeHeaderKey(key string) string {
 	return b.String()
 }
 
-// ErrClosed is found in the error of a request or a stream that was cut off because its
-// credential was removed. It is to be repeated with another one; credentialStore.do does so. What changes something is never cut off so, except
-// when the client is closed, and then there is no other one.
+// ErrClosed is in the error of a read that was canceled because its credential was removed. The caller repeats it with another credential. A write is canceled
+// only when the client is closed, and then there is no other credential.
 var ErrClosed = errors.New("the credentials of the connection were removed")

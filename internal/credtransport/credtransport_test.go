@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzHeaderKey writes keys of impersonation as parts of headers, as servers read them.
+// FuzzHeaderKey escapes impersonation keys for headers, and decodes them as servers do.
 func FuzzHeaderKey(f *testing.F) {
 	f.Add("example.com/scopes")
 	f.Add("a%41\r\nX: é")

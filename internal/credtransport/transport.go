@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// tokenMaxAge is how long the content of a token file is believed.
+// tokenMaxAge is how long the content of a token file is cached.
 const tokenMaxAge = time.Minute
 
-// Credentials let requests in.
+// Credentials are the credentials of requests.
 type Credentials struct {
-	Token, TokenFile   string // the file is read again when it may have changed; the token is used until it can be
-	Scheme             string // of the header with the token; "" means Bearer
+	Token, TokenFile   string // the file is read again after a while; Token applies until it can be read
+	Scheme             string // of the Authorization header; "" means Bearer
 	Username, Password string
 
 	ImpersonateUser, ImpersonateUID string
@@ -22,31 +22,31 @@ type Credentials struct {
 	ImpersonateExtra                map[string][]string
 }
 
-// Transport adds credentials to requests, and ties their answers to a session.
+// Transport adds credentials to requests, and ends their responses with a session.
 type Transport struct {
 	Next        http.RoundTripper
 	Credentials Credentials
-	Session     *Session // nil if the requests belong to none
+	Session     *Session // nil for requests without a session
 
 	mu   sync.Mutex // guards all below
-	last string     // the content of the token file
-	read time.Time  // when it was read; zero if never
+	last string     // content of the token file
+	read time.Time  // last read; zero if never
 }
 
-// CloseIdleConnections closes those of the transport below.
+// CloseIdleConnections closes the idle connections of the base transport.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.Next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// Check fails if there is a token file that cannot be read.
+// Check returns an error if the token file cannot be read.
 func (t *Transport) Check() error {
 	_, err := t.token(false)
 	return err
 }
 
-// token returns the token, which is read again if it was rotated or is old.
+// token returns the token. It reads the file again if the token was rotated or is old.
 func (t *Transport) token(rotated bool) (string, error) {
 	if t.Credentials.TokenFile == "" {
 		return t.Credentials.Token, nil
@@ -64,14 +64,14 @@ func (t *Transport) token(rotated bool) (string, error) {
 		if t.last == "" {
 			return "", err
 		}
-		token = t.last // the file may be in the middle of a change
+		token = t.last // the file may be incomplete during a change
 	}
 	t.last, t.read = token, time.Now()
 	return token, nil
 }
 
-// RoundTrip sends the request with the credentials. If the server refuses a token from a file, and the file has
-// another one by now, the request is repeated with that.
+// RoundTrip sends the request with the credentials. If the server rejects a token from a file, and the file has another token now, RoundTrip repeats the
+// request with it.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	token, err := t.token(false)
 	if err != nil {
@@ -105,7 +105,7 @@ func (t *Transport) send(req *http.Request, token string) (*http.Response, error
 		return t.Next.RoundTrip(t.Credentials.Authorize(req.Context(), req, token))
 	}
 	life := t.Session.Life(req.Method)
-	if life.Err() != nil { // AfterFunc would tell of it only while the request is under way
+	if life.Err() != nil { // AfterFunc would report it only while the request runs
 		CloseBody(req)
 		return nil, ErrClosed
 	}
@@ -128,7 +128,7 @@ func (t *Transport) send(req *http.Request, token string) (*http.Response, error
 	return resp, nil
 }
 
-// Authorize returns the request with the headers that let it in, but for those that it has already.
+// Authorize returns the request with the authentication headers, except those that it has already.
 func (c *Credentials) Authorize(ctx context.Context, req *http.Request, token string) *http.Request {
 	req = CopyRequest(ctx, req)
 	h := req.Header

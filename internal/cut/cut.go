@@ -1,5 +1,4 @@
-// Package cut cuts texts that are too long, never inside of a character. Bytes and Runes return the beginning; the other functions mark what is
-// missing.
+// Package cut shortens long texts, never inside of a character. Bytes and Runes return the beginning. The other functions mark the omission.
 package cut
 
 import (
@@ -28,7 +27,7 @@ func Runes(text string, limit int) string {
 	return text
 }
 
-// End returns a text that is at most limit bytes long. A longer one is cut, and ends with "…".
+// End returns a text of at most limit bytes. A shortened one ends with "…".
 func End(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -36,7 +35,7 @@ func End(text string, limit int) string {
 	return Bytes(text, limit-len("…")) + "…"
 }
 
-// Middle returns a text of valid UTF-8 that is at most limit bytes long. A longer one has "..." for its middle.
+// Middle returns a valid UTF-8 text of at most limit bytes. A shortened one has "..." in the middle.
 func Middle(text string, limit int) string {
 	if text = strings.ToValidUTF8(text, "\ufffd"); len(text) <= limit {
 		return text
@@ -50,8 +49,7 @@ func Middle(text string, limit int) string {
 	return Bytes(text, head) + "..." + text[end:]
 }
 
-// Words returns a text that is at most limit characters long. A longer one is cut at the end of a word, unless that would take away
-// more than a third, and ends with "…".
+// Words returns a text of at most limit characters. A longer one is cut at the end of a word, unless that would remove more than a third, and ends with "…".
 func Words(text string, limit int) string {
 	runes := []rune(text)
 	if len(runes) <= limit {

@@ -32,7 +32,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// FuzzCut cuts texts that go to annotations, events and logs.
+// FuzzCut shortens arbitrary texts for annotations, events and logs.
 func FuzzCut(f *testing.F) {
 	f.Add("ééé", 5)
 	f.Fuzz(func(t *testing.T, text string, limit int) {

@@ -1,34 +1,34 @@
-// Package decision decides what is to be done with an object. The decision is a function of what is known of the object: the object's worker observes
-// that in a cycle, and the prefilter in the bytes of an event.
+// Package decision decides how to handle an object. The decision is a pure function of a [Snapshot]. The object's worker takes the snapshot in a cycle, and the
+// prefilter takes it from the bytes of an event.
 package decision
 
 import "time"
 
-// Reason is what has happened to an object. The reasons are those of kopf.Reason, and some for which no handler is called.
+// Reason is the cause of a change. The reasons are those of kopf.Reason, and some for which no handler is called.
 type Reason string
 
 // The reasons.
 const (
-	Create Reason = "create" // the object was never handled before
-	Update Reason = "update" // it differs from what was last handled
-	Delete Reason = "delete" // it is marked for deletion, and a finalizer blocks that
-	Resume Reason = "resume" // it was there before the operator, and has not changed since it was last handled
+	Create Reason = "create" // never handled before
+	Update Reason = "update" // changed since the last handling
+	Delete Reason = "delete" // marked for deletion, which a finalizer blocks
+	Resume Reason = "resume" // it existed before the operator started, and has not changed since the last handling
 
-	Noop Reason = "noop" // nothing that we track has changed
-	Free Reason = "free" // marked for deletion, and no longer held by our finalizer
+	Noop Reason = "noop" // no tracked field has changed
+	Free Reason = "free" // marked for deletion, without kopf's finalizer
 	Gone Reason = "gone" // deleted
 )
 
-// Snapshot is what a decision depends on. It is observed in stages, because the later ones cost something.
+// Snapshot is the input of a decision. It is taken in stages, because the later ones are expensive.
 type Snapshot struct {
-	Stage Stage // up to which the fields are known
+	Stage Stage // the fields up to this stage are set
 
 	EventFacts
 	TaskFacts
 	StateFacts
 }
 
-// Stage is how much is known of an object.
+// Stage says which fields of a snapshot are set.
 type Stage int
 
 // The stages.
@@ -38,50 +38,50 @@ const (
 	StateObserved
 )
 
-// EventFacts are known from the newest event and what is remembered of the object.
+// EventFacts come from the newest event and from the memory of the object.
 type EventFacts struct {
-	Superseded bool          // whether nothing of the event counts any more
-	Stopping   bool          // whether the operator begins nothing any more
-	Deleted    bool          // whether the event says that the object is gone
-	Deleting   bool          // whether it is being deleted
-	ErrorPause time.Duration // left of the pause after an error
-	Released   bool          // whether the object is known to have gone, as the operator has removed the last finalizer, and the event is from before that
-	Recreated  bool          // the same, but the event is from after that
-	Finalized  bool          // whether it has the operator's finalizer
-	Legacy     bool          // whether it has a finalizer of an older operator
-	Predates   bool          // whether another replica may have handled it since
+	Superseded bool          // the event is irrelevant now
+	Stopping   bool          // the operator is shutting down
+	Deleted    bool          // the object is deleted
+	Deleting   bool          // the object is being deleted
+	ErrorPause time.Duration // remaining backoff after an error
+	Released   bool          // the operator has removed the last finalizer, and the event precedes that
+	Recreated  bool          // the operator has removed the last finalizer, and the event follows that
+	Finalized  bool          // it has kopf's finalizer
+	Legacy     bool          // it has a legacy finalizer of the operator
+	Predates   bool          // another replica may have handled it since
 }
 
-// TaskFacts are known when the daemons and timers of the object have begun or were asked to stop.
+// TaskFacts are known after the daemons and timers of the object were started or stopped.
 type TaskFacts struct {
-	Held    bool          // whether they need the finalizer
-	Members bool          // whether the object has children without an owner reference, which are to be deleted before it goes
-	Backoff time.Duration // left of the slowing down after write conflicts
+	Held    bool          // they need the finalizer
+	Members bool          // the object has children without an owner reference, which must be deleted first
+	Backoff time.Duration // remaining backoff after write conflicts
 }
 
-// StateFacts are known when the object was compared with what was last handled of it.
+// StateFacts are known after comparing the object with its last-handled state.
 type StateFacts struct {
-	Relevant       bool          // whether handlers of changes are for it
-	Required       bool          // whether one of them needs the finalizer
-	OptionalDelete bool          // whether one of them is for deletions without needing the finalizer
-	TooLarge       bool          // whether its state was too large to be stored
-	Outdated       bool          // whether it is from before our own patch
-	Awaited        time.Duration // for how long that is awaited to come back
-	Stored         bool          // whether it was handled ever
-	Changed        bool          // whether it differs from that
-	Initial        bool          // whether it was there before the operator, and was not handled since
-	Resumes        bool          // whether a handler may be called for that, or a record be left
-	InProgress     bool          // whether a handling has begun that may have left records
-	StoredOutdated bool          // whether what is stored is of other fields than those that are tracked now
-	DeleteHandled  bool          // whether its deletion was handled
+	Relevant       bool          // change handlers match it
+	Required       bool          // one of them needs the finalizer
+	OptionalDelete bool          // one of them is for deletions, but does not need the finalizer
+	TooLarge       bool          // its state was too large to store
+	Outdated       bool          // it precedes the operator's own patch
+	Awaited        time.Duration // remaining time to wait for that patch
+	Stored         bool          // it was handled before
+	Changed        bool          // it has changed since the last handling
+	Initial        bool          // it existed before the operator started, and was not handled since
+	Resumes        bool          // a handler may be called for that, or progress may be left
+	InProgress     bool          // handling has begun, and may have left progress
+	StoredOutdated bool          // the stored state has other fields than the tracked ones
+	DeleteHandled  bool          // its deletion was handled
 }
 
-// Action is what is to be done with an object.
+// Action is the result of a decision.
 type Action struct {
 	Kind    Kind
-	Wait    time.Duration // of Pause, BackOff and Await
-	Reason  Reason        // why, of Handle, Unchanged and End
-	Initial bool          // of these, whether handlers of the resuming are called with the others
+	Wait    time.Duration // for Pause, BackOff and Await
+	Reason  Reason        // for Handle, Unchanged and End
+	Initial bool          // with Reason: resume handlers are called, too
 }
 
 // Kind is the kind of an action.
@@ -89,25 +89,25 @@ type Kind int
 
 // The kinds of actions.
 const (
-	Observe         Kind = iota // more is to be known first
-	Drop                        // nothing: what is begun later will see what has become of it
-	End                         // all that is known of the object ends with it
-	Ignore                      // nothing: the event is late, and what was still to be sent is pointless
-	Confirm                     // ask whether the object is really there again
-	Pause                       // nothing, until a pause after an error is over
-	BackOff                     // nothing, until a pause after write conflicts is over
-	RemoveLegacy                // remove the finalizers of an older operator
-	AddFinalizer                // add the operator's
-	RemoveFinalizer             // remove it
-	DeleteMembers               // delete the children that have no owner reference, and let the object go when they are gone
-	Skip                        // nothing: no handler of changes is for the object, or can be
-	Await                       // nothing, until our own patch has come back
-	Refetch                     // ask for the object, because our own patch has not come back in time
-	Unchanged                   // nothing: the object is as it was handled
-	Handle                      // call the handlers of the reason
+	Observe         Kind = iota // more facts are needed
+	Drop                        // nothing: a later cycle will handle it
+	End                         // forget the object
+	Ignore                      // nothing: the event is outdated, and pending writes are dropped
+	Confirm                     // check whether the object exists again
+	Pause                       // nothing until the backoff after an error is over
+	BackOff                     // nothing until the backoff after write conflicts is over
+	RemoveLegacy                // remove the legacy finalizers
+	AddFinalizer                // add kopf's finalizer
+	RemoveFinalizer             // remove kopf's finalizer
+	DeleteMembers               // delete the children without an owner reference, and then remove the finalizer
+	Skip                        // nothing: no change handler matches the object, or can
+	Await                       // nothing until the operator's own patch has come back
+	Refetch                     // read the object, because that patch has not come back in time
+	Unchanged                   // nothing: the object was handled
+	Handle                      // call the handlers for the reason
 )
 
-// Decide returns what is to be done with an object of which so much is known: the first rule that fits.
+// Decide returns the action for a snapshot. The first matching rule wins.
 func Decide(s *Snapshot) Action {
 	switch {
 	case s.Superseded:
@@ -149,16 +149,16 @@ func Decide(s *Snapshot) Action {
 	return s.handle()
 }
 
-// handle returns what is to be done with an object that handlers of changes are for, and which is up to date.
+// handle returns the action for an object that is up to date and has change handlers.
 func (s *Snapshot) handle() Action {
 	reason, initial := s.Reason()
 	unchanged := false
 	switch {
 	case reason == Free && s.OptionalDelete && !s.DeleteHandled:
-		reason = Delete // another client holds the object, so there is time for handlers that need not hold it
+		reason = Delete // another finalizer blocks the deletion, so there is time for optional handlers
 	case reason == Free:
 		unchanged = true
-	case reason == Noop: // a change was taken back, whose records are to go, or a state is to be renewed
+	case reason == Noop: // a change was reverted, so its progress must be removed, or the state must be stored again
 		unchanged = !s.InProgress && !s.StoredOutdated
 	case reason == Resume:
 		unchanged = !s.Resumes
@@ -167,13 +167,13 @@ func (s *Snapshot) handle() Action {
 		return Action{Kind: Unchanged, Reason: reason, Initial: initial}
 	}
 	a := Action{Kind: Handle, Reason: reason, Initial: initial}
-	if reason == Resume { // of which another replica stores nothing
+	if reason == Resume { // for which another replica stores nothing
 		return a
 	}
 	return s.current(a)
 }
 
-// current returns an action that changes the object, or that it is to be asked for before that, because it may be of another state.
+// current returns the action, or Refetch if the object may be outdated.
 func (s *Snapshot) current(a Action) Action {
 	if s.Predates {
 		return Action{Kind: Refetch}
@@ -181,8 +181,7 @@ func (s *Snapshot) current(a Action) Action {
 	return a
 }
 
-// Reason returns what has happened to the object, and whether handlers of the resuming are called with the others: a creation is never mixed
-// with a resuming.
+// Reason returns the cause of the change, and whether resume handlers are called as well. A creation never includes resuming.
 func (s *Snapshot) Reason() (reason Reason, initial bool) {
 	switch {
 	case s.Deleted:

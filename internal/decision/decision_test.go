@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestDecide has each rule of the decision alone, and before those that come after it.
+// TestDecide checks each rule alone, and its precedence over the later ones.
 func TestDecide(t *testing.T) {
-	fit := StateFacts{Relevant: true, Stored: true, Resumes: true} // an object that is as it was handled
+	fit := StateFacts{Relevant: true, Stored: true, Resumes: true} // unchanged since the last handling
 	with := func(change func(*StateFacts)) StateFacts {
 		s := fit
 		change(&s)
@@ -80,7 +80,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// FuzzDecide has objects of all kinds decided on, as they are observed.
+// FuzzDecide decides on arbitrary snapshots, stage by stage.
 func FuzzDecide(f *testing.F) {
 	f.Add(uint32(0), int64(0), int64(0), int64(0))
 	f.Add(^uint32(0), int64(1), int64(-1), int64(1))

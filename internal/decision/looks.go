@@ -6,62 +6,62 @@ import (
 	"time"
 )
 
-// Verdict is what a look at an object has come to for one handler.
+// Verdict is the part of a decision about one handler.
 type Verdict uint8
 
-// The verdicts. There are no more than fit into four bits.
+// The verdicts. They must fit into four bits.
 const (
 	Unlooked     Verdict = iota // the decision did not depend on the handler
-	Called                      // it is called, or for the object, if it is none of changes
+	Called                      // it is called; or, if it is not a change handler, it matches
 	Succeeded                   // it has finished before
-	Failed                      // it has failed permanently, or has used up its attempts
+	Failed                      // it has failed permanently, or has no attempts left
 	Delayed                     // its next attempt is later
-	After                       // another handler is called before it
+	After                       // the lifecycle calls another handler first
 	OtherCause                  // it is for another cause
-	ByLabel                     // a label does not fit
-	ByAnnotation                // an annotation does not fit
-	ByField                     // the value of its field does not fit
+	ByLabel                     // a label does not match
+	ByAnnotation                // an annotation does not match
+	ByField                     // the value of its field does not match
 	NotChanged                  // its field has not changed
-	ByOldValue                  // the former value of its field does not fit
-	ByNewValue                  // the new value of its field does not fit
-	ByPredicate                 // its predicate is false
-	Panicked                    // a predicate of it has panicked
-	NotNow                      // nothing is called for the object
+	ByOldValue                  // the old value of its field does not match
+	ByNewValue                  // the new value of its field does not match
+	ByPredicate                 // its predicate returned false
+	Panicked                    // its predicate panicked
+	NotNow                      // no handlers are called for the object
 )
 
 var verdictTexts = [...]string{"", "called", "has succeeded", "has failed permanently", "its next attempt is later", "waits for another handler", "for another cause", "a label does not fit", "an annotation does not fit",
 	"the value of its field does not fit", "its field has not changed", "the former value of its field does not fit", "the new value of its field does not fit", "its predicate is false", "its predicate has panicked", "nothing is called now"}
 
-// String returns the verdict for people.
+// String returns the verdict as text.
 func (v Verdict) String() string { return verdictTexts[v&15] }
 
-// maxVerdicts is how many handlers are kept of one look.
+// maxVerdicts is the maximum number of verdicts in a [Look].
 const maxVerdicts = 80
 
-// Look is what one look at an object has come to. It has 64 bytes, and refers to nothing.
+// Look is a recorded decision. It has 64 bytes, and no pointers.
 type Look struct {
-	at     int64  // in nanoseconds since 1970
-	object uint64 // a hash of its key
+	at     int64  // time in nanoseconds since 1970
+	object uint64 // hash of the object's key
 	wait   uint32 // in milliseconds
 	kind   uint8
 	reason uint8
-	n      uint8 // of the verdicts
+	n      uint8 // number of verdicts
 	quick  bool
-	all    [maxVerdicts / 2]byte // two verdicts each
+	all    [maxVerdicts / 2]byte // two verdicts per byte
 }
 
-// At returns when the look was.
+// At returns the time of the decision.
 func (l *Look) At() time.Time { return time.Unix(0, l.at) }
 
-// Action returns the decision.
+// Action returns the action.
 func (l *Look) Action() Action {
 	return Action{Kind: Kind(l.kind), Reason: reasons[l.reason], Wait: time.Duration(l.wait) * time.Millisecond}
 }
 
-// Quick reports whether the bytes of the event alone have shown that there is nothing to do.
+// Quick reports whether the prefilter made the decision, from the bytes of the event.
 func (l *Look) Quick() bool { return l.quick }
 
-// Verdicts returns what has become of the handlers, in their order; of those beyond the first ones nothing is kept.
+// Verdicts returns the verdicts of the first handlers, in order.
 func (l *Look) Verdicts() []Verdict {
 	all := make([]Verdict, l.n)
 	for i := range all {
@@ -70,20 +70,20 @@ func (l *Look) Verdicts() []Verdict {
 	return all
 }
 
-// reasons are all that there are, to be kept as numbers.
+// reasons are all reasons, to be stored as indices.
 var reasons = [...]Reason{"", Create, Update, Delete, Resume, Noop, Free, Gone}
 
-// Looks keeps the last decisions about objects. It is for any goroutine; nil keeps none.
+// Looks holds the last decisions about objects. It is safe for concurrent use. Nil records nothing.
 type Looks struct {
 	limit int
 	seed  maphash.Seed
 
 	mu   sync.Mutex // guards following
-	ring []Look     // grows up to the limit, and takes no more than that
-	next int        // the oldest, when it is full
+	ring []Look     // grows up to its limit, exactly
+	next int        // index of the oldest, when it is full
 }
 
-// NewLooks returns what keeps so many decisions; nil for none.
+// NewLooks returns a buffer for a number of decisions, or nil for 0.
 func NewLooks(limit int) *Looks {
 	if limit <= 0 {
 		return nil
@@ -91,7 +91,7 @@ func NewLooks(limit int) *Looks {
 	return &Looks{limit: limit, seed: maphash.MakeSeed()}
 }
 
-// Add keeps a decision about the object with a key. The look is quick if there are no verdicts because the bytes of the event have sufficed.
+// Add records a decision about the object with a key. With quick, the prefilter made it, and there are no verdicts.
 func (s *Looks) Add(key string, a Action, quick bool, verdicts []Verdict) {
 	l := Look{at: time.Now().UnixNano(), object: maphash.String(s.seed, key), kind: uint8(a.Kind), quick: quick, wait: uint32(min(a.Wait.Milliseconds(), 1<<32-1))}
 	for i, r := range reasons {
@@ -116,7 +116,7 @@ func (s *Looks) Add(key string, a Action, quick bool, verdicts []Verdict) {
 	s.next = (s.next + 1) % s.limit
 }
 
-// Of returns the decisions about the object with a key, the newest first.
+// Of returns the decisions about the object with a key, newest first.
 func (s *Looks) Of(key string) (all []Look) {
 	if s == nil {
 		return nil

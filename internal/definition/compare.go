@@ -7,18 +7,18 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file compares the definition of a struct with what a cluster has.
+// This file compares the definition of a struct with the one in a cluster.
 
-// maxPaths is how many fields a message names.
+// maxPaths is the maximum number of fields in a message.
 const maxPaths = 5
 
-// Difference returns what is wrong with the definition that a cluster has for the kind, "" if objects of the struct can live with it.
+// Difference returns the problem with the cluster's definition of the kind, or "" if it is compatible with the struct.
 func (d *Definition) Difference(served []byte) string {
 	var versions []string
 	var problem string
 	found := false
 	spec, _ := rawjson.Find(served, "spec", "versions")
-	_ = rawjson.EachItem(spec, func(version []byte) bool { // what is malformed has no versions
+	_ = rawjson.EachItem(spec, func(version []byte) bool { // malformed versions are ignored
 		if on, _ := rawjson.Find(version, "served"); string(on) != "true" {
 			return true
 		}
@@ -44,7 +44,7 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// lost returns which fields of the struct a schema would drop, and which have another type in it.
+// lost returns a message about the fields of the struct that a schema would drop, or that have another type in it.
 func (d *Definition) lost(schema map[string]any) string {
 	var problems []string
 	if paths := missing(nil, "", d.schema, schema); len(paths) > 0 {
@@ -56,7 +56,7 @@ func (d *Definition) lost(schema map[string]any) string {
 	return strings.Join(problems, ", and ")
 }
 
-// some returns the paths, but not more than a message can have.
+// some joins the paths, up to the maximum of a message.
 func some(paths []string) string {
 	if len(paths) <= maxPaths {
 		return strings.Join(paths, ", ")
@@ -64,7 +64,7 @@ func some(paths []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(paths[:maxPaths], ", "), len(paths)-maxPaths)
 }
 
-// retyped appends the paths of the values that are of another type in another schema, with both types.
+// retyped appends the paths of the values that have another type in the other schema, with both types.
 func retyped(paths []string, at string, ours, theirs map[string]any) []string {
 	if ours == nil || theirs == nil {
 		return paths
@@ -85,7 +85,7 @@ func retyped(paths []string, at string, ours, theirs map[string]any) []string {
 	return paths
 }
 
-// missing appends the paths of the fields that a schema has, and another one would drop.
+// missing appends the paths of the fields of one schema that the other one would drop.
 func missing(paths []string, at string, ours, theirs map[string]any) []string {
 	if theirs["x-kubernetes-preserve-unknown-fields"] == true && theirs["properties"] == nil {
 		return paths
@@ -93,7 +93,7 @@ func missing(paths []string, at string, ours, theirs map[string]any) []string {
 	properties := rawjson.AsMap(ours["properties"])
 	for _, name := range rawjson.SortedKeys(properties) {
 		path := strings.TrimPrefix(at+"."+name, ".")
-		if path == "metadata" || path == "apiVersion" || path == "kind" { // which every schema keeps
+		if path == "metadata" || path == "apiVersion" || path == "kind" { // every schema keeps them
 			continue
 		}
 		below := rawjson.AsMap(rawjson.AsMap(theirs["properties"])[name])

@@ -1,4 +1,4 @@
-// Package definition makes CustomResourceDefinitions of Go types, and compares them with those of a cluster.
+// Package definition generates CustomResourceDefinitions from Go types, and compares them with those of a cluster.
 package definition
 
 import (
@@ -14,17 +14,17 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// Options say what the types do not.
+// Options has the parts of a definition that are not in the types.
 type Options struct {
 	Group, Version                   string
-	Kind, Plural, Singular, ListKind string // each "" for the usual one
+	Kind, Plural, Singular, ListKind string // "" for the default
 	ShortNames, Categories           []string
 	Cluster                          bool
 	Description                      string
 	Scale                            *Scale // nil for none
 }
 
-// Scale are the paths of the subresource scale, such as "spec.replicas".
+// Scale has the paths of the scale subresource, such as "spec.replicas".
 type Scale struct {
 	Replicas, StatusReplicas string
 	Selector                 string // "" for none
@@ -39,7 +39,7 @@ type Definition struct {
 	schema map[string]any
 }
 
-// tooLarge is the size in bytes from which on client-side apply has no room for its copy, with some for what else is stored in annotations.
+// tooLarge is the size in bytes beyond which the copy of client-side apply does not fit into an annotation, with some room for other annotations.
 const tooLarge = 200 << 10
 
 // Of returns the definition of a struct. See [structschema.Of].
@@ -80,7 +80,7 @@ func (o *Options) complete(name string) {
 	o.ListKind = cmp.Or(o.ListKind, o.Kind+"List")
 }
 
-// check returns what is wrong with the names.
+// check validates the names.
 func (o *Options) check() error {
 	label := func(text string) bool { return validation.IsDNSLabel(text) && len(text) <= 63 }
 	const want = `want at most 63 lower-case letters, digits and "-"`
@@ -117,7 +117,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// object returns the whole definition with its only version.
+// object returns the complete definition with one version.
 func (o *Options) object(version map[string]any) map[string]any {
 	names := map[string]any{"kind": o.Kind, "listKind": o.ListKind, "plural": o.Plural, "singular": o.Singular}
 	for key, values := range map[string][]string{"shortNames": o.ShortNames, "categories": o.Categories} {
@@ -136,7 +136,7 @@ func (o *Options) object(version map[string]any) map[string]any {
 	}
 }
 
-// addSubresources adds the status, and the scale with the paths of it.
+// addSubresources adds the status subresource, and the scale subresource.
 func (o *Options) addSubresources(version map[string]any, kind *structschema.Kind) error {
 	subresources := make(map[string]any)
 	if kind.HasStatus {
@@ -169,10 +169,10 @@ func (o *Options) addSubresources(version map[string]any, kind *structschema.Kin
 	return nil
 }
 
-// maxSelectable is how many fields the API server lets objects be selected by.
+// maxSelectable is the limit of the API server for selectable fields.
 const maxSelectable = 8
 
-// addFields adds the columns, the age last, and the fields to be selected by.
+// addFields adds the printer columns, the age last, and the selectable fields.
 func addFields(version map[string]any, kind *structschema.Kind) error {
 	var columns, fields []any
 	for i, c := range kind.Columns {
@@ -206,7 +206,7 @@ func addFields(version map[string]any, kind *structschema.Kind) error {
 	return nil
 }
 
-// Plural returns the plural of a regular English word in lower case.
+// Plural returns the plural of a regular lower-case English word.
 func Plural(word string) string {
 	ends := func(endings ...string) bool {
 		return slices.ContainsFunc(endings, func(e string) bool { return strings.HasSuffix(word, e) })

@@ -80,7 +80,7 @@ func TestOf(t *testing.T) {
 	if err := apiserver.New(apiserver.Options{RefuseUnsupported: true}).Apply(d.JSON); err != nil {
 		t.Errorf("the embedded server: %v", err)
 	}
-	for range 10 { // maps are walked in another order each time
+	for range 10 { // the iteration order of maps is random
 		again, err := widget(Options{Group: "example.com", Version: "v1", ShortNames: []string{"wi"}, Categories: []string{"all"}, Cluster: true, Description: "A widget.",
 			Scale: &Scale{Replicas: "spec.size", StatusReplicas: "status.size", Selector: "status.selector"}})
 		if err != nil || string(again.JSON) != string(d.JSON) {
@@ -192,7 +192,7 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// FuzzDifference holds that nothing that a cluster has makes it panic.
+// FuzzDifference checks that no definition of a cluster causes a panic.
 func FuzzDifference(f *testing.F) {
 	d, err := widget(Options{Group: "example.com", Version: "v1"})
 	if err != nil {

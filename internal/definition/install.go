@@ -10,19 +10,19 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file brings definitions to a cluster, and compares them with those that are there.
+// This file installs definitions in a cluster, and compares them with the existing ones.
 
-// Cluster answers requests for documents: with the document, the code of the answer, which is 0 if there was none, and an error unless it is what was asked for.
+// Cluster performs requests. A method returns the document, the status code, 0 without a response, and an error for any other result.
 type Cluster interface {
 	// Get reads a document.
 	Get(ctx context.Context, path string) (raw []byte, code int, err error)
-	// GetOnce is Get for what nothing waits for: it is not repeated.
+	// GetOnce is Get without retries.
 	GetOnce(ctx context.Context, path string) (raw []byte, code int, err error)
 	// Apply applies a document by server-side apply.
 	Apply(ctx context.Context, path string, document []byte) (raw []byte, code int, err error)
 }
 
-// The limits of the comparison, and of the wait for a definition to be established.
+// The limits of the comparison, and of the waiting time for a new definition.
 const (
 	compareTimeout   = 5 * time.Second
 	establishTimeout = time.Minute
@@ -34,7 +34,7 @@ func (d *Definition) path() string {
 	return "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + d.Name
 }
 
-// Compare returns in which way the definition of the cluster is another one, "" if it is not.
+// Compare returns the problem with the cluster's definition, or "".
 func (d *Definition) Compare(ctx context.Context, c Cluster) (problem string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
 	defer cancel()
@@ -47,7 +47,7 @@ func (d *Definition) Compare(ctx context.Context, c Cluster) (problem string, er
 	return d.Difference(raw), nil
 }
 
-// Install applies the definition, and waits until its kind is served. It is applied again while an old one is being deleted, and when another replica was faster.
+// Install applies the definition, and waits until the API server serves its kind. It retries while an old definition is being deleted, and after conflicts.
 func (d *Definition) Install(ctx context.Context, c Cluster) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, establishTimeout, fmt.Errorf("it is not established after %s", establishTimeout))
 	defer cancel()
@@ -81,7 +81,7 @@ func (d *Definition) applyOrGet(ctx context.Context, c Cluster, applied bool) (r
 	return c.Apply(ctx, d.path(), d.JSON)
 }
 
-// isServed reports whether a definition is established, and the kind in the discovery, which is later.
+// isServed reports whether a definition is established, and its kind is in the discovery, which follows later.
 func (d *Definition) isServed(ctx context.Context, c Cluster, raw []byte) (bool, error) {
 	conditions, _ := rawjson.Find(raw, "status", "conditions")
 	if !hasItem(conditions, map[string]string{"type": "Established", "status": "True"}) {
@@ -97,9 +97,9 @@ func (d *Definition) isServed(ctx context.Context, c Cluster, raw []byte) (bool,
 	return hasItem(resources, map[string]string{"name": d.Plural}), nil
 }
 
-// hasItem reports whether a list in JSON has an object with those texts.
+// hasItem reports whether a JSON list has an object with the given string members.
 func hasItem(list []byte, texts map[string]string) (has bool) {
-	_ = rawjson.EachItem(list, func(item []byte) bool { // what is malformed is not there
+	_ = rawjson.EachItem(list, func(item []byte) bool { // malformed items are ignored
 		has = true
 		for key, text := range texts {
 			has = has && rawjson.ScalarAt(item, key) == text

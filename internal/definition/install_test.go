@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 )
 
-// cluster answers with what is next: a document, or a code.
+// cluster responds with the next document or status code.
 type cluster struct {
 	answers []any
 	calls   []string

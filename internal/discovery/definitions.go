@@ -1,18 +1,18 @@
 package discovery
 
-// Definitions notes which resource definitions there are, as a stream shows them, and which were seen to be deleted.
+// Definitions tracks the resource definitions shown by a watch stream, and the deleted ones.
 type Definitions struct {
-	relisted     bool              // whether there was a listing before
-	known, found map[string]bool   // the names of all, and of those in the newest listing
-	states       map[string]string // of those that were seen, by their names, "" of deleted ones
-	deleted      map[string]bool   // the names of those that were seen to be deleted
+	relisted     bool              // there was a list before
+	known, found map[string]bool   // names of all definitions, and of those in the newest list
+	states       map[string]string // states by name; "" for deleted definitions
+	deleted      map[string]bool   // names of deleted definitions
 }
 
-// BeginListing notes that a listing begins.
+// BeginListing records the start of a list.
 func (d *Definitions) BeginListing() { d.found = make(map[string]bool) }
 
-// Note notes a definition, as an item of a listing or a change shows it after [Definitions.BeginListing]. The state is another one if its schema is, and "" if it was deleted. It reports whether the
-// definition was known in another state.
+// Note records a definition from a list or a change, after [Definitions.BeginListing]. The state identifies its schema, and is "" for a deletion. Note reports
+// whether the definition was known with another state.
 func (d *Definitions) Note(name, state string) (changed bool) {
 	if d.known == nil {
 		d.known, d.states, d.deleted = make(map[string]bool), make(map[string]string), make(map[string]bool)
@@ -30,7 +30,7 @@ func (d *Definitions) Note(name, state string) (changed bool) {
 	return known && before != state
 }
 
-// EndListing notes that a listing is complete: what was known and is not in it was deleted. It reports whether there was one before.
+// EndListing records the end of a list: definitions missing in it were deleted. It reports whether there was a list before.
 func (d *Definitions) EndListing() (again bool) {
 	for name := range d.known {
 		if !d.found[name] {
@@ -42,5 +42,5 @@ func (d *Definitions) EndListing() (again bool) {
 	return again
 }
 
-// Deleted reports whether the definition with a name was seen to be deleted, and was not seen since.
+// Deleted reports whether the definition with a name was deleted, and not recreated since.
 func (d *Definitions) Deleted(name string) bool { return d.deleted[name] }

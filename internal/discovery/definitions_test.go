@@ -31,7 +31,7 @@ func TestDefinitions(t *testing.T) {
 	deleted("b", true)
 	changed("b", "3", true)
 	deleted("b", false)
-	d.BeginListing() // the stream was cut off meanwhile
+	d.BeginListing() // the stream was disconnected meanwhile
 	changed("a", "2", false)
 	if !d.EndListing() {
 		t.Error("there was no listing before the second one")

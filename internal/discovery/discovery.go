@@ -1,6 +1,5 @@
-// Package discovery reads which resources an API server has: in two requests where it offers that, else in one for each version of each group.
-//
-// See https://kubernetes.io/docs/concepts/overview/kubernetes-api/#discovery-api
+// Package discovery reads the resources of an API server: in two requests if the server supports aggregated discovery, else in one for each version of each
+// group.
 package discovery
 
 import (
@@ -11,7 +10,7 @@ import (
 	"strings"
 )
 
-// Resource is a resource. Its fields are those of kopf.Resource, so that one is converted to the other.
+// Resource is a resource. It is convertible to kopf.Resource.
 type Resource struct {
 	Group        string
 	Version      string
@@ -26,10 +25,10 @@ type Resource struct {
 	Preferred    bool
 }
 
-// isVersionOf reports whether both are of the same objects, perhaps in different versions.
+// isVersionOf reports whether both are the same resource, perhaps in different versions.
 func (r *Resource) isVersionOf(o *Resource) bool { return r.Group == o.Group && r.Plural == o.Plural }
 
-// Added returns the resources that are known, and those of others that are not. Of one resource, the version stays preferred that is known.
+// Added returns the known resources and the unknown ones of others. The preferred version of a known resource does not change.
 func Added(known, others []Resource) []Resource {
 	all := slices.Clone(known)
 	for _, o := range others {
@@ -41,19 +40,19 @@ func Added(known, others []Resource) []Resource {
 	return all
 }
 
-// Server answers requests for documents. That there is none is no error: the value stays as it is then.
+// Server reads discovery documents. A missing document is no error, and leaves the value unchanged.
 type Server interface {
-	// Get decodes the document at a path. Without one to accept, the media type is JSON.
+	// Get decodes the document at a path. The default for accept is JSON.
 	Get(ctx context.Context, path, accept string, into any) error
-	// GetVersion is Get for a version of a group that an extension of the API server may answer. It is asked once, and for no longer than a time: others need not
-	// suffer from it. The first error is of this document alone, the second one of all.
+	// GetVersion is Get for a version of a group that an extension API server may serve. It has a time limit and no retries, so that other groups do not wait.
+	// The first error concerns only this document, the second one all.
 	GetVersion(ctx context.Context, path string, into any) (unavailable, err error)
 }
 
 const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
-// Read returns the resources of the given groups, or of all groups if none are given at all (nil). Groups that cannot be read
-// now, because an extension of the API server is down, are left out and reported.
+// Read returns the resources of the given groups, or of all groups for nil. Groups that cannot be read now, because their extension API server is down, are
+// omitted and returned in broken.
 func Read(ctx context.Context, s Server, groups []string) (found []Resource, broken map[string]error, err error) {
 	r := &reading{server: s, groups: groups, broken: make(map[string]error)}
 	if r.wants("") {
@@ -69,7 +68,7 @@ func Read(ctx context.Context, s Server, groups []string) (found []Resource, bro
 	return r.found, r.broken, nil
 }
 
-// reading is one reading of what there is.
+// reading is the state of one Read.
 type reading struct {
 	server Server
 	groups []string
@@ -133,7 +132,7 @@ func (r *reading) addAggregated(group string, v aggregatedVersion, preferred boo
 	}
 }
 
-// add takes in a resource, unless its name is none that objects could be asked for by.
+// add adds a resource, unless its name is invalid.
 func (r *reading) add(found Resource) {
 	if found.Plural == "" || strings.Contains(found.Plural, "/") {
 		return
@@ -144,7 +143,7 @@ func (r *reading) add(found Resource) {
 	r.found = append(r.found, found)
 }
 
-// version reads one version of a group in the classic form.
+// version reads one version of a group from a document of the non-aggregated form.
 func (r *reading) version(ctx context.Context, group, version string, preferred bool) (err error) {
 	var doc versionDocument
 	if group == "" {

@@ -1,6 +1,6 @@
 package discovery
 
-// groupsDocument is what comes under /api and /apis, in any of its forms.
+// groupsDocument is the response for /api and /apis, in any form.
 type groupsDocument struct {
 	Kind     string
 	Versions []string // of APIVersions
@@ -31,7 +31,7 @@ type aggregatedVersion struct {
 	}
 }
 
-// versionDocument is what comes under /api/VERSION and /apis/GROUP/VERSION in the classic form.
+// versionDocument is the non-aggregated response for /api/VERSION and /apis/GROUP/VERSION.
 type versionDocument struct {
 	Resources []struct {
 		Name, SingularName, Kind      string

@@ -8,20 +8,20 @@ import (
 	"sync"
 )
 
-// Kinds finds the resources of kinds. It remembers what it has read until that does not help. It is safe for concurrent use.
+// Kinds finds the resources of kinds. It caches the discovery until a kind is missing in it. It is safe for concurrent use.
 type Kinds struct {
 	mu    sync.Mutex // guards known
 	known []Resource
 }
 
-// Set replaces what is known.
+// Set replaces the known resources.
 func (k *Kinds) Set(known []Resource) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.known = known
 }
 
-// Read reads which resources there are. See [Read].
+// Read reads the resources. See [Read].
 func (k *Kinds) Read(ctx context.Context, s Server) (found []Resource, broken map[string]error, err error) {
 	found, broken, err = Read(ctx, s, nil)
 	if err == nil {
@@ -30,7 +30,7 @@ func (k *Kinds) Read(ctx context.Context, s Server) (found []Resource, broken ma
 	return found, broken, err
 }
 
-// Resolve returns the resource of a kind. That there is none is an error.
+// Resolve returns the resource of a kind. It returns an error if there is none.
 func (k *Kinds) Resolve(ctx context.Context, s Server, apiVersion, kind string) (Resource, error) {
 	r, found, broken, err := k.find(ctx, s, func(r Resource) bool { return r.Kind == kind && r.apiVersion() == apiVersion })
 	if err != nil {
@@ -46,7 +46,7 @@ func (k *Kinds) Resolve(ctx context.Context, s Server, apiVersion, kind string) 
 	return Resource{}, UnknownKind(apiVersion, kind, found)
 }
 
-// Preferred returns the resource of a kind in the preferred version of its group, nil if there is none. That it cannot be known is an error.
+// Preferred returns the resource of a kind in the preferred version of its group, or nil if there is none. It returns an error if that is unknown.
 func (k *Kinds) Preferred(ctx context.Context, s Server, group, kind string) (*Resource, error) {
 	r, _, broken, err := k.find(ctx, s, func(r Resource) bool { return r.Kind == kind && r.Group == group && r.Preferred })
 	if r == nil && err == nil && broken[group] != nil {
@@ -55,7 +55,7 @@ func (k *Kinds) Preferred(ctx context.Context, s Server, group, kind string) (*R
 	return r, err
 }
 
-// find returns a resource that fits, nil if there is none. If none is known, it reads which there are, and returns those, too.
+// find returns a matching resource, or nil. If no known one matches, it reads the discovery and returns the resources, too.
 func (k *Kinds) find(ctx context.Context, s Server, fits func(Resource) bool) (r *Resource, found []Resource, broken map[string]error, err error) {
 	k.mu.Lock()
 	known := k.known
@@ -73,7 +73,7 @@ func (k *Kinds) find(ctx context.Context, s Server, fits func(Resource) bool) (r
 	return &known[i], known, broken, nil
 }
 
-// Forget has a kind looked for anew when it is needed next.
+// Forget removes a kind from the cache.
 func (k *Kinds) Forget(apiVersion, kind string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// someServer has the core group, without kinds, and a group that is down.
+// someServer has the core group without kinds, and a group that is down.
 type someServer struct{ reads int }
 
 func (s *someServer) Get(_ context.Context, path, _ string, into any) error {

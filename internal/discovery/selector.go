@@ -11,22 +11,22 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// This file knows which resources a selector means, and which one a wrong name probably means.
+// This file selects resources, and suggests resources for misspelled names.
 
 // everything is the selector of all resources.
 const everything = "*"
 
-// Selector names resources. See kopf.Selector for how it is written.
+// Selector selects resources. See kopf.Selector for its syntax.
 type Selector struct {
-	By             string // what the name is: "kind", "category", "*" for everything, "" for any name
+	By             string // meaning of the name: "kind", "category", "*" for everything, "" for any name
 	Name           string
 	Version, Group string
-	HasGroup       bool                // whether the group is given: the core group has an empty name
+	HasGroup       bool                // the group is given; the core group is ""
 	Text           string              // for messages
-	Where          func(Resource) bool // chooses among the resources, too; nil for none
+	Where          func(Resource) bool // additional condition; nil for none
 }
 
-// ParseSelector reads a selector, which may be empty if a function chooses.
+// ParseSelector parses a selector, which may be empty if there is a condition.
 func ParseSelector(written string, where func(Resource) bool) (Selector, error) {
 	s, text := Selector{Where: where, Text: written}, written
 	if where != nil {
@@ -56,14 +56,14 @@ func ParseSelector(written string, where func(Resource) bool) (Selector, error) 
 	return s, nil
 }
 
-// wellFormed reports whether all parts could be names in Kubernetes. The group is empty for the core group, which dots cannot say.
+// wellFormed reports whether all parts could be names in Kubernetes. The group may be empty for the core group, but not in the form with dots.
 func (s *Selector) wellFormed(dots bool) bool {
 	return (s.By == "*" || validation.IsName(s.Name, "-")) &&
 		(s.Version == "" || validation.IsName(s.Version, "-")) &&
 		(s.Group == "" && !(dots && s.HasGroup) || validation.IsName(s.Group, "-."))
 }
 
-// readSlashes reads group/version/name, group/name, and v1/name.
+// readSlashes parses group/version/name, group/name, and v1/name.
 func (s *Selector) readSlashes(text string) {
 	s.HasGroup = true
 	parts := strings.Split(text, "/")
@@ -80,7 +80,7 @@ func (s *Selector) readSlashes(text string) {
 	}
 }
 
-// readDots reads what follows the name: version.group, version, or group.
+// readDots parses the text after the name: version.group, version, or group.
 func (s *Selector) readDots(rest string) {
 	first, group, more := strings.Cut(rest, ".")
 	if !validation.IsVersion(first) {
@@ -93,18 +93,18 @@ func (s *Selector) readDots(rest string) {
 	}
 }
 
-// Named reports whether the selector has the name of a resource, which the core group has the first right to.
+// Named reports whether the selector names a resource, for which the core group takes precedence.
 func (s Selector) Named() bool { return s.By == "" || s.By == "kind" }
 
-// Specific reports whether the selector means one resource, however many it fits.
+// Specific reports whether the selector means one resource, however many it matches.
 func (s Selector) Specific() bool { return s.Where == nil && s.Named() }
 
-// Matches reports whether the resource is one of those selected.
+// Matches reports whether the selector matches a resource.
 func (s Selector) Matches(r Resource) bool {
 	return s.inVersion(r) && (s.Where == nil || s.Where(r)) && s.byName(r)
 }
 
-// Select returns the resources that the selector fits, sorted; a name means the core group if that has it.
+// Select returns the matching resources, sorted. If a name matches in the core group, the other groups are ignored.
 func (s Selector) Select(found []Resource) (fit []Resource) {
 	fit = keep(found, s.Matches)
 	core := func(r Resource) bool { return r.Group == "" }
@@ -115,7 +115,7 @@ func (s Selector) Select(found []Resource) (fit []Resource) {
 	return fit
 }
 
-// keep returns some of the resources.
+// keep filters resources.
 func keep(all []Resource, wanted func(Resource) bool) (kept []Resource) {
 	for _, r := range all {
 		if wanted(r) {
@@ -125,7 +125,7 @@ func keep(all []Resource, wanted func(Resource) bool) (kept []Resource) {
 	return kept
 }
 
-// sortByName sorts resources, and leaves those of one name in their order.
+// sortByName sorts resources by name, in a stable order.
 func sortByName(all []Resource) {
 	named := make(map[string][]Resource, len(all))
 	for _, r := range all {
@@ -137,7 +137,7 @@ func sortByName(all []Resource) {
 	}
 }
 
-// inVersion reports whether the resource is of the group and the version that are selected.
+// inVersion reports whether the resource has the selected group and version.
 func (s Selector) inVersion(r Resource) bool {
 	if s.HasGroup && s.Group != r.Group || s.Version != "" && s.Version != r.Version {
 		return false
@@ -145,7 +145,7 @@ func (s Selector) inVersion(r Resource) bool {
 	return s.Version != "" || r.Preferred || s.Where != nil && s.By == "*"
 }
 
-// byName reports whether the name fits the resource.
+// byName reports whether the name matches the resource.
 func (s Selector) byName(r Resource) bool {
 	switch s.By {
 	case "*":
@@ -158,8 +158,8 @@ func (s Selector) byName(r Resource) bool {
 	return s.Name == r.Kind || s.Name == r.Plural || s.Name == r.Singular || slices.Contains(r.ShortNames, s.Name)
 }
 
-// Servable returns those of the resources that the selector fits that the handler with the ID can be called for, and warnings why it is for none or not for some. Handlers that store something
-// have to patch the objects.
+// Servable returns the resources among the matching ones for which the handler with the ID can be called, and warnings about the others. Handlers that store
+// something must be able to patch the objects.
 func (s Selector) Servable(fit, found []Resource, patches bool, id string) (able []Resource, warnings []string) {
 	if len(fit) == 0 {
 		return nil, []string{fmt.Sprintf("Unresolved resources cannot be served (try creating their CRDs): %s.%s", s.Text, s.Suggestion(found))}
@@ -187,7 +187,7 @@ func (s Selector) Servable(fit, found []Resource, patches bool, id string) (able
 	return able, warnings
 }
 
-// Followable returns the resource that the selector fits, and otherwise a warning why the handler with the ID cannot follow it.
+// Followable returns the matching resource, or a warning why the handler with the ID cannot watch it.
 func (s Selector) Followable(found []Resource, id string) (r Resource, warning string) {
 	switch fit := s.Select(found); {
 	case len(fit) == 0:
@@ -205,13 +205,13 @@ func (r *Resource) watchable() bool {
 	return slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
 }
 
-// Suggestion returns the end of a message about a selector that fits none of the resources: which one may have been meant. It is "" for a selector of many.
+// Suggestion returns the end of a message about a selector without matches: the resource that was probably meant. It is "" for a selector of many resources.
 func (s Selector) Suggestion(found []Resource) string {
 	if !s.Specific() {
 		return ""
 	}
 	found = slices.Clone(found)
-	sortByName(found) // for the same one to win always
+	sortByName(found) // so that the result is deterministic
 	var fit []Resource
 	for _, r := range found {
 		if (!s.HasGroup || s.Group == r.Group) && (s.Version != "" || r.Preferred) {
@@ -232,7 +232,7 @@ func (s Selector) Suggestion(found []Resource) string {
 	return " Did you mean " + strings.TrimSuffix(name+"."+r.Group, ".") + "?"
 }
 
-// UnknownKind returns the error about a kind that is none of those found, with the one that was probably meant.
+// UnknownKind returns the error about an unknown kind, with the kind that was probably meant.
 func UnknownKind(apiVersion, kind string, found []Resource) error {
 	var fit []Resource
 	for _, r := range found {
@@ -251,7 +251,7 @@ func UnknownKind(apiVersion, kind string, found []Resource) error {
 	}
 }
 
-// nearest returns the resource one of whose names, or whose kind, is nearest to a word; nil if none is near. Of resources that are as near, it is the first one.
+// nearest returns the first of the resources with the most similar name, or kind, or nil if none is similar.
 func nearest(word string, found []Resource, kinds bool) *Resource {
 	var words []string
 	owners := make(map[string]*Resource)
@@ -269,17 +269,17 @@ func nearest(word string, found []Resource, kinds bool) *Resource {
 	return owners[suggest.Nearest(word, words)]
 }
 
-// names returns what the resource can be called.
+// names returns all names of the resource.
 func (r *Resource) names() []string {
 	return append([]string{r.Plural, r.Kind, r.Singular}, r.ShortNames...)
 }
 
-// Name returns "plural.version.group", which tells the resource apart from all others.
+// Name returns "plural.version.group", which is unique.
 func (r *Resource) Name() string {
 	return strings.TrimSuffix(strings.Join([]string{r.Plural, r.Version, r.Group}, "."), ".")
 }
 
-// Names returns the names of resources, separated by commas.
+// Names joins the names of resources with commas.
 func Names(all []Resource) string {
 	names := make([]string, len(all))
 	for i := range all {
@@ -288,7 +288,7 @@ func Names(all []Resource) string {
 	return strings.Join(names, ", ")
 }
 
-// apiVersion returns "group/version", or the version alone in the core group.
+// apiVersion returns "group/version", or the version in the core group.
 func (r *Resource) apiVersion() string {
 	return strings.TrimPrefix(r.Group+"/"+r.Version, "/")
 }

@@ -16,7 +16,7 @@ func TestSelector(t *testing.T) {
 	for _, tt := range []struct {
 		selector string
 		chosen   bool
-		want     []bool // which of the resources are selected
+		want     []bool // for each resource, whether it is selected
 	}{
 		{"pods", false, []bool{true, false, true, false}},
 		{"po", false, []bool{true, false, false, false}},
@@ -26,7 +26,7 @@ func TestSelector(t *testing.T) {
 		{"pods.v1.metrics.k8s.io", false, []bool{false, false, false, true}},
 		{"kind:PodMetrics", false, []bool{false, false, true, false}},
 		{"*", false, []bool{true, true, true, false}},
-		{"*", true, []bool{true, true, true, true}}, // the function chooses among all versions
+		{"*", true, []bool{true, true, true, true}}, // the condition applies to all versions
 		{"", true, []bool{true, true, true, true}},
 	} {
 		var where func(Resource) bool
@@ -53,7 +53,7 @@ func TestSelector(t *testing.T) {
 
 func TestSelect(t *testing.T) {
 	for selector, want := range map[string]string{
-		"pods":     "pods.v1", // for the core group has it
+		"pods":     "pods.v1", // the core group takes precedence
 		"*":        "configmaps.v1, pods.v1, pods.v1beta1.metrics.k8s.io",
 		"pods.v1":  "pods.v1",
 		"v1/*":     "configmaps.v1, pods.v1",
@@ -66,7 +66,7 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// TestNearest holds that the first one wins of resources whose names are as near.
+// TestNearest checks that the first of equally similar resources wins.
 func TestNearest(t *testing.T) {
 	for word, want := range map[string]string{"podz": "Pod", "PODS": "Pod", "configmap": "ConfigMap", "PodMetric": "PodMetrics", "": "", "services": ""} {
 		got := ""
@@ -108,7 +108,7 @@ func TestServable(t *testing.T) {
 		patches  bool
 		able     int
 		warnings string
-		follow   string // the warning of who wants to follow it
+		follow   string // warning about watching it
 	}{
 		{"things", []Resource{all}, true, 1, ``, ``},
 		{"things", []Resource{deaf}, true, 0, `Non-watchable resources will not be served: things.v1.b.com.`, `Non-watchable resources will not be followed by "me": things.v1.b.com.`},

@@ -1,3 +1,3 @@
-// Package embedded knows whether a build has the embedded API server in its command line. The build tag noembed leaves it out, and with it
-// all of the server that the program does not use by itself.
+// Package embedded provides the embedded API server of the command line. The build tag noembed omits it, and with it all parts of the server that the program
+// does not use itself.
 package embedded

@@ -2,5 +2,5 @@
 
 package embedded
 
-// Included is whether the command line of this build has the embedded server.
+// Included reports whether the command line of this build has the embedded server.
 const Included = false

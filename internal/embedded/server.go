@@ -11,34 +11,34 @@ import (
 	"github.com/kopf-go/kopf/internal/manifest"
 )
 
-// DefaultAddress is where the server listens if nothing else is asked for: at a free port.
+// DefaultAddress is the default address of the server, with a free port.
 const DefaultAddress = "127.0.0.1:0"
 
-// TLSPrefix is what an address begins with if the server is to listen with TLS.
+// TLSPrefix is the prefix of an address that makes the server use TLS.
 const TLSPrefix = "https://"
 
-// kubeconfig is the file that the kubeconfig of the server is written to, in the current folder. The name is always the same, so that documentation can
-// name it for commands in another terminal.
+// kubeconfig is the file name of the server's kubeconfig, in the current folder. It is constant, so that documentation can use it in commands for another
+// terminal.
 const kubeconfig = "kopf.kubeconfig"
 
-// Server is an API server in memory for an operator and for kubectl.
+// Server is an in-memory API server for an operator and for kubectl.
 type Server struct {
 	API        *apiserver.Server
 	URL        string
-	Kubeconfig string // the absolute path of a file
+	Kubeconfig string // absolute path
 
 	listener *apiserver.Listener
 	remove   func()
 }
 
-// Start starts a server with definitions and manifests in it, which can have other definitions of the same kinds, at an address that may begin with [TLSPrefix], and writes its kubeconfig. It does not overwrite a file of another origin, nor that of a server
-// that is running, whose users would reach the wrong one.
+// Start starts a server with definitions and manifests, which can replace definitions of the same kinds. The address may begin with [TLSPrefix]. Start writes
+// the kubeconfig of the server. It does not overwrite a file of another origin, or of a running server, whose users would reach the wrong one.
 func Start(address string, definitions []json.RawMessage, manifests []manifest.File) (*Server, error) {
 	path, err := filepath.Abs(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	// Before it listens: the server of a process that was killed may have had the same address.
+	// Check before listening: a killed server may have had the same address.
 	if err := apiserver.CheckKubeconfig(path); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/kopf-go/kopf/internal/manifest"
 )
 
-// stale is the kubeconfig of a server that does not run: it is another one's port.
+// stale is the kubeconfig of a server that does not run.
 const stale = `{"apiVersion":"v1","clusters":[{"cluster":{"server":"http://127.0.0.1:1"},"name":"kopf"}],"current-context": "kopf"}`
 
 // start starts a server in a folder.
@@ -85,7 +85,7 @@ func TestKubeconfigFile(t *testing.T) {
 		if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
 			t.Errorf("the file has become %q", after)
 		}
-		_ = first.listener.Close() // as if it were killed, the file stays
+		_ = first.listener.Close() // like a killed server, which leaves the file
 		second, err := start(t, dir)
 		if err != nil {
 			t.Fatalf("the file of a server that has stopped: %v", err)

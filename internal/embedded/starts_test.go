@@ -10,8 +10,8 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver"
 )
 
-// TestStartWhileAnotherStops has servers start in a folder in which another one stops at that moment: they start, or name the one that still runs. Its
-// file, which goes in between, is not in the way.
+// TestStartWhileAnotherStops starts servers in a folder while another one stops there. They start, or name the running one. Its file, which disappears in
+// between, causes no other error.
 func TestStartWhileAnotherStops(t *testing.T) {
 	t.Chdir(t.TempDir())
 	path, err := filepath.Abs(kubeconfig)
@@ -50,7 +50,7 @@ func TestStartWhileAnotherStops(t *testing.T) {
 	<-stopped
 }
 
-// TestStartsAtOnce starts two servers in one folder at the same time. The file is that of the one that wrote it last, and stays when the other one stops.
+// TestStartsAtOnce starts two servers in one folder at the same time. The file is that of the last writer, and stays when the other one stops.
 func TestStartsAtOnce(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for range 100 {

@@ -8,19 +8,19 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Comparer compares objects with the states that are stored on them. It has buffers, and so is for one goroutine.
+// Comparer compares objects with the last-handled states that are stored on them. It reuses its buffers, so it is not safe for concurrent use.
 type Comparer struct {
-	Annotation string     // that the state may be stored in; "" if it is in the status
-	Prefixes   []string   // of annotations that are ours
-	Keys       []string   // those of them that an idle object may have
-	Field      []string   // of the status that the state may be stored in; nil if it is in an annotation
+	Annotation string     // the annotation that stores the state; "" if the status stores it
+	Prefixes   []string   // of the annotations that belong to this operator
+	Keys       []string   // annotations of this operator that an idle object may have
+	Field      []string   // path in the status that stores the state; nil if an annotation stores it
 	Transient  [][]string // fields of the status that an idle object does not have
 
 	now, before []byte
 	comparer    rawjson.UnorderedComparer
 }
 
-// SameAsStored reports whether the essence of an object is the one that is stored on it.
+// SameAsStored reports whether the tracked part of an object equals the state that is stored on the object.
 func (c *Comparer) SameAsStored(o *rawjson.Header, raw []byte) bool {
 	stored, ok := c.write(o, raw, o.Labels.Of(raw), o.Annotations.Of(raw))
 	if !ok {
@@ -30,14 +30,14 @@ func (c *Comparer) SameAsStored(o *rawjson.Header, raw []byte) bool {
 	if bytes.Equal(c.now, c.before) {
 		return true
 	}
-	return c.comparer.Equal(c.now, c.before) // others store it with spaces, or in another order
+	return c.comparer.Equal(c.now, c.before) // other clients may store spaces or another order
 }
 
-// Now returns the essence of the object that was compared last, in bytes that are used again for the next one.
+// Now returns the tracked part of the object that was compared last. The next comparison overwrites the bytes.
 func (c *Comparer) Now() []byte { return c.now }
 
-// write writes the essence of an object, as it would be stored, to the buffer, and returns what is stored, in quotes. It fails
-// if there is anything on the object that it does not know.
+// write writes the tracked part of an object to the buffer, in its stored form, and returns the stored state, in quotes. It reports false if the object has a
+// member that it does not know.
 func (c *Comparer) write(o *rawjson.Header, raw, labels, annotations []byte) (stored []byte, ok bool) {
 	if o.OtherCount > rawjson.MaxOther {
 		return nil, false
@@ -69,7 +69,7 @@ func (c *Comparer) write(o *rawjson.Header, raw, labels, annotations []byte) (st
 	return c.storedIn(o.Status.Of(raw), stored)
 }
 
-// appendNext appends the key of the next member of an object.
+// appendNext appends a comma, unless the object is still empty, and a key.
 func appendNext(b, quoted []byte) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')
@@ -77,7 +77,7 @@ func appendNext(b, quoted []byte) []byte {
 	return append(b, quoted...)
 }
 
-// annotate appends the annotations that are the user's, and returns what is stored in those that are ours.
+// annotate appends the annotations of the user, and returns the stored state from the annotations of the operator.
 func (c *Comparer) annotate(b, annotations []byte) (all, stored []byte, ok bool) {
 	if rawjson.IsNull(annotations) {
 		return b, nil, true
@@ -109,15 +109,15 @@ func (c *Comparer) annotate(b, annotations []byte) (all, stored []byte, ok bool)
 	return append(b, '}'), stored, w.Err == nil
 }
 
-// owner is the kind of owner of an annotation.
+// owner says who owns an annotation.
 type owner int
 
 const (
-	ownerUser     owner = iota // part of the essence
-	ownerKopf                  // or kubectl's: no part of the essence
-	ownerDiffBase              // that in which the essence is stored
-	ownerProgress              // of a handling that is not over: a cycle is needed
-	ownerOther                 // that which marks those of another operator, some of which may have been read already: a cycle is needed
+	ownerUser     owner = iota // tracked
+	ownerKopf                  // kopf or kubectl; not tracked
+	ownerDiffBase              // the annotation that stores the last-handled state
+	ownerProgress              // handler progress: handling has not finished, so the object needs a cycle
+	ownerOther                 // a marker of another operator whose annotations may have been read already: the object needs a cycle
 )
 
 func (c *Comparer) ownerOf(key []byte) owner {
@@ -144,12 +144,12 @@ func (c *Comparer) ownerOf(key []byte) owner {
 	return ownerUser
 }
 
-// storedIn returns what is stored, in quotes, and whether there is nothing else in the status that is ours.
+// storedIn returns the stored state, in quotes. It reports false if there is no such state, if two are stored, or if the status has a transient field.
 func (c *Comparer) storedIn(status, stored []byte) ([]byte, bool) {
 	if c.Field != nil {
 		switch inStatus, ok := rawjson.Find(status, c.Field[1:]...); {
 		case ok && stored != nil:
-			return nil, false // one of them is to be removed
+			return nil, false // kopf has to remove one of the two
 		case ok:
 			stored = inStatus
 		}
@@ -159,7 +159,7 @@ func (c *Comparer) storedIn(status, stored []byte) ([]byte, bool) {
 	}
 	if status != nil {
 		for _, field := range c.Transient {
-			if left, ok := rawjson.Find(status, field[1:]...); ok && string(left) != "{}" { // which the last record leaves
+			if left, ok := rawjson.Find(status, field[1:]...); ok && string(left) != "{}" { // the last record leaves {}
 				return nil, false
 			}
 		}

@@ -1,4 +1,4 @@
-// Package essence knows the tracked part of objects. It also compares objects with their last handled states in their bytes: nothing is decoded, and nothing is allocated.
+// Package essence computes the tracked part of objects. It compares objects with their last-handled states as bytes, without decoding or allocating.
 package essence
 
 import (
@@ -12,24 +12,24 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Essence is the tracked part of an object, as a JSON object that keeps the order of its keys. A nil Essence is null. It is not safe for concurrent use.
+// Essence is the tracked part of an object: a JSON object that keeps the order of its keys. A nil Essence is null. It is not safe for concurrent use.
 type Essence struct {
-	raw     []byte          // the whole text, nil if it must be made anew of root
-	foreign bool            // raw is written as another client has written it
-	root    *rawjson.Object // the same in parts, nil until they are needed
+	raw     []byte          // the whole text; nil if it must be written from root
+	foreign bool            // another client wrote raw, so it may not be compact
+	root    *rawjson.Object // the parsed form; nil until needed
 }
 
-// Of returns the essence in JSON that we have written. It keeps the bytes.
+// Of wraps JSON that kopf has written. It keeps the bytes.
 func Of(raw []byte) *Essence { return &Essence{raw: raw} }
 
-// Parse reads a stored essence, nil if null is stored. It keeps the bytes.
+// Parse reads a stored state, or returns nil if null is stored. It keeps the bytes.
 func Parse(data []byte) (*Essence, error) {
 	data = bytes.TrimSpace(data)
 	if string(data) == "null" {
 		return nil, nil
 	}
 	if !json.Valid(data) {
-		_, err := rawjson.Decode(data) // which returns what is wrong
+		_, err := rawjson.Decode(data) // returns the error
 		return nil, err
 	}
 	if data[0] != '{' {
@@ -38,15 +38,15 @@ func Parse(data []byte) (*Essence, error) {
 	return &Essence{raw: data, foreign: true}, nil
 }
 
-// Source is the object that an essence is made of, in its parts.
+// Source is an object, split into the parts that [Build] reads.
 type Source struct {
 	Raw                 []byte // the whole object
 	Metadata, Status    []byte // nil for none
-	Labels, Annotations []byte // those that count; nil for none
+	Labels, Annotations []byte // without those that kopf ignores; nil for none
 }
 
-// Build makes the essence of an object, which still has in it what storages keep there. The fields are those
-// of the handlers; what is absent or cannot be reached adds nothing (CH-T18).
+// Build computes the tracked part of an object, which still includes the annotations of kopf's storages. The fields are those of the handlers. A field that
+// is absent or unreachable adds nothing (CH-T18).
 func Build(s *Source, fields [][]string) *Essence {
 	meta := rawjson.NewObject()
 	root := rawjson.ParseObjectExcept(s.Raw, func(key string) bool {
@@ -70,7 +70,7 @@ func Build(s *Source, fields [][]string) *Essence {
 	return e
 }
 
-// restore copies a field of the object that the essence may have lost. All stanzas but those below are in the essence as a whole.
+// restore copies a field from the object if [Build] may have left it out. Build copies all stanzas except those below as a whole.
 func (e *Essence) restore(s *Source, keys []string) {
 	if len(keys) == 0 {
 		return
@@ -79,7 +79,7 @@ func (e *Essence) restore(s *Source, keys []string) {
 	case keys[0] == "metadata" && len(keys) == 1:
 		rest, _ := markers.FilterMembers(s.Metadata, markers.VolatileMeta)
 		e.root.Put("metadata", rest)
-	case keys[0] == "metadata" && (keys[1] == "resourceVersion" || keys[1] == "managedFields"): // every patch of ours changes them, and would cause the next one (CH-T30)
+	case keys[0] == "metadata" && (keys[1] == "resourceVersion" || keys[1] == "managedFields"): // kopf changes them with each patch (CH-T30)
 	case keys[0] == "metadata", keys[0] == "status", keys[0] == "apiVersion", keys[0] == "kind":
 		if raw, ok := s.find(keys); ok {
 			e.root.Set(raw, keys...)
@@ -99,7 +99,7 @@ func (s *Source) find(keys []string) ([]byte, bool) {
 	return rawjson.Find(s.Raw, keys...)
 }
 
-// Text returns the essence as it is stored: compact, in pure ASCII, with the keys in their order. It is not to be changed.
+// Text returns the stored form: compact, in pure ASCII, with the keys in their order. The caller must not modify it.
 func (e *Essence) Text() []byte {
 	if e == nil {
 		return []byte("null")
@@ -110,19 +110,19 @@ func (e *Essence) Text() []byte {
 	return e.Bytes()
 }
 
-// Bytes returns the essence as JSON in whatever form is at hand, nil for a nil essence.
+// Bytes returns the JSON in the form that is available, compact or not. It returns nil for a nil receiver.
 func (e *Essence) Bytes() []byte {
 	if e == nil {
 		return nil
 	}
 	if e.raw == nil {
-		root := e.object() // of a zero Essence, it is empty
+		root := e.object() // empty for the zero value
 		e.raw, e.foreign = root.AppendTo(make([]byte, 0, root.Size())), false
 	}
 	return e.raw
 }
 
-// Digest returns a short sum of the essence, to report whether it is another one.
+// Digest returns a short hash of the JSON, for comparisons.
 func (e *Essence) Digest() uint64 {
 	if e == nil {
 		return 0
@@ -136,7 +136,7 @@ func sum(data []byte) uint64 {
 	return h.Sum64()
 }
 
-// StoredText returns a stored essence in the form in which we write it, or nothing for none.
+// StoredText returns a stored state in the form in which kopf writes it, or nil for nil.
 func StoredText(stored []byte) []byte {
 	if stored == nil {
 		return nil
@@ -144,7 +144,7 @@ func StoredText(stored []byte) []byte {
 	return (&Essence{raw: stored, foreign: true}).Text()
 }
 
-// StoredDigest returns a short sum of a stored essence, "" if there is none. How its characters and spaces are written does not matter.
+// StoredDigest returns a short hash of a stored state, or "" for nil. Spaces and escapes do not change the hash.
 func StoredDigest(stored []byte) string {
 	if stored == nil {
 		return ""
@@ -152,13 +152,13 @@ func StoredDigest(stored []byte) string {
 	return strconv.FormatUint(sum(StoredText(stored)), 16)
 }
 
-// SortedDigest returns a short sum of the essence that does not depend on the order of its keys.
+// SortedDigest returns a short hash that does not depend on the order of the keys.
 func (e *Essence) SortedDigest() string {
-	data, _ := json.Marshal(rawjson.Map(e.Bytes())) // it comes from JSON
+	data, _ := json.Marshal(rawjson.Map(e.Bytes())) // cannot fail, the input is JSON
 	return StoredDigest(data)
 }
 
-// object returns the essence as an object. Who changes it sets raw to nil.
+// object returns the parsed form. A caller that changes it must set raw to nil.
 func (e *Essence) object() *rawjson.Object {
 	if e.root == nil {
 		e.root = rawjson.ParseObject(e.raw)
@@ -166,10 +166,10 @@ func (e *Essence) object() *rawjson.Object {
 	return e.root
 }
 
-// Has reports whether the essence has a stanza.
+// Has reports whether a stanza is present.
 func (e *Essence) Has(stanza string) bool { return e.object().Index(stanza) >= 0 }
 
-// Set sets the field at the keys to a value in JSON, and makes the objects on the way. It reports whether that was possible: not without keys, or if something else than an object is in the way.
+// Set sets the field at the keys to a value in JSON, and creates the missing parents. It reports false without keys, or if a parent is not an object.
 func (e *Essence) Set(value []byte, keys ...string) bool {
 	if len(keys) == 0 || !e.object().Set(value, keys...) {
 		return false
@@ -178,28 +178,28 @@ func (e *Essence) Set(value []byte, keys ...string) bool {
 	return true
 }
 
-// Remove takes the field at the keys away, together with the parents that it leaves empty.
+// Remove removes the field at the keys, and the parents that it leaves empty.
 func (e *Essence) Remove(keys ...string) {
 	if e.object().Remove(keys...) {
 		e.raw = nil
 	}
 }
 
-// DropAnnotations takes the annotations away whose keys fit.
+// DropAnnotations removes the annotations with matching keys.
 func (e *Essence) DropAnnotations(fits func(key []byte) bool) {
 	if markers.DropAnnotations(e.object(), fits) {
 		e.raw = nil
 	}
 }
 
-// DropEmpty takes empty stanzas away.
+// DropEmpty removes empty stanzas.
 func (e *Essence) DropEmpty() {
 	if markers.DropEmpty(e.object()) {
 		e.raw = nil
 	}
 }
 
-// Equal reports whether there are no differences between two essences: null and absent are the same, and 1 equals 1.0.
+// Equal reports whether there are no differences. Null equals absent, and 1 equals 1.0.
 func (e *Essence) Equal(other *Essence) bool {
 	a, b, equal := e.Bytes(), other.Bytes(), true
 	if !bytes.Equal(a, b) {
@@ -208,7 +208,7 @@ func (e *Essence) Equal(other *Essence) bool {
 	return equal
 }
 
-// DiffersOnlyBy reports whether two essences differ only because something else is tracked now than it was then.
+// DiffersOnlyBy reports whether e and after differ only because the tracked fields have changed from then to now.
 func (e *Essence) DiffersOnlyBy(then, now Tracking, after *Essence) bool {
 	differing := then.Differing(now)
 	if len(differing) == 0 {

@@ -6,15 +6,15 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Tracking says which fields of an object are tracked in addition to those that always are, and which are not. It is stored with the last handled essence, so that another set of handlers
-// does not make all objects look changed (CH-T28).
+// Tracking lists the fields that are tracked in addition to the default ones, and the fields that are not tracked. It is stored with the last-handled state,
+// so that another set of handlers does not make all objects look changed (CH-T28).
 type Tracking struct {
-	Fields  []string `json:"fields,omitempty"` // their paths
+	Fields  []string `json:"fields,omitempty"` // paths
 	Ignored []string `json:"ignored,omitempty"`
-	State   string   `json:"state,omitempty"` // the digest of the essence that it was stored with; it tells nothing of another one
+	State   string   `json:"state,omitempty"` // digest of the last-handled state that it was stored with; it is invalid for another state
 }
 
-// NewTracking returns what is tracked for handlers that are about those fields, by a storage that ignores others.
+// NewTracking returns the tracking for handlers that use the given fields, and for a storage that ignores others.
 func NewTracking(fields, ignored []string) Tracking {
 	t := Tracking{Ignored: slices.Clone(ignored)}
 	for _, field := range fields {
@@ -29,11 +29,11 @@ func NewTracking(fields, ignored []string) Tracking {
 	return t
 }
 
-// IsEmpty reports whether there is nothing to note.
+// IsEmpty reports whether there is nothing to store.
 func (t Tracking) IsEmpty() bool { return len(t.Fields)+len(t.Ignored) == 0 }
 
-// Guess returns what may have been tracked for an essence of which that is not noted: what is tracked now, and what it has besides. So what has vanished is explained, but what appears is a
-// change, because it may have appeared while it was tracked.
+// Guess returns the tracking that a stored state without one may have had: the current fields, and the additional fields in the state. Thus a field that is
+// missing now may be untracked, but a new field is always a change, because it may have been tracked all the time.
 func (t Tracking) Guess(stored []byte) Tracking {
 	then := Tracking{Fields: slices.Clone(t.Fields)}
 	for _, key := range rawjson.Keys(stored) {
@@ -57,19 +57,19 @@ func (t Tracking) Guess(stored []byte) Tracking {
 	return then
 }
 
-// Differing returns the fields that were tracked or ignored then, and are not now, or the other way round.
+// Differing returns the fields that are tracked or ignored in only one of the two.
 func (t Tracking) Differing(now Tracking) []string {
 	return slices.Concat(uncovered(t.Fields, now.Fields), uncovered(now.Fields, t.Fields), uncovered(t.Ignored, now.Ignored), uncovered(now.Ignored, t.Ignored))
 }
 
-// Common returns the fields that were tracked then, and are now.
+// Common returns the fields that both track.
 func (t Tracking) Common(now Tracking) []string {
 	return slices.DeleteFunc(slices.Concat(t.Fields, now.Fields), func(field string) bool {
 		return len(uncovered([]string{field}, t.Fields))+len(uncovered([]string{field}, now.Fields)) > 0
 	})
 }
 
-// uncovered returns those fields that are neither among the others nor in them.
+// uncovered returns the fields that are neither equal to one of the others nor below one.
 func uncovered(fields, others []string) (left []string) {
 	for _, field := range fields {
 		keys := rawjson.SplitPath(field)

@@ -2,17 +2,16 @@ package eventsink
 
 import "time"
 
-// This file decides what becomes of an event that is to be posted: whether it is a new one or repeats another, and whether there
-// have been too many about its object.
+// This file correlates events: whether an event is new or repeats another, and whether its object already has too many.
 
 const (
-	window         = 10 * time.Minute // how long the repetitions of an event are added to it
+	window         = 10 * time.Minute // for adding repetitions to an event
 	burst          = 25               // events about one object at once
-	refillInterval = 5 * time.Minute  // until there may be one more
+	refillInterval = 5 * time.Minute  // until one more is allowed
 	maxRemembered  = 4096             // objects, and events
 )
 
-// Object is what an event is about. Its fields are those of kopf.ObjectReference, so that one is converted to the other.
+// Object is the object of an event. It is convertible to kopf.ObjectReference.
 type Object struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
@@ -21,7 +20,7 @@ type Object struct {
 	Namespace  string `json:"namespace,omitempty"`
 }
 
-// String returns "namespace/name", or the name alone for objects without a namespace.
+// String returns "namespace/name", or the name for objects without a namespace.
 func (o Object) String() string {
 	if o.Namespace == "" {
 		return o.Name
@@ -29,38 +28,38 @@ func (o Object) String() string {
 	return o.Namespace + "/" + o.Name
 }
 
-// Event is what its repetitions have in common.
+// Event has the fields that repetitions have in common.
 type Event struct {
 	Object                Object
 	Type, Reason, Message string
 }
 
-// postedEvent is an event that was posted, and how often it has happened.
+// postedEvent is a posted event with its number of repetitions.
 type postedEvent struct {
 	Namespace, Name string
 	Count           int
-	At              time.Time // of the last one
+	At              time.Time // of the last repetition
 }
 
-// bucket limits the events about an object: one in each refill interval, and some at once.
+// bucket limits the events about an object: to a burst, and then one in each refill interval.
 type bucket struct {
 	used  float64
 	since time.Time
 }
 
-// correlator remembers the events that were posted, and those that each object has had, within bounds. It is for one goroutine.
+// correlator remembers posted events, and the recent events of each object, within bounds. It is not safe for concurrent use.
 type correlator struct {
 	posted  map[Event]*postedEvent
 	buckets map[Object]*bucket
 }
 
-// newCorrelator returns a correlator that remembers nothing yet.
+// newCorrelator returns an empty correlator.
 func newCorrelator() *correlator {
 	return &correlator{posted: make(map[Event]*postedEvent), buckets: make(map[Object]*bucket)}
 }
 
-// correlate counts an event. It returns the posted event that this one repeats, with this one in its count, nil if there is none; and whether there may
-// be one more request about the object.
+// correlate counts an event. It returns the posted event that this one repeats, with an updated count, or nil, and whether another request about the object is
+// allowed.
 func (c *correlator) correlate(e Event, at time.Time) (repeated *postedEvent, allowed bool) {
 	c.evict()
 	if p := c.posted[e]; p != nil && at.Sub(p.At) <= window {
@@ -71,7 +70,7 @@ func (c *correlator) correlate(e Event, at time.Time) (repeated *postedEvent, al
 	return repeated, c.allow(e.Object, at)
 }
 
-// add remembers an event that was posted.
+// add remembers a posted event.
 func (c *correlator) add(e Event, p *postedEvent) { c.posted[e] = p }
 
 func (c *correlator) allow(o Object, at time.Time) bool {
@@ -89,7 +88,7 @@ func (c *correlator) allow(o Object, at time.Time) bool {
 	return true
 }
 
-// evict keeps the memory within bounds.
+// evict limits the memory.
 func (c *correlator) evict() {
 	if len(c.posted) >= maxRemembered {
 		clear(c.posted)

@@ -1,5 +1,5 @@
-// Package eventsink posts Kubernetes events, one after another, on a goroutine that begins with the first of them. Nothing waits for it
-// but the end of the operator. What cannot be posted in time is lost, counted, and logged.
+// Package eventsink posts Kubernetes events, one after another, on a goroutine that starts with the first event. Only the shutdown of the operator waits for
+// it. It drops events that it cannot post in time, counts them, and logs them.
 package eventsink
 
 import (
@@ -22,27 +22,27 @@ import (
 )
 
 const (
-	maxMessage          = 1024            // the longest message that the API server takes, in bytes
-	queueSize           = 1024            // how many events may wait to be posted
+	maxMessage          = 1024            // maximum size of a message in the API, in bytes
+	queueSize           = 1024            // maximum number of queued events
 	timeout             = 5 * time.Second // for one event
-	drainTimeout        = 5 * time.Second // for all that wait when the operator ends
-	lostWarningInterval = time.Minute     // between two log lines on lost events
+	drainTimeout        = 5 * time.Second // for all queued events at shutdown
+	lostWarningInterval = time.Minute     // between two log lines about lost events
 )
 
-// API is where events are posted.
+// API is the API for events.
 type API interface {
-	// CreateEvent creates an event. The code is that of the API server's refusal, 0 if it has not answered.
+	// CreateEvent creates an event. The code is the status code of an error, 0 without a response.
 	CreateEvent(ctx context.Context, namespace, name string, event []byte) (code int, err error)
-	// PatchEvent changes an event by a merge patch, in the same way.
+	// PatchEvent changes an event with a merge patch. It returns the same values.
 	PatchEvent(ctx context.Context, namespace, name string, patch []byte) (code int, err error)
-	// DefaultNamespace returns the namespace for events about objects that are in none.
+	// DefaultNamespace returns the namespace for events about cluster-scoped objects.
 	DefaultNamespace(ctx context.Context) (string, error)
 }
 
-// ErrNotLeading is the error of an event that another replica tells of; it is not logged.
+// ErrNotLeading is the error of an event that the leader posts instead. It is not logged.
 var ErrNotLeading = errors.New("another replica leads")
 
-// Source is what all events say of the operator.
+// Source has the fields of all events of the operator.
 type Source struct {
 	Component, Instance, NamePrefix string
 }
@@ -59,17 +59,17 @@ type Sink struct {
 	closed bool
 	ctx    context.Context // of the requests
 	end    context.CancelFunc
-	done   chan struct{} // closed when nothing is posted any more
+	done   chan struct{} // closed after the last request
 
-	// The goroutine's.
+	// Used only by the goroutine of run.
 	correlator *correlator
-	lost       int64 // that were logged
+	lost       int64 // lost events that were logged
 	warnedAt   time.Time
 
-	createsOnly bool // whether events may not be patched
+	createsOnly bool // the operator may not patch events
 }
 
-// queuedEvent is an event that is to be posted.
+// queuedEvent is an event to be posted.
 type queuedEvent struct {
 	Event
 	at time.Time
@@ -80,7 +80,7 @@ func New(api API, source Source, log *slog.Logger, meter *metrics.Metrics) *Sink
 	return &Sink{api: api, source: source, log: log, meter: meter}
 }
 
-// Post takes an event, and never waits.
+// Post queues an event. It never blocks.
 func (s *Sink) Post(e Event) {
 	e.Reason, e.Message = cut.Bytes(e.Reason, 128), cut.Middle(e.Message, maxMessage)
 	s.mu.Lock()
@@ -101,7 +101,7 @@ func (s *Sink) Post(e Event) {
 	}
 }
 
-// Stop posts what waits, within a time or until the context ends, and takes nothing more.
+// Stop posts the queued events, for a limited time or until the context ends, and drops later ones.
 func (s *Sink) Stop(ctx context.Context) {
 	if s == nil {
 		return
@@ -121,7 +121,7 @@ func (s *Sink) Stop(ctx context.Context) {
 	s.end()
 }
 
-// run posts events until there will be no more.
+// run posts events until Stop.
 func (s *Sink) run() {
 	defer close(s.done)
 	s.correlator = newCorrelator()
@@ -138,7 +138,7 @@ func (s *Sink) run() {
 	s.warnLost()
 }
 
-// warnLost logs how many events were lost since the last warning.
+// warnLost logs the number of events lost since the last warning.
 func (s *Sink) warnLost() {
 	if lost := s.meter.Load(metrics.EventsLost); lost > s.lost {
 		s.log.Warn("Lost events that could not be posted in time, or were too many for one object", "help", "K1107", "events", lost-s.lost)
@@ -146,23 +146,23 @@ func (s *Sink) warnLost() {
 	}
 }
 
-// handle posts an event, or adds it to the one that it repeats.
+// handle posts an event, or adds it to the event that it repeats.
 func (s *Sink) handle(e *queuedEvent) {
 	before, allowed := s.correlator.correlate(e.Event, e.at)
 	if !allowed {
 		if before == nil {
 			s.meter.Add(metrics.EventsLost, 1)
 		}
-		return // the count of an event that is posted already is sent with a later one
+		return // a later repetition sends the count of a posted event
 	}
 	ctx, cancel := context.WithTimeoutCause(s.ctx, timeout, fmt.Errorf("not within %s", timeout))
 	defer cancel()
 	if before != nil && !s.createsOnly {
 		code, err := s.repeat(ctx, before)
 		switch code {
-		case http.StatusForbidden: // as the rights of operators of the original are
+		case http.StatusForbidden: // such as the permissions of a Kopf for Python operator
 			s.createsOnly = true
-		case http.StatusNotFound: // it has expired
+		case http.StatusNotFound: // the event has expired
 		default:
 			if err != nil {
 				s.fail(e, code, err)
@@ -184,7 +184,7 @@ func (s *Sink) create(ctx context.Context, e *queuedEvent) {
 	if err == nil {
 		code, err = s.api.CreateEvent(ctx, namespace, name, s.encode(e, namespace, name))
 	}
-	if err != nil && code != http.StatusConflict { // by its name, it is there already: the answer to an earlier attempt was lost
+	if err != nil && code != http.StatusConflict { // on a conflict, the name exists: the response to an earlier attempt was lost
 		s.fail(e, code, err)
 		return
 	}
@@ -194,8 +194,8 @@ func (s *Sink) create(ctx context.Context, e *queuedEvent) {
 
 func (s *Sink) fail(e *queuedEvent, code int, err error) {
 	s.meter.Add(metrics.EventsLost, 1)
-	s.lost++                           // it is logged here
-	if errors.Is(err, ErrNotLeading) { // another replica works, and tells of what it does
+	s.lost++                           // already logged here
+	if errors.Is(err, ErrNotLeading) { // the leader posts its own events
 		return
 	}
 	attrs := []any{"object", e.Object, "type", e.Type, "reason", e.Reason, "message", e.Message}
@@ -205,12 +205,12 @@ func (s *Sink) fail(e *queuedEvent, code int, err error) {
 	s.log.Warn("Posting an event failed", append(attrs, "error", err, "help", "K1106")...)
 }
 
-// encode returns what is posted.
+// encode returns the JSON of an event.
 func (s *Sink) encode(e *queuedEvent, namespace, name string) []byte {
 	now := e.at.UTC().Format(iso8601.Layout)
 	about := namespace
 	if e.Object.Namespace == "" && (namespace == "default" || namespace == "kube-system") {
-		about = "" // or kubectl would not find it
+		about = "" // else kubectl would not find it
 	}
 	var o rawjson.Object
 	for _, field := range [...][2]string{
@@ -229,7 +229,7 @@ func (s *Sink) encode(e *queuedEvent, namespace, name string) []byte {
 	return o.AppendTo(nil)
 }
 
-// repeat adds what has happened since to an event that was posted.
+// repeat updates the count of a posted event.
 func (s *Sink) repeat(ctx context.Context, before *postedEvent) (code int, err error) {
 	patch := fmt.Appendf(nil, `{"count":%d,"lastTimestamp":%q}`, before.Count, before.At.UTC().Format(iso8601.Layout))
 	if code, err = s.api.PatchEvent(ctx, before.Namespace, before.Name, patch); err == nil {

@@ -2,7 +2,7 @@ package eventsink
 
 import "reflect"
 
-// Subjects returns what is in values that an event is about: the items of slices and arrays, however these are nested, and all else as it is. What is nil is left out.
+// Subjects returns the objects of an event from values: the items of slices and arrays, at any depth, and all other values unchanged. It omits nil.
 func Subjects(values []any) []any { return appendSubjects(nil, reflect.ValueOf(values)) }
 
 func appendSubjects(all []any, v reflect.Value) []any {

@@ -1,4 +1,4 @@
-// Package exitguard ends a process in good order, or at once: by signals, and by the time that an exit may take.
+// Package exitguard ends a process on signals, with a time limit for its shutdown.
 package exitguard
 
 import (
@@ -16,23 +16,23 @@ import (
 // ExitFailure is the exit code of a failure.
 const ExitFailure = 1
 
-// Guard connects Main with its operator for the exit. A nil guard is that of an operator without Main.
+// Guard connects Main with its operator during shutdown. A nil guard belongs to an operator without Main.
 type Guard struct {
-	exiting  chan struct{}   // from the operator to watch: the exit has begun
-	force    context.Context // ended by watch: the operator must not wait for handlers any more
+	exiting  chan struct{}   // sent by the operator to Watch when shutdown begins
+	force    context.Context // canceled by Watch: the operator must not wait for handlers any more
 	hurry    context.CancelFunc
 	ultimate atomic.Int64 // Settings.Process.UltimateExitingTimeout
-	operates atomic.Bool  // whether the process runs an operator, and no command that only reads or writes something
+	operates atomic.Bool  // the process runs an operator, not a command that only reads or writes something
 }
 
-// New returns a guard of a process whose exit has not begun.
+// New returns a guard of a process whose shutdown has not begun.
 func New() *Guard {
 	g := &Guard{exiting: make(chan struct{}, 1)}
 	g.force, g.hurry = context.WithCancel(context.Background())
 	return g
 }
 
-// ForceContext returns the context that ends when the exit must not wait any more.
+// ForceContext returns a context that is canceled when shutdown must not wait any more.
 func (g *Guard) ForceContext() context.Context {
 	if g == nil {
 		return context.Background()
@@ -40,21 +40,21 @@ func (g *Guard) ForceContext() context.Context {
 	return g.force
 }
 
-// Limit limits the time of the exit, unless it is zero.
+// Limit limits the duration of shutdown, unless the timeout is zero.
 func (g *Guard) Limit(timeout time.Duration) {
 	if g != nil {
 		g.ultimate.Store(int64(timeout))
 	}
 }
 
-// Operate notes that the process runs an operator, which takes its time to stop.
+// Operate records that the process runs an operator, whose shutdown takes time.
 func (g *Guard) Operate() {
 	if g != nil {
 		g.operates.Store(true)
 	}
 }
 
-// Begin reports to watch that the exit has begun. It never waits.
+// Begin reports to Watch that shutdown has begun. It never blocks.
 func (g *Guard) Begin() {
 	if g == nil {
 		return
@@ -92,7 +92,7 @@ func (g *Guard) Watch(over <-chan struct{}, signals <-chan os.Signal, stop conte
 	}
 }
 
-// handleSignal handles the first, the second or the third signal. A command that is no operator ends without a word, and with the second one at once.
+// handleSignal handles the first, the second or the third signal. A command that is not an operator ends silently, and on the second signal immediately.
 func (g *Guard) handleSignal(number int, s os.Signal, stop context.CancelFunc, exit func(code int)) {
 	if !g.operates.Load() {
 		if stop(); number > 1 {

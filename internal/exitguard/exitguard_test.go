@@ -17,7 +17,7 @@ func TestExitGuard(t *testing.T) {
 	var log bytes.Buffer
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	type call struct{ stopped, hurried, exited bool }
-	// after runs the guard until it has done what the signals and the time tell.
+	// after runs the guard until it has handled the signals and the timeout.
 	after := func(t *testing.T, operates bool, ultimate time.Duration, beginning bool, signals ...os.Signal) (got call, stderr string) {
 		guard := New()
 		guard.Limit(ultimate)
@@ -34,7 +34,7 @@ func TestExitGuard(t *testing.T) {
 		}()
 		if beginning {
 			guard.Begin()
-			guard.Begin() // never waits
+			guard.Begin() // never blocks
 		}
 		for _, s := range signals {
 			incoming <- s
@@ -51,7 +51,7 @@ func TestExitGuard(t *testing.T) {
 		name      string
 		ultimate  time.Duration
 		beginning bool
-		command   bool // whether there is no operator
+		command   bool // the process is not an operator
 		signals   []os.Signal
 		want      call
 	}{

@@ -1,4 +1,4 @@
-// Package firstlisting counts what the streams of a resource list first, for one line in the log.
+// Package firstlisting counts the objects in the first lists of a resource's watch streams, for one log line.
 package firstlisting
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Counts are the numbers of objects of a listing: those that need nothing, because they are as they were handled, or because no handler is for them.
+// Counts are numbers of objects in a list, including those without work: they were handled before, or no handler matches them.
 type Counts struct{ objects, upToDate, unmatched int }
 
 // Add counts an object.
@@ -21,17 +21,17 @@ func (n *Counts) Add(skipped, unmatched bool) {
 	}
 }
 
-// Listing is the first listing of a resource, which several streams make: one for each namespace.
+// Listing is the first list of a resource, from several streams: one for each namespace.
 type Listing struct {
 	mu      sync.Mutex // guards following
-	began   time.Time  // zero before the first one has begun
+	began   time.Time  // zero before the first list
 	waiting map[any]struct{}
 	counts  Counts
-	some    bool // whether there was a complete listing of a stream
+	some    bool // a stream has completed its list
 	logged  bool
 }
 
-// Add has the listing of a stream waited for.
+// Add adds a stream to wait for.
 func (l *Listing) Add(stream any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,7 +41,7 @@ func (l *Listing) Add(stream any) {
 	l.waiting[stream] = struct{}{}
 }
 
-// Begin notes that a stream begins to list.
+// Begin records that a stream begins to list.
 func (l *Listing) Begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +50,7 @@ func (l *Listing) Begin() {
 	}
 }
 
-// End takes the first listing of one stream in. The last one has the sum logged.
+// End adds the first list of one stream. After the last stream, it logs the sum.
 func (l *Listing) End(log *slog.Logger, resource string, stream any, n Counts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *Listing) End(log *slog.Logger, resource string, stream any, n Counts) {
 	l.logLocked(log, resource)
 }
 
-// Leave forgets a stream whose namespace is gone, perhaps before it has listed anything. The others do not wait for it.
+// Leave removes a stream whose namespace was deleted, perhaps before its list. The other streams do not wait for it.
 func (l *Listing) Leave(log *slog.Logger, resource string, stream any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +71,7 @@ func (l *Listing) Leave(log *slog.Logger, resource string, stream any) {
 	l.logLocked(log, resource)
 }
 
-// Forget forgets all streams, whose resource is gone or served in another version.
+// Forget removes all streams, because the resource was deleted or is served in another version.
 func (l *Listing) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

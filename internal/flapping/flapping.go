@@ -1,4 +1,4 @@
-// Package flapping notices that fields of an object are changed again and again: in turns by two clients, or by one that reacts to its own changes.
+// Package flapping detects hot loops: fields of an object that two clients change in turns, or that one client changes in reaction to its own changes.
 package flapping
 
 import (
@@ -10,23 +10,23 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Tracker is what one client has changed of an object lately.
+// Tracker tracks the recent changes of one client to an object.
 type Tracker struct {
-	written map[string]uint64 // the fields, as their keys with a NUL between them, and the digests of the values that they were given
-	state   uint64            // the digest of the object as the last change alone has left it, 0 if others have changed it as well
-	rounds  int               // in a row: changes of what was changed back since, or of what was changed only because of the change before
-	last    time.Time         // when the last one was
-	backoff time.Duration     // between two of them; zero while they are few
+	written map[string]uint64 // digests of the written values by path, joined with NUL
+	state   uint64            // digest of the object after the last change, 0 if other clients changed it as well
+	rounds  int               // number of repeated changes in a row
+	last    time.Time         // time of the last one
+	backoff time.Duration     // between two of them; 0 while they are few
 }
 
-// New returns a tracker of an object that has changed now.
+// New returns a tracker of an object that has just changed.
 func New() *Tracker { return &Tracker{last: time.Now()} }
 
 // Change is a change of one field.
 type Change struct {
 	Path []string
-	New  any  // the value; nil if it was removed
-	Ours bool // whether the client has made it, and not another one meanwhile
+	New  any  // new value; nil if removed
+	Ours bool // the tracked client made it, not another one
 }
 
 const (
@@ -34,11 +34,11 @@ const (
 	minBackoff = time.Second
 )
 
-// Window is how long after one another two changes have something to do with each other.
+// Window is the maximum time between two related changes.
 const Window = 10 * time.Second
 
-// Observe notes what has changed between two states, and returns which of the client's own changes repeat what was changed back since, and whether another client has done
-// that. With the flag, a change of the very state that the last one has left is a repetition, too.
+// Observe records the changes between two states. It returns the indices of the client's own changes that repeat a change because the field was changed back
+// since, and whether another client did that. With the flag repeats, a change of the exact state after the last change is a repetition, too.
 func (t *Tracker) Observe(old, now map[string]any, changes []Change, repeats bool) (conflicting []int, foreign bool) {
 	if len(t.written) > maxFields || t.written == nil {
 		t.written = make(map[string]uint64)
@@ -59,7 +59,7 @@ func (t *Tracker) Observe(old, now map[string]any, changes []Change, repeats boo
 			was, _ := rawjson.Lookup(old, path...)
 			theirs := digest(was) != value
 			again, foreign = again || theirs || repeats, foreign || theirs
-			delete(t.written, name) // it may be of more or less than the change is
+			delete(t.written, name) // it may be above or below the changed field
 		}
 		if again {
 			conflicting = append(conflicting, i)
@@ -69,8 +69,8 @@ func (t *Tracker) Observe(old, now map[string]any, changes []Change, repeats boo
 	return conflicting, foreign
 }
 
-// Count counts a repetition. After more than a number of them in a row, there is a pause, which grows up to a limit; it reports whether this is the first
-// one with a pause.
+// Count counts a repetition. After a number of repetitions in a row, it sets a backoff, which doubles up to a maximum. It reports whether this is the first
+// backoff.
 func (t *Tracker) Count(rounds int, maxBackoff time.Duration) (first bool) {
 	t.last = time.Now()
 	if t.rounds++; t.rounds > rounds {
@@ -79,13 +79,13 @@ func (t *Tracker) Count(rounds int, maxBackoff time.Duration) (first bool) {
 	return t.rounds == rounds+1
 }
 
-// Slowed reports whether there are pauses between the changes.
+// Slowed reports whether there is a backoff between changes.
 func (t *Tracker) Slowed() bool { return t.backoff > 0 }
 
-// Pause returns for how long nothing is to be changed.
+// Pause returns the remaining time of the backoff.
 func (t *Tracker) Pause() time.Duration { return time.Until(t.last.Add(t.backoff)) }
 
-// Remaining returns after what time without another change it is over; -1 for a nil tracker.
+// Remaining returns the time until the tracker is obsolete without another change, or -1 for a nil tracker.
 func (t *Tracker) Remaining() time.Duration {
 	if t == nil {
 		return -1
@@ -93,21 +93,21 @@ func (t *Tracker) Remaining() time.Duration {
 	return max(time.Until(t.last.Add(2*t.backoff+Window)), 0)
 }
 
-// digest returns a digest of a decoded JSON value, which is never 0.
+// digest returns a non-zero digest of a decoded JSON value.
 func digest(v any) uint64 {
-	data, _ := rawjson.Encode(v) // it was JSON
+	data, _ := rawjson.Encode(v) // cannot fail, the value was JSON
 	sum := fnv.New64a()
-	sum.Write(data) // it never fails
+	sum.Write(data) // never fails
 	return sum.Sum64() | 1
 }
 
-// Writers returns who has last written a field, by the managed fields of the object.
+// Writers returns the managers that own a field in the object's managed fields.
 func Writers(managedFields any, path []string) (names []string) {
 	entries, _ := managedFields.([]any)
 	for _, entry := range entries {
 		e, _ := entry.(map[string]any)
 		fields, ok := e["fieldsV1"].(map[string]any)
-		for i := 0; ok && i < len(path) && (i == 0 || len(fields) > 0); i++ { // where there is nothing below, all of it is theirs
+		for i := 0; ok && i < len(path) && (i == 0 || len(fields) > 0); i++ { // a field without fields below is owned as a whole
 			fields, ok = fields["f:"+path[i]].(map[string]any)
 		}
 		if name, _ := e["manager"].(string); ok {

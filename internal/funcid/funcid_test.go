@@ -4,7 +4,7 @@ import "testing"
 
 func plain() {}
 
-type controller struct{ name string } // not empty, so that two have two addresses
+type controller struct{ name string } // not empty, so that two have different addresses
 
 func (controller) Update()  {}
 func (*controller) create() {}

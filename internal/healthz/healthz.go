@@ -1,4 +1,4 @@
-// Package healthz serves the state of an operator by HTTP: whether it is alive, by its probes, whether it is ready, and what it has counted.
+// Package healthz serves the state of an operator over HTTP: its liveness with the results of probes, its readiness, and its metrics.
 package healthz
 
 import (
@@ -21,24 +21,23 @@ import (
 )
 
 const (
-	fresh        = 10 * time.Second // how long the results of the probes are given again
-	readTimeout  = 10 * time.Second // for a request to come
-	closing      = time.Second      // for open connections, at the end
-	idleTimeout  = 2 * time.Minute  // for connections between two requests
-	debugTimeout = 10 * time.Minute // for what is asked for debugging, such as profiles
+	fresh        = 10 * time.Second // how long the results of the probes are cached
+	readTimeout  = 10 * time.Second // to receive a request
+	closing      = time.Second      // for open connections, at shutdown
+	idleTimeout  = 2 * time.Minute  // for idle connections
+	debugTimeout = 10 * time.Minute // for requests about debugging, such as profiles
 )
 
-// The paths that are served in addition to that of the liveness.
+// The paths that are served in addition to the liveness.
 const (
 	readinessPath = "/readyz"
 	metricsPath   = "/metrics"
 	debugPath     = "/debug/"
 )
 
-// Probes are the functions of users that tell the state of an operator.
+// Probes are the users' functions that report the state of an operator.
 type Probes interface {
-	// Call calls all of them, and returns the values of those that have one, and the ids of those that have failed. The context ends when the
-	// server stops.
+	// Call calls all probes, and returns the values of the successful ones and the ids of the failed ones. The context ends when the server stops.
 	Call(context.Context) (values map[string]any, failed []string)
 }
 
@@ -49,7 +48,7 @@ type Server struct {
 	Log    *slog.Logger
 
 	path     string // of the liveness
-	host     string // as it was given
+	host     string // as given
 	server   http.Server
 	listener net.Listener
 	requests sync.WaitGroup
@@ -57,23 +56,23 @@ type Server struct {
 	ctx      context.Context // of the probes
 	end      context.CancelFunc
 
-	mu       sync.Mutex   // guards following, and the beginning of requests
-	begun    bool         // whether the probes may be called
-	debug    http.Handler // of the paths for debugging, nil if there are none
-	page     http.Handler // the live page, nil without it
+	mu       sync.Mutex   // guards the following, and the start of requests
+	begun    bool         // the probes may be called
+	debug    http.Handler // for debugging paths; nil for none
+	page     http.Handler // live page; nil for none
 	last     *probeRun    // nil before the first request
 	stopping bool
 }
 
 // probeRun is one run of all probes.
 type probeRun struct {
-	done   chan struct{} // closed when the following is known
-	at     time.Time     // when they were done
+	done   chan struct{} // closed when the following fields are set
+	at     time.Time     // end of the run
 	values map[string]any
 	failed []string
 }
 
-// Listen opens the port, if there is no listener yet, and serves it until Stop.
+// Listen opens the port, unless there is a listener, and serves it until Stop.
 func (s *Server) Listen(endpoint string, listener net.Listener) error {
 	address, path, err := httplimit.SplitEndpoint(endpoint)
 	if err != nil {
@@ -88,25 +87,25 @@ func (s *Server) Listen(endpoint string, listener net.Listener) error {
 		}
 	}
 	s.path, s.listener = path, listener
-	s.host, _, _ = net.SplitHostPort(address) // it was joined
+	s.host, _, _ = net.SplitHostPort(address) // the address is valid
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.server.Handler = s
 	s.server.ReadTimeout, s.server.IdleTimeout, s.server.MaxHeaderBytes = readTimeout, idleTimeout, httplimit.MaxHeaderBytes
 	httplimit.LimitConnections(&s.server, httplimit.MaxConnections)
 	s.server.ErrorLog = slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug)
 	s.Log.Debug("Serving health status at http://" + listener.Addr().String() + path)
-	s.tasks.Go(func() { _ = s.server.Serve(listener) }) // it ends with Stop, or with its listener
+	s.tasks.Go(func() { _ = s.server.Serve(listener) }) // ends with Stop, or with its listener
 	return nil
 }
 
-// Begin lets the probes be called from now on, and serves what is for debugging, unless that is nil.
+// Begin allows calls of the probes, and serves the debugging handler, unless it is nil.
 func (s *Server) Begin(debug http.Handler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begun, s.debug = true, debug
 }
 
-// ServePage serves the live page from now on, in addition to what else is served.
+// ServePage starts serving the live page.
 func (s *Server) ServePage(p *livepage.Server) error {
 	if livepage.Serves(s.path) {
 		return fmt.Errorf("the path %q of the liveness endpoint is one of the live page: want another one, such as /healthz", s.path)
@@ -121,8 +120,8 @@ func (s *Server) ServePage(p *livepage.Server) error {
 	return nil
 }
 
-// Stop stops serving, and reports whether that was the first time; it does nothing without Listen. Requests that ignore the end of their
-// contexts are left behind.
+// Stop stops serving, and reports whether it was the first call. Without Listen, it does nothing. It does not wait for requests that ignore the end of their
+// contexts.
 func (s *Server) Stop() (first bool) {
 	if s.end == nil {
 		return false
@@ -135,18 +134,18 @@ func (s *Server) Stop() (first bool) {
 	if again {
 		return false
 	}
-	_ = s.listener.Close() // it is not used any more in any case
+	_ = s.listener.Close() // not used any more
 	late := time.AfterFunc(closing, func() { _ = s.server.Close() })
-	if !await.For(s.ctx, &s.requests, 2*closing) { // it is a while after the end of their connections
+	if !await.For(s.ctx, &s.requests, 2*closing) { // after the end of their connections
 		s.Log.Error("Some requests to the liveness endpoint did not return after cancellation; abandoning them", "help", "K1103")
 	}
 	late.Stop()
-	_ = s.server.Close() // whatever is wrong with connections that are not used any more
+	_ = s.server.Close() // errors of unused connections do not matter
 	s.tasks.Wait()
 	return true
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP handles one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	late, debug, page := s.stopping, s.debug, s.page
@@ -159,9 +158,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.requests.Done()
-	defer func() { _ = http.NewResponseController(w).Flush() }() // Stop closes the connections as soon as nothing is under way
+	defer func() { _ = http.NewResponseController(w).Flush() }() // Stop closes idle connections immediately
 	path, control := r.URL.Path, http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Now().Add(httplimit.SendTimeout)) // as the following ones, which the server's connections know
+	_ = control.SetWriteDeadline(time.Now().Add(httplimit.SendTimeout)) // cannot fail, like the next one: these connections support deadlines
 	if debug != nil && strings.HasPrefix(path, debugPath) && path != s.path {
 		_ = control.SetWriteDeadline(time.Now().Add(debugTimeout))
 		debug.ServeHTTP(w, r)
@@ -188,7 +187,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case known:
 		var page bytes.Buffer
 		open := metrics.IsOpen(strings.Join(r.Header.Values("Accept"), ",")) && !metrics.TextOnly()
-		_ = s.Meter.Write(&page, open) // which takes everything
+		_ = s.Meter.Write(&page, open) // never fails
 		code, kind, body = http.StatusOK, metrics.TextType, page.Bytes()
 		if open {
 			kind = metrics.OpenType
@@ -198,10 +197,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // who does not wait for the answer does not need it
+	_, _ = w.Write(body) // the client has disconnected
 }
 
-// liveness answers that the operator is alive, with what its probes tell, or that some of them have failed.
+// liveness responds that the operator is alive, with the values of its probes, or that some of them have failed.
 func (s *Server) liveness() (code int, body []byte) {
 	now := s.results()
 	if now == nil {
@@ -211,12 +210,12 @@ func (s *Server) liveness() (code int, body []byte) {
 	if len(now.failed) > 0 {
 		code, answer = http.StatusInternalServerError, map[string]any{"failed": now.failed}
 	}
-	body, _ = rawjson.Encode(answer) // each value was tried
+	body, _ = rawjson.Encode(answer) // each value was encoded before
 	return code, body
 }
 
-// readiness answers whether the operator does its work. One that pauses in favour of others, or stands by for another replica, is ready to take their place.
-// A replica that has never reached the Lease is not: a rollout must not replace those that work by it. If it is asked for, the answer tells the holder, too.
+// readiness responds whether the operator works. A replica that is paused or on standby is ready to take over. A replica that has never reached the Lease is
+// not ready: a rolling update must not replace working replicas with it. On request, the response names the holder, too.
 func (s *Server) readiness(holder bool) (code int, body []byte) {
 	all, working := s.Meter.AllStreams()
 	started, login, paused := s.Meter.Ready.Load(), s.Meter.LoggedIn.Load(), s.Meter.Paused()
@@ -236,8 +235,7 @@ func (s *Server) readiness(holder bool) (code int, body []byte) {
 	return code, append(body, '}')
 }
 
-// results returns what the probes have told in the last seconds, or asks them; nil if they must not be called yet. All requests meanwhile wait
-// for one run.
+// results returns the results of the probes, cached for some seconds, or nil if the probes must not be called yet. Concurrent requests wait for one run.
 func (s *Server) results() *probeRun {
 	s.mu.Lock()
 	if !s.begun {

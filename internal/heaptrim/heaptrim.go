@@ -1,7 +1,7 @@
-// Package heaptrim gives the memory that a burst of work has left behind back to the operating system.
+// Package heaptrim returns memory to the operating system after bursts of work.
 //
-// The garbage collector lets the heap grow to twice of what is in use before it looks for garbage, and after that it goes on keeping as much for what
-// may come. An operator works in bursts, of which its start is the largest: afterwards it would keep for days what it has needed for seconds.
+// The garbage collector lets the heap grow to twice the size in use before a collection, and then keeps that memory for later. An operator works in bursts, the
+// largest of which is its start. Without this package, it would keep that peak memory for days.
 package heaptrim
 
 import (
@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	interval = time.Second // between two looks
-	pause    = 5           // looks after a trim until the next one at the earliest, for each costs a collection
+	interval = time.Second // between two checks
+	pause    = 5           // minimum number of checks between two trims, because each trim costs a collection
 
-	// calm is how much may be allocated between two looks of a process that has come to rest.
+	// calm is the maximum number of bytes that an idle process allocates between two checks.
 	calm = 1 << 20
 
-	// spare is what the process may keep beyond what it had after it was trimmed last, as a part of that, and at least.
+	// spare and minSpare limit the growth since the last trim: to a part of the memory after that trim, and at least a minimum.
 	spare    = 4 // a quarter
 	minSpare = 2 << 20
 )
 
-// Run trims the heap of the process whenever it has come to rest after a burst, until the end of ctx. It is for processes that are the operator's own:
-// it collects the garbage of all that runs in them.
+// Run trims the heap whenever the process becomes idle after a burst, until ctx ends. Use it only in processes of an operator's own, because it collects the
+// garbage of the whole process.
 func Run(ctx context.Context) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -42,21 +42,21 @@ func Run(ctx context.Context) {
 	}
 }
 
-// look returns how many bytes of the heap were ever allocated, and how many the process has not given back. It stops the process for some microseconds.
+// look returns the total number of allocated bytes, and the bytes of the heap that the process retains. It stops the process for some microseconds.
 func look() (allocated, retained uint64) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.TotalAlloc, m.HeapSys - m.HeapReleased
 }
 
-// trimmer knows when the heap is to be trimmed.
+// trimmer decides when to trim the heap.
 type trimmer struct {
-	wait      int    // looks until it may be trimmed again
-	allocated uint64 // bytes at the last look
-	left      uint64 // bytes that the process had after it was trimmed last
+	wait      int    // checks until the next trim is allowed
+	allocated uint64 // bytes at the last check
+	left      uint64 // bytes retained after the last trim
 }
 
-// due reports whether the process is at rest, and has more memory than it is to keep.
+// due reports whether the process is idle, and has more memory than it may keep.
 func (t *trimmer) due(allocated, retained uint64) bool {
 	rests := allocated-t.allocated < calm && t.wait == 0
 	t.allocated, t.wait = allocated, max(t.wait-1, 0)

@@ -10,7 +10,7 @@ import (
 
 func TestTrimmer(t *testing.T) {
 	type look struct {
-		allocated uint64 // MiB since the last look
+		allocated uint64 // MiB since the last check
 		retained  uint64 // MiB
 		want      bool
 	}
@@ -41,7 +41,7 @@ func TestTrimmer(t *testing.T) {
 	}
 }
 
-// TestRun has a process that needed much memory for a moment give it back.
+// TestRun checks that a process returns memory after it has needed much for a moment.
 func TestRun(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -54,13 +54,13 @@ func TestRun(t *testing.T) {
 	for range 64 {
 		burst = append(burst, make([]byte, 1<<20))
 	}
-	for _, b := range burst { // pages that were never touched are no memory
+	for _, b := range burst { // untouched pages use no memory
 		for i := 0; i < len(b); i += 4096 {
 			b[i] = 1
 		}
 	}
 	_, before := look()
-	runtime.KeepAlive(burst) // and not any more
+	runtime.KeepAlive(burst) // until here
 	for {
 		_, retained := look()
 		if retained <= before-(48<<20) {
@@ -70,7 +70,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("the process keeps %d MiB after a burst, want less than %d", retained>>20, before>>20-48)
 			break
 		}
-		time.Sleep(10 * time.Millisecond) // the clock of the collector is the real one
+		time.Sleep(10 * time.Millisecond) // the garbage collector uses the real clock
 	}
 	cancel()
 	<-ended

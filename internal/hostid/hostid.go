@@ -1,4 +1,4 @@
-// Package hostid finds out who runs a process, and where: by the variables of its environment, /etc/hosts and /etc/passwd.
+// Package hostid identifies a process by its user and host, from environment variables, /etc/hosts and /etc/passwd.
 package hostid
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Identity returns the identity of this process: that of its pod, or one that no other process has.
+// Identity returns the identity of this process: that of its pod, or a unique one.
 func Identity() string {
 	if pod := os.Getenv("POD_ID"); pod != "" {
 		return pod
@@ -24,15 +24,15 @@ func Identity() string {
 	return string(id)
 }
 
-// UserAtHost names who runs this process, and where.
+// UserAtHost returns the user and the host of this process.
 func UserAtHost() string {
-	hosts, _ := os.ReadFile("/etc/hosts") // which need not exist, nor the other one
+	hosts, _ := os.ReadFile("/etc/hosts") // both files may be missing
 	users, _ := os.ReadFile("/etc/passwd")
 	own, _ := os.Hostname()
 	return userName(os.Getenv, string(users), strconv.Itoa(os.Getuid())) + "@" + hostName(string(hosts), own)
 }
 
-// userName returns the name of the user: by the variables, by the user's number, or that number.
+// userName returns the name of the user: from environment variables, or by the user's number, or that number.
 func userName(env func(string) string, users, uid string) string {
 	for _, variable := range []string{"LOGNAME", "USER", "LNAME", "USERNAME"} {
 		if name := env(variable); name != "" {
@@ -47,8 +47,8 @@ func userName(env func(string) string, users, uid string) string {
 	return uid
 }
 
-// hostName returns the most telling name of this host that its table of hosts has: one with a domain, or another
-// one that is neither localhost nor an address, or its own name for itself.
+// hostName returns the most specific name of this host in its hosts file: one with a domain, or another name that is neither localhost nor an address.
+// Otherwise, it returns the host's own name.
 func hostName(hosts, own string) string {
 	names := hostLine(hosts, func(fields []string) bool { return slices.Contains(fields[1:], own) })
 	if names != nil {
@@ -65,7 +65,7 @@ func hostName(hosts, own string) string {
 	return plainHost(own)
 }
 
-// plainHost takes the endings off a name that say nothing.
+// plainHost removes meaningless suffixes from a host name.
 func plainHost(name string) string {
 	for {
 		plain := strings.TrimSuffix(strings.TrimSuffix(name, ".local"), ".localdomain")
@@ -76,7 +76,7 @@ func plainHost(name string) string {
 	}
 }
 
-// hostLine returns the fields of the first line in a table of hosts that is the one looked for, nil if there is none.
+// hostLine returns the fields of the first matching line in a hosts file, or nil.
 func hostLine(hosts string, is func(fields []string) bool) []string {
 	for _, line := range strings.Split(hosts, "\n") {
 		line, _, _ = strings.Cut(line, "#")

@@ -7,7 +7,7 @@ import (
 	"net/url"
 )
 
-// SplitEndpoint returns the address to listen on, and the path, of the URL of a liveness endpoint.
+// SplitEndpoint returns the listening address and the path of a liveness endpoint's URL.
 func SplitEndpoint(endpoint string) (address, path string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package httplimit limits what a client can make an HTTP server hold: connections, headers, and time.
+// Package httplimit limits the resources that clients can occupy on an HTTP server: connections, headers, and time.
 package httplimit
 
 import (
@@ -11,13 +11,13 @@ import (
 // The limits of all servers of an operator.
 const (
 	MaxConnections = 1000             // of a server
-	MaxHeaderBytes = 64 << 10         // bytes of the headers of a request
-	SendTimeout    = time.Minute      // for each part of an answer, where nothing else is said
-	ReceiveTimeout = 30 * time.Second // for a request, where nothing else is said
+	MaxHeaderBytes = 64 << 10         // of the headers of a request
+	SendTimeout    = time.Minute      // for each part of a response, by default
+	ReceiveTimeout = 30 * time.Second // for a request, by default
 )
 
-// connLimiter limits the connections of a server. Of those beyond the limit, one is closed on which no request is under way: one that never had a
-// request, if there are such, and the one that is quiet for longest. If all are busy, it is the new one.
+// connLimiter limits the connections of a server. Beyond the limit, it closes an idle connection: one that never had a request, if there are any, and the one
+// that has been idle the longest. If all are busy, it closes the new one.
 type connLimiter struct {
 	limit int
 
@@ -25,19 +25,19 @@ type connLimiter struct {
 	all map[net.Conn]connState
 }
 
-// connState is a connection.
+// connState is the state of a connection.
 type connState struct {
-	busy, proven bool // whether a request is under way, or was
+	busy, proven bool // a request is running; there was a request
 	since        time.Time
 }
 
-// LimitConnections limits the connections of a server. It is to be called before the server serves.
+// LimitConnections limits the connections of a server. Call it before the server serves.
 func LimitConnections(s *http.Server, limit int) {
 	c := &connLimiter{limit: limit, all: make(map[net.Conn]connState)}
 	s.ConnState = c.note
 }
 
-// note is the server's ConnState: a connection has a new state.
+// note is the server's ConnState function.
 func (c *connLimiter) note(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +50,7 @@ func (c *connLimiter) note(conn net.Conn, state http.ConnState) {
 		}
 	case state == http.StateClosed || state == http.StateHijacked:
 		delete(c.all, conn)
-	case known: // or it was dropped
+	case known: // else it was closed here
 		c.all[conn] = connState{busy: state == http.StateActive, proven: true, since: time.Now()}
 	}
 }
@@ -65,7 +65,7 @@ func (c *connLimiter) dropLocked() {
 	}
 	delete(c.all, victim)
 	if secure, ok := victim.(interface{ NetConn() net.Conn }); ok {
-		victim = secure.NetConn() // without a farewell, which could take a while
+		victim = secure.NetConn() // without a TLS alert, which could block
 	}
-	_ = victim.Close() // whoever is at its other end
+	_ = victim.Close() // errors of closed connections do not matter
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// stub is a connection that remembers whether it is closed.
+// stub is a connection that records its closing.
 type stub struct {
 	net.Conn
 	closed bool
@@ -49,11 +49,11 @@ func TestConnectionLimit(t *testing.T) {
 		note(1, http.StateNew)
 		note(2, http.StateNew, http.StateActive)
 		check()
-		note(3, http.StateNew) // the one that never asked for anything goes
+		note(3, http.StateNew) // the one without any request is closed
 		check(1)
 		note(3, http.StateActive, http.StateIdle)
-		note(1, http.StateActive, http.StateClosed) // which was dropped already
-		note(4, http.StateNew, http.StateActive)    // the new one is as quiet as it gets, and the only one that was never busy
+		note(1, http.StateActive, http.StateClosed) // closed already
+		note(4, http.StateNew, http.StateActive)    // the new one is idle, and the only one that was never busy
 		check(1, 4)
 		note(0, http.StateActive)
 		note(3, http.StateActive)

@@ -1,4 +1,4 @@
-// Package index keeps the values that many owners contribute under keys, for readers on any goroutine.
+// Package index stores values that many owners contribute under keys, for concurrent readers.
 package index
 
 import (
@@ -6,43 +6,43 @@ import (
 	"sync"
 )
 
-// Data is an index whose types are not known.
+// Data is an index of unknown types.
 type Data interface {
-	// Put replaces what an owner has contributed, by a map of the right type.
+	// Put replaces the contribution of an owner with a map of the right type.
 	Put(owner string, values any)
-	// Drop takes back what an owner has contributed.
+	// Drop removes the contribution of an owner.
 	Drop(owner string)
-	// Lookup returns the values under a key, nil if the key has another type.
+	// Lookup returns the values under a key, or nil if the key has another type.
 	Lookup(key any) []any
-	// Each calls a function for the keys and their values, as they were when it began, until it returns false.
+	// Each calls yield for the keys and their values, as they were at the start, until yield returns false.
 	Each(yield func(any, []any) bool)
 }
 
-// Values is an index. It is safe for concurrent use, and the zero value is empty. What was handed out to readers is never changed again.
+// Values is an index. It is safe for concurrent use, and the zero value is empty. It never modifies values that readers have received.
 //
-// A change costs the same however large the index is, and however many values are under its key: it is the next reader of the key that
-// pays for a new copy of them, once.
+// The cost of a change depends neither on the size of the index nor on the number of values under a key. Instead, the next reader of the key pays for a new
+// copy of them, once.
 type Values[K comparable, V any] struct {
 	mu      sync.RWMutex // guards following
 	entries map[K]*entry[V]
 	owned   map[string][]place[K]
-	whole   map[K][]V // as it was handed out, nil since the last change
+	whole   map[K][]V // as passed to readers; nil since the last change
 }
 
-// entry is what is under one key: the values, and whose they are.
+// entry has the values under one key, and their owners.
 type entry[V any] struct {
 	owners []string
 	values []V
-	shared []V // the values as they were handed out, nil since the last change
+	shared []V // values as passed to readers; nil since the last change
 }
 
-// place is where a value of an owner is.
+// place is the place of an owner's value.
 type place[K comparable] struct {
 	key K
 	at  int
 }
 
-// Put replaces what an owner has contributed, by a map[K]V.
+// Put replaces the contribution of an owner with a map[K]V.
 func (v *Values[K, V]) Put(owner string, values any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -78,7 +78,7 @@ func (v *Values[K, V]) Put(owner string, values any) {
 	}
 }
 
-// Drop takes back what an owner has contributed.
+// Drop removes the contribution of an owner.
 func (v *Values[K, V]) Drop(owner string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -89,7 +89,7 @@ func (v *Values[K, V]) Drop(owner string) {
 	delete(v.owned, owner)
 }
 
-// remove takes one value away, and puts the last one of its key in its place.
+// remove removes a value, and moves the last one of its key to its place.
 func (v *Values[K, V]) remove(p place[K]) {
 	e := v.entries[p.key]
 	last := len(e.values) - 1
@@ -109,7 +109,7 @@ func (v *Values[K, V]) remove(p place[K]) {
 	e.values, e.owners = e.values[:last], e.owners[:last]
 }
 
-// Get returns the values under a key, nil if there are none. They must not be changed.
+// Get returns the values under a key, or nil. The caller must not modify them.
 func (v *Values[K, V]) Get(key K) []V {
 	v.mu.RLock()
 	e := v.entries[key]
@@ -126,7 +126,7 @@ func (v *Values[K, V]) Get(key K) []V {
 	return v.share(key)
 }
 
-// share returns the values under a key for readers. It needs the lock for writing.
+// share returns the values under a key for readers. It needs the write lock.
 func (v *Values[K, V]) share(key K) []V {
 	e := v.entries[key]
 	if e == nil {
@@ -152,7 +152,7 @@ func (v *Values[K, V]) Len() int {
 	return len(v.entries)
 }
 
-// All returns the keys and their values. They must not be changed.
+// All returns the keys and their values. The caller must not modify them.
 func (v *Values[K, V]) All() map[K][]V {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -165,7 +165,7 @@ func (v *Values[K, V]) All() map[K][]V {
 	return v.whole
 }
 
-// Lookup returns the values under a key, nil if it is not of the type K.
+// Lookup returns the values under a key, or nil if it is not of the type K.
 func (v *Values[K, V]) Lookup(key any) []any {
 	k, ok := key.(K)
 	if !ok {
@@ -174,7 +174,7 @@ func (v *Values[K, V]) Lookup(key any) []any {
 	return anySlice(v.Get(k))
 }
 
-// Each calls a function for the keys and their values, as they were when it began, until it returns false.
+// Each calls yield for the keys and their values, as they were at the start, until yield returns false.
 func (v *Values[K, V]) Each(yield func(any, []any) bool) {
 	for key, values := range v.All() {
 		if !yield(key, anySlice(values)) {

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Server is the API server that is asked. What is not there leaves the values as they are.
+// Server reads from the API server. Values missing in a response are left unchanged.
 type Server interface {
 	// Get reads a path.
 	Get(ctx context.Context, path, accept string, into any) error
@@ -20,7 +20,7 @@ type Server interface {
 	Post(ctx context.Context, path string, body []byte, into any) error
 }
 
-// pausedBy returns the peer that has an operator of a priority pause, as one of the peering objects at the paths has it, "" for none; and whether there are any of these objects.
+// pausedBy returns the peer that makes an operator with a priority pause, or "". It also reports whether any of the peering objects at the paths exists.
 func pausedBy(ctx context.Context, server Server, paths []string, priority int) (by string, found bool, err error) {
 	for _, path := range paths {
 		var object struct {
@@ -31,7 +31,7 @@ func pausedBy(ctx context.Context, server Server, paths []string, priority int) 
 			return "", found, fmt.Errorf("whether the operator pauses cannot be read: %w", err)
 		}
 		found = found || object.Metadata.Name != ""
-		_ = rawjson.EachMember(object.Status, func(quoted, raw []byte) bool { // what is malformed is not there
+		_ = rawjson.EachMember(object.Status, func(quoted, raw []byte) bool { // malformed records are ignored
 			p, err := peerrecord.Read(raw)
 			if err == nil && p.Lastseen.Add(p.Lifetime).After(time.Now()) && p.Priority > float64(priority) {
 				by = fmt.Sprintf("%s, which has the priority %v in the peering object %q", rawjson.Unquote(quoted), p.Priority, object.Metadata.Name)
@@ -45,7 +45,7 @@ func pausedBy(ctx context.Context, server Server, paths []string, priority int) 
 	return "", found, nil
 }
 
-// holderOf returns the holder of the Lease at a path, "" for none.
+// holderOf returns the holder of the Lease at a path, or "".
 func holderOf(ctx context.Context, server Server, path string) (string, error) {
 	var lease struct {
 		Metadata struct{ Name string }
@@ -68,7 +68,7 @@ func holderOf(ctx context.Context, server Server, path string) (string, error) {
 	return "", nil
 }
 
-// missing returns the verbs that handlers of changes need for a resource, and that a service account has no right to, such as "list or watch"; "" for none.
+// missing returns the verbs that change handlers need for a resource and that a service account is not allowed to use, such as "list or watch", or "".
 func missing(ctx context.Context, server Server, account, group, resource, namespace string) (string, error) {
 	var lacks []string
 	for _, verb := range []string{"list", "watch", "patch"} {
@@ -86,7 +86,7 @@ func missing(ctx context.Context, server Server, account, group, resource, names
 	return strings.Join(lacks, ""), nil
 }
 
-// allows asks whether a service account, as "namespace/name", has a right to a resource in a namespace.
+// allows checks whether a service account, as "namespace/name", has a permission for a resource in a namespace.
 func allows(ctx context.Context, server Server, account, verb, group, resource, namespace string) (bool, error) {
 	home, name, _ := strings.Cut(account, "/")
 	body, err := json.Marshal(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": map[string]any{

@@ -1,4 +1,4 @@
-// Package inspection has the answers of the commands "status" and "explain": how far operators are with objects, and which handlers they call for them. It also prints them.
+// Package inspection produces and prints the output of the commands "status" and "explain": the status of objects, and the handlers that are called.
 package inspection
 
 import (
@@ -24,25 +24,25 @@ type Object struct {
 	UID        string `json:"uid,omitempty"`
 }
 
-// String returns the object as people write it.
+// String returns the object as kubectl writes it.
 func (o Object) String() string {
 	return strings.TrimSpace(o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
 }
 
-// Explanation is what an operator does with an object, and why. The names of its fields in JSON are stable.
+// Explanation says what an operator does with an object, and why. The names of its fields in JSON are stable.
 type Explanation struct {
 	Object   Object `json:"object"`
-	Operator string `json:"operator"` // the prefix of what the operator has stored on the object
-	Cause    string `json:"cause"`    // create, update, delete or resume; noop if nothing has changed, free if the operator does not hold a deleted object; empty if that makes no difference
+	Operator string `json:"operator"` // prefix of the annotations that the operator stores on the object
+	Cause    string `json:"cause"`    // create, update, delete or resume; noop without changes; free if kopf's finalizer is gone; empty if irrelevant
 	Decision string `json:"decision"`
 
-	Steps    []string  `json:"steps,omitempty"`   // what is done to the object before that
+	Steps    []string  `json:"steps,omitempty"`   // earlier changes of the object
 	Changes  []Change  `json:"changes,omitempty"` // since the object was last handled
 	Handlers []Handler `json:"handlers"`
-	Notes    []string  `json:"notes,omitempty"` // what else is worth knowing
+	Notes    []string  `json:"notes,omitempty"` // additional information
 }
 
-// Change is one difference to the last handled state.
+// Change is one difference from the last-handled state.
 type Change struct {
 	Operation string `json:"operation"` // add, change or remove
 	Field     string `json:"field"`
@@ -50,21 +50,21 @@ type Change struct {
 	New       any    `json:"new,omitempty"`
 }
 
-// Handler is what becomes of one handler.
+// Handler says whether and when one handler is called.
 type Handler struct {
 	ID         string     `json:"id"`
-	Kind       string     `json:"kind"`       // the function that registers it, such as OnCreate
-	Registered string     `json:"registered"` // the place in the source
+	Kind       string     `json:"kind"`       // registering function, such as OnCreate
+	Registered string     `json:"registered"` // place in the source
 	Called     bool       `json:"called"`
-	Why        string     `json:"why"` // or why not
+	Why        string     `json:"why"` // the reason, also for no call
 	Attempts   int        `json:"attempts,omitempty"`
-	Next       *time.Time `json:"next,omitempty"`  // the next attempt, if that is not now
+	Next       *time.Time `json:"next,omitempty"`  // next attempt; nil for now
 	Error      string     `json:"error,omitempty"` // of the last attempt
 
-	Verdict decision.Verdict `json:"-"` // the kind of the reason
+	Verdict decision.Verdict `json:"-"` // kind of the reason
 }
 
-// Summary returns what becomes of each handler, for the log.
+// Summary returns a line about each handler, for the log.
 func (e *Explanation) Summary() string {
 	lines := make([]string, len(e.Handlers))
 	for i := range e.Handlers {
@@ -77,7 +77,7 @@ func (e *Explanation) Summary() string {
 	return strings.Join(lines, "; ")
 }
 
-// Verdicts returns the kinds of the reasons, by handler.
+// Verdicts returns the kind of the reason for each handler.
 func (e *Explanation) Verdicts() []decision.Verdict {
 	all := make([]decision.Verdict, len(e.Handlers))
 	for i := range e.Handlers {
@@ -86,7 +86,7 @@ func (e *Explanation) Verdicts() []decision.Verdict {
 	return all
 }
 
-// Prevent notes that no handler is called at all, now or later, for a reason that has nothing to do with the object.
+// Prevent records that no handler is ever called, for a reason that does not depend on the object.
 func (e *Explanation) Prevent(why string) {
 	e.Decision = "nothing: " + why
 	for i := range e.Handlers {
@@ -99,31 +99,31 @@ func (e *Explanation) Prevent(why string) {
 	}
 }
 
-// Conclude says that handlers are called which are none of changes, if there are only such ones for the object.
+// Conclude adjusts the decision if the only called handlers are not change handlers.
 func (e *Explanation) Conclude(a decision.Action) {
 	if a.Kind == decision.Skip && slices.ContainsFunc(e.Handlers, func(h Handler) bool { return h.Called }) {
 		e.Decision = "no handler of changes is for the object, and other handlers are called"
 	}
 }
 
-// HandlerList is what a kind has handlers for. The names of its fields in JSON are stable.
+// HandlerList lists the handlers of a kind. The names of its fields in JSON are stable.
 type HandlerList struct {
 	Resource string             `json:"resource"`
 	Handlers []HandlerCondition `json:"handlers"`
 	Notes    []string           `json:"notes,omitempty"`
 }
 
-// HandlerCondition is when a handler is called, and what it leaves on objects.
+// HandlerCondition says when a handler is called, and lists the values that it stores on objects.
 type HandlerCondition struct {
 	ID         string   `json:"id"`
 	Kind       string   `json:"kind"`
 	Registered string   `json:"registered"`
-	Filters    []string `json:"filters,omitempty"` // which objects it is for; all without any
-	Limits     []string `json:"limits,omitempty"`  // of its attempts
-	Stores     []string `json:"stores,omitempty"`  // what it leaves on objects
+	Filters    []string `json:"filters,omitempty"` // filters for objects; empty for all objects
+	Limits     []string `json:"limits,omitempty"`  // limits of its attempts
+	Stores     []string `json:"stores,omitempty"`  // stored on objects
 }
 
-// WriteText writes the list for people.
+// WriteText writes the list as text.
 func (l *HandlerList) WriteText(w io.Writer) error {
 	var b strings.Builder
 	for _, note := range l.Notes {
@@ -154,7 +154,7 @@ func WriteJSON(w io.Writer, v any) error {
 	return err
 }
 
-// escapeControls escapes in JSON the control characters that JSON may have as they are, and that terminals obey. So do some of them obey bytes that are no UTF-8, as JSON of others can have them.
+// escapeControls escapes control characters that JSON allows and terminals obey. It replaces invalid UTF-8, because some terminals obey such bytes too.
 func escapeControls(data string) string {
 	data = strings.ToValidUTF8(data, "\uFFFD")
 	escaped := func(r rune) bool { return r >= 0x7f && r < 0xa0 }
@@ -172,7 +172,7 @@ func escapeControls(data string) string {
 	return b.String()
 }
 
-// WriteText writes the explanation for people.
+// WriteText writes the explanation as text.
 func (e *Explanation) WriteText(w io.Writer) error {
 	var b strings.Builder
 	line := func(name, text string) {
@@ -220,7 +220,7 @@ func (c Change) text() string {
 	return c.Field + " is " + Value(c.New) + ", and was " + Value(c.Old)
 }
 
-// maxValue is the length at which values are cut, in bytes.
+// maxValue is the maximum length of values, in bytes.
 const maxValue = 80
 
 // Value returns a decoded value as short JSON.
@@ -234,7 +234,7 @@ func Value(v any) string {
 	return cut.End(strings.TrimSuffix(b.String(), "\n"), maxValue)
 }
 
-// Clean returns a text that moves nothing on a terminal: characters that are not printed are escaped.
+// Clean escapes the characters of a text that are not printable, so that it cannot control a terminal.
 func Clean(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -248,7 +248,7 @@ func Clean(text string) string {
 	return b.String()
 }
 
-// writeTable writes a table with columns of the width that they need. The last column is not padded.
+// writeTable writes a table whose columns fit their cells. The last column is not padded.
 func writeTable(w io.Writer, header string, rows int, row func(int) []string) {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, header)
@@ -264,7 +264,7 @@ func writeTable(w io.Writer, header string, rows int, row func(int) []string) {
 	t.Flush() //nolint:errcheck // it goes to a builder
 }
 
-// Age returns a time that has passed as kubectl does: in the two largest units.
+// Age returns a duration as kubectl formats it: in the two largest units.
 func Age(d time.Duration) string {
 	d = max(d, 0)
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/kopf-go/kopf/internal/yaml"
 )
 
-// ReadObject reads the one object of a file, or of the standard input for "-".
+// ReadObject reads the only object of a file, or of the standard input for "-".
 func ReadObject(ctx context.Context, file string, stdin io.Reader) (map[string]any, error) {
 	files, err := manifest.ReadFiles(ctx, []string{file}, stdin)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/kopf-go/kopf/internal/discovery"
 )
 
-// FindKind returns the kind with a name: a plural, a singular, a short name or a kind, perhaps with a group and a version.
+// FindKind finds a kind by its plural, singular, short name or kind, with an optional group and version.
 func FindKind(name string, found []discovery.Resource) (discovery.Resource, error) {
 	s, err := discovery.ParseSelector(name, nil)
 	if err != nil {
@@ -22,7 +22,7 @@ func FindKind(name string, found []discovery.Resource) (discovery.Resource, erro
 	return discovery.Resource{}, fmt.Errorf("there is no kind %q in the cluster.%s Want a plural, a singular, a short name or a kind, such as pods", name, s.Suggestion(found))
 }
 
-// KindOf returns the kind of an object. One that is not among those that were found is added to them, with a plural as most kinds have it, and a note about that.
+// KindOf returns the kind of an object. It adds an unknown kind to the result with an assumed plural, and returns a note about it.
 func KindOf(apiVersion, kind string, namespaced bool, found []discovery.Resource) (r discovery.Resource, all []discovery.Resource, note string) {
 	group, version, ok := strings.Cut(apiVersion, "/")
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Notes is a [slog.Handler] that keeps the messages from INFO on, each once, to be shown instead of logged. Its zero value is ready to use.
+// Notes is a [slog.Handler] that collects distinct messages of level INFO and above, to be printed instead of logged. Its zero value is ready to use.
 type Notes struct {
 	mu       sync.Mutex // guards messages
 	messages []string
@@ -39,13 +39,13 @@ func (n *Notes) Add(message string) {
 	}
 }
 
-// WithAttrs implements [slog.Handler]. What is common to all messages is not kept.
+// WithAttrs implements [slog.Handler]. It drops the attributes.
 func (n *Notes) WithAttrs([]slog.Attr) slog.Handler { return n }
 
 // WithGroup implements [slog.Handler].
 func (n *Notes) WithGroup(string) slog.Handler { return n }
 
-// Messages returns the messages, and forgets them.
+// Messages returns the messages, and clears them.
 func (n *Notes) Messages() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

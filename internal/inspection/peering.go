@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// pauseAge is how long it counts for which peer an operator pauses: objects are many, and a watch does not end.
+// pauseAge is how long the result is cached, for many objects, and for watches without an end.
 const pauseAge = 10 * time.Second
 
-// Peering finds out for which peers an operator pauses. It is not safe for concurrent use.
+// Peering finds the peers that an operator pauses for. It is not safe for concurrent use.
 type Peering struct {
-	Name     string // of the peering objects, if they must be there; "" otherwise
+	Name     string // of the peering objects, if they are mandatory; else ""
 	Priority int    // of the operator
 	pauses   map[string]*Pause
 }
 
-// Pause is for which peer the operator pauses in a namespace.
+// Pause says which peer the operator pauses for in a namespace.
 type Pause struct {
 	By       string // "" for none
-	Err      error  // why that is not known
-	Reported bool   // whether the error was printed
+	Err      error  // why By is unknown
+	Reported bool   // the error was printed
 	at       time.Time
 }
 
-// In returns whether the operator pauses in a namespace, which the peering objects at the paths are for. Without a name of peering objects, those that cannot be read are none.
+// In returns the pause of the operator in a namespace, given its peering objects. Without their name, it ignores those that cannot be read.
 func (p *Peering) In(ctx context.Context, server Server, namespace string, paths []string) *Pause {
 	known := p.pauses[namespace]
 	if known != nil && time.Since(known.at) < pauseAge {
@@ -43,7 +43,7 @@ func (p *Peering) In(ctx context.Context, server Server, namespace string, paths
 	return now
 }
 
-// AddPause notes that the operator pauses, or why that is not known.
+// AddPause records that the operator pauses, or why that is unknown.
 func (x *Explanation) AddPause(p *Pause) {
 	if p.Err != nil {
 		x.Notes = append(x.Notes, p.Err.Error())
@@ -52,7 +52,7 @@ func (x *Explanation) AddPause(p *Pause) {
 	}
 }
 
-// AddHolder notes which replica holds the Lease at a path.
+// AddHolder records which replica holds the Lease at a path.
 func (x *Explanation) AddHolder(ctx context.Context, server Server, name, path string) {
 	holder, err := holderOf(ctx, server, path)
 	switch {
@@ -65,7 +65,7 @@ func (x *Explanation) AddHolder(ctx context.Context, server Server, name, path s
 	}
 }
 
-// AddMissing notes the rights that a service account, as "namespace/name", does not have to a resource.
+// AddMissing records the permissions for a resource that a service account, as "namespace/name", lacks.
 func (x *Explanation) AddMissing(ctx context.Context, server Server, account, group, plural, namespace string) {
 	lacks, err := missing(ctx, server, account, group, plural, namespace)
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"github.com/kopf-go/kopf/internal/decision"
 )
 
-// Criterion is what a value has to be.
+// Criterion is a condition for a value.
 type Criterion struct {
 	Literal   any
-	Present   bool   // whether it only has to be there
-	Absent    bool   // whether it has to be absent
-	Predicate string // the place of a function that decides; "" for none
+	Present   bool   // any value
+	Absent    bool   // no value
+	Predicate string // place of a predicate function; "" for none
 }
 
-// String returns what a value has to be, after its name.
+// String returns the condition, to follow the name of the value.
 func (c Criterion) String() string {
 	switch {
 	case c.Predicate != "":
@@ -29,16 +29,16 @@ func (c Criterion) String() string {
 	return " = " + Value(c.Literal)
 }
 
-// Filtered is a value that a filter does not let pass.
+// Filtered is a value that a filter rejects.
 type Filtered struct {
 	Subject string // such as "label env"
-	Before  bool   // whether it is the value of before the change
+	Before  bool   // the value before the change
 	Value   any
-	Present bool // whether there is a value
+	Present bool // there is a value
 	Want    Criterion
 }
 
-// String says what the value is, and what it has to be.
+// String returns a sentence with the value and its condition.
 func (f Filtered) String() string {
 	is := f.Subject + " is "
 	if f.Before {
@@ -59,7 +59,7 @@ func (f Filtered) String() string {
 	return is + value + ", " + Value(f.Want.Literal) + " is wanted"
 }
 
-// CauseName returns what has happened, for a sentence.
+// CauseName returns the cause as part of a sentence.
 func CauseName(r decision.Reason) string {
 	switch r {
 	case decision.Create:
@@ -74,15 +74,15 @@ func CauseName(r decision.Reason) string {
 	return "change that was taken back"
 }
 
-// Outlook is how the handlers of changes go on that are for an object.
+// Outlook says how the change handlers of an object continue.
 type Outlook struct {
-	Handlers int           // that are for it
-	Due      int           // that are called now
-	Done     bool          // whether all have finished
+	Handlers int           // all that match
+	Due      int           // to call now
+	Done     bool          // all have finished
 	Wait     time.Duration // until the next attempt, if none is due
 }
 
-// Decision says what is to be done with an object, as a sentence without its end.
+// Decision describes the action for an object, as a sentence without its full stop.
 func Decision(a decision.Action, o Outlook) string {
 	switch a.Kind {
 	case decision.End:
@@ -128,15 +128,15 @@ func Decision(a decision.Action, o Outlook) string {
 	return "nothing now"
 }
 
-// Progress is how far one handler is that is for the change.
+// Progress is the progress of one handler of the change.
 type Progress struct {
 	Success, Failure bool
 	Stopped          time.Time
-	Waiting          bool          // whether it waits for its sub-handlers
-	Wait             time.Duration // until it is due; 0 for now
-	Exhausted        error         // why it may not be called any more
-	After            string        // the handler that is called before it by the lifecycle; "" if it is called now
-	Renewed          bool          // whether it has finished for an earlier state
+	Waiting          bool          // waits for its sub-handlers
+	Wait             time.Duration // delay; 0 for now
+	Exhausted        error         // why there is no further attempt
+	After            string        // the handler that the lifecycle calls first; "" if this one is called now
+	Renewed          bool          // finished for an earlier state
 	Cause            decision.Reason
 }
 
@@ -155,7 +155,7 @@ func (p *Progress) verdict() decision.Verdict {
 	return decision.Called
 }
 
-// Explain fills in whether a handler is called, and why, by its attempts and its error.
+// Explain sets whether and why a handler is called, from its attempts and its error.
 func (h *Handler) Explain(p Progress, now time.Time) {
 	ago := Age(now.Sub(p.Stopped)) + " ago"
 	h.Verdict = p.verdict()

@@ -9,16 +9,16 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// AddRecords adds what the records of handlers say: those in annotations under a prefix, and those in the field of the status. The ids are those of the handlers that are known; others are known by the
-// names of their annotations. The text waiting stands for no error.
+// AddRecords adds the handler progress: the annotations with a prefix, and the status field. The ids are those of the known handlers. Other handlers are
+// named after their annotations. An error with the text waiting is ignored.
 func (s *Status) AddRecords(annotations map[string]string, progress []byte, prefix string, ids []string, waiting string) {
-	seen := make(map[string]bool) // the keys of annotations, and the ids
+	seen := make(map[string]bool) // annotation keys and ids
 	for len(ids) > 0 {
 		id := ids[0]
 		ids = ids[1:]
 		for _, key := range markers.AnnotationKeys(prefix+"/", id, false) {
 			if text, ok := annotations[key]; ok && !seen[id] {
-				if r := s.addRecord(id, text, waiting, seen); r != nil { // its sub-handlers are known then
+				if r := s.addRecord(id, text, waiting, seen); r != nil { // makes its sub-handlers known
 					ids = append(ids, slices.DeleteFunc(r.Subrefs, func(ref string) bool { return seen[ref] || ref == markers.HandlingState })...)
 				}
 			}
@@ -31,7 +31,7 @@ func (s *Status) AddRecords(annotations map[string]string, progress []byte, pref
 			s.addRecord(name, annotations[key], waiting, seen)
 		}
 	}
-	_ = rawjson.EachMember(progress, func(quoted, value []byte) bool { // what is malformed is not there
+	_ = rawjson.EachMember(progress, func(quoted, value []byte) bool { // malformed records are ignored
 		id := rawjson.Unquote(quoted)
 		known := seen[id] || slices.ContainsFunc(markers.AnnotationKeys("", id, false), func(name string) bool { return seen[name] })
 		if !known && id != markers.HandlingState && !rawjson.IsNull(value) {
@@ -42,13 +42,13 @@ func (s *Status) AddRecords(annotations map[string]string, progress []byte, pref
 	slices.SortFunc(s.Handlers, func(a, b HandlerStatus) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// isRecord reports whether the annotation of no known handler is a record, damaged or not, and nothing else that another client keeps under the prefix.
+// isRecord reports whether an annotation without a known handler is a record, damaged or not, rather than a value of another client under the prefix.
 func isRecord(text string) bool {
 	member := func(name string) bool { return strings.Contains(text, `"`+name+`"`) }
 	return strings.HasPrefix(strings.TrimSpace(text), "{") && (member("started") || member("retries") || member("success"))
 }
 
-// addRecord adds what one record says, and returns it, nil if it is damaged.
+// addRecord adds one record, and returns it, or nil if it is damaged.
 func (s *Status) addRecord(id, text, waiting string, seen map[string]bool) *progressrecord.Record {
 	seen[id] = true
 	value, err := rawjson.Decode([]byte(text))
@@ -82,7 +82,7 @@ func (s *Status) addRecord(id, text, waiting string, seen map[string]bool) *prog
 	return r
 }
 
-// ConditionsIn returns the conditions in a list of JSON. What is malformed is not there.
+// ConditionsIn decodes a JSON list of conditions. It ignores malformed ones.
 func ConditionsIn(list []byte) (all []Condition) {
 	_ = rawjson.EachItem(list, func(item []byte) bool {
 		all = append(all, Condition{Type: rawjson.StringAt(item, "type"), Status: rawjson.StringAt(item, "status"), Reason: rawjson.StringAt(item, "reason"), Message: rawjson.StringAt(item, "message"),

@@ -9,48 +9,48 @@ import (
 	"time"
 )
 
-// State is how far the handling of an object is.
+// State is the handling state of an object.
 type State string
 
 // The states.
 const (
-	Handled  State = "Handled"  // it is as it was last handled
-	Changed  State = "Changed"  // it differs from that, and no handler has begun
+	Handled  State = "Handled"  // unchanged since the last handling
+	Changed  State = "Changed"  // changed since then, and no handler has begun
 	Handling State = "Handling" // handlers have begun, without an error
-	Retrying State = "Retrying" // a handler has failed, and is called again
-	Failed   State = "Failed"   // a handler has failed permanently in this handling
-	Deleting State = "Deleting" // its deletion was asked for
-	Paused   State = "Paused"   // the operator pauses for a peer, and has something to do
-	Unknown  State = "Unknown"  // no operator has stored anything
+	Retrying State = "Retrying" // a handler has failed and will be retried
+	Failed   State = "Failed"   // a handler has failed permanently for this change
+	Deleting State = "Deleting" // it has a deletion timestamp
+	Paused   State = "Paused"   // the operator pauses for a peer, and the object needs handling
+	Unknown  State = "Unknown"  // no operator has stored anything on it
 )
 
 // failing reports whether a handler fails in this state.
 func (s State) failing() bool { return s == Retrying || s == Failed }
 
-// Status is how far an operator is with an object. The names of its fields in JSON are stable.
+// Status is the handling status of an object for one operator. The names of its fields in JSON are stable.
 type Status struct {
 	Object
-	Operator   string          `json:"operator"` // the prefix of what the operator has stored
+	Operator   string          `json:"operator"` // prefix of the operator's annotations
 	State      State           `json:"state"`
-	Done       int             `json:"done"`               // handlers of this handling that have finished
-	All        int             `json:"all"`                // handlers of this handling, as far as they are known
-	Attempts   int             `json:"attempts,omitempty"` // of the handler with the most
+	Done       int             `json:"done"`               // finished handlers of this change
+	All        int             `json:"all"`                // all handlers of this change, as far as known
+	Attempts   int             `json:"attempts,omitempty"` // largest number of one handler
 	Next       *time.Time      `json:"nextAttempt,omitempty"`
-	Error      string          `json:"error,omitempty"` // the last one
+	Error      string          `json:"error,omitempty"` // last error
 	Created    time.Time       `json:"creationTimestamp,omitzero"`
-	Finalizers []string        `json:"finalizers,omitempty"` // that hold it, if its deletion was asked for
+	Finalizers []string        `json:"finalizers,omitempty"` // blocking its deletion
 	PausedFor  string          `json:"pausedFor,omitempty"`
 	Handlers   []HandlerStatus `json:"handlers,omitempty"`
-	From       string          `json:"from,omitempty"`     // "conditions" if the operator stores nothing else
-	Problems   []string        `json:"problems,omitempty"` // what is damaged of what is stored
+	From       string          `json:"from,omitempty"`     // "conditions" if that is all that the operator stores
+	Problems   []string        `json:"problems,omitempty"` // damaged values
 
-	OneOfSeveral bool `json:"-"` // whether other operators have stored something on the object, too
+	OneOfSeveral bool `json:"-"` // other operators have stored something, too
 }
 
-// HandlerStatus is the record of one handler.
+// HandlerStatus is the progress of one handler.
 type HandlerStatus struct {
 	ID       string     `json:"id"`
-	State    State      `json:"state"` // Handled if it has succeeded
+	State    State      `json:"state"` // Handled after success
 	Purpose  string     `json:"purpose,omitempty"`
 	Attempts int        `json:"attempts"`
 	Started  *time.Time `json:"started,omitempty"`
@@ -58,19 +58,19 @@ type HandlerStatus struct {
 	Error    string     `json:"error,omitempty"`
 }
 
-// Failing reports whether handlers fail, also those of a deletion, and those of an operator that pauses.
+// Failing reports whether handlers fail, including those of a deletion, and those of a paused operator.
 func (s *Status) Failing() bool {
 	return s.State.failing() || slices.ContainsFunc(s.Handlers, func(h HandlerStatus) bool { return h.State.failing() })
 }
 
-// Facts are what is known of an object besides the records of its handlers.
+// Facts are known about an object in addition to the handler progress.
 type Facts struct {
-	Stored   bool // whether the object was handled ever
-	Changed  bool // whether it differs from that
+	Stored   bool // the object was ever handled
+	Changed  bool // it has changed since
 	Deleting bool
 }
 
-// Conclude fills in what follows from the records and the facts.
+// Conclude sets the fields that follow from the progress and the facts.
 func (s *Status) Conclude(f Facts) {
 	if s.State = Unknown; f.Stored {
 		s.State = Handled
@@ -102,9 +102,9 @@ func (s *Status) Conclude(f Facts) {
 	}
 }
 
-// worst returns the state of an object with handlers in two states.
+// worst returns the state of an object whose handlers have two states.
 func worst(a, b State) State {
-	if b == Handled { // one of several, as there are records
+	if b == Handled { // one of several with progress
 		b = Handling
 	}
 	order := []State{Unknown, Handled, Changed, Handling, Retrying, Failed}
@@ -114,13 +114,13 @@ func worst(a, b State) State {
 	return a
 }
 
-// Condition is one of an object's conditions.
+// Condition is a status condition of an object.
 type Condition struct {
 	Type, Status, Reason, Message string
 	ObservedGeneration            int64
 }
 
-// FromConditions fills in what the conditions say of an object on which nothing else is stored, and reports whether they say anything.
+// FromConditions sets the fields from the conditions of an object without any stored progress. It reports whether the conditions were sufficient.
 func (s *Status) FromConditions(conditions []Condition, generation int64) bool {
 	find := func(kind string) *Condition {
 		i := slices.IndexFunc(conditions, func(c Condition) bool { return c.Type == kind })
@@ -146,7 +146,7 @@ func (s *Status) FromConditions(conditions []Condition, generation int64) bool {
 	}
 	s.From, s.All = "conditions", 1
 	switch {
-	case said.ObservedGeneration > 0 && said.ObservedGeneration < generation: // they are of an older state
+	case said.ObservedGeneration > 0 && said.ObservedGeneration < generation: // they describe an older generation
 		s.State, s.Done = Changed, 0
 	case s.State != Handled:
 		s.Error = strings.TrimSuffix(strings.TrimPrefix(said.Reason+": "+said.Message, ": "), ": ")
@@ -154,7 +154,7 @@ func (s *Status) FromConditions(conditions []Condition, generation int64) bool {
 	return true
 }
 
-// row returns the cells of a status.
+// row returns the table cells of a status.
 func (s *Status) row(now time.Time, withKind bool) []string {
 	name := s.Name
 	if withKind {
@@ -177,7 +177,7 @@ func (s *Status) row(now time.Time, withKind bool) []string {
 	return []string{s.Namespace, name, string(s.State), fraction(s.Done, s.All), count(s.Attempts), until(s.Next, now), cutError(failure), age(s.Created, now)}
 }
 
-// handlerRow returns the cells of a handler below its object.
+// row returns the table cells of a handler, shown below its object.
 func (h *HandlerStatus) row(now time.Time) []string {
 	state := string(h.State)
 	if h.State == Handled {
@@ -190,14 +190,14 @@ func (h *HandlerStatus) row(now time.Time) []string {
 	return []string{"", "  " + h.ID, "  " + state, h.Purpose, count(h.Attempts), until(h.Next, now), cutError(h.Error), age(started, now)}
 }
 
-// maxError is the length at which errors are cut in tables, in bytes.
+// maxError is the maximum length of errors in tables, in bytes.
 const maxError = 100
 
-// Digest differs if anything that is shown of an object does.
+// Digest identifies the printed values of an object.
 type Digest [sha256.Size]byte
 
 // DigestOf returns the digest of an object's statuses.
 func DigestOf(all []*Status) Digest {
-	data, _ := json.Marshal(all) // which holds for what it is made of
+	data, _ := json.Marshal(all) // cannot fail for these types
 	return sha256.Sum256(data)
 }

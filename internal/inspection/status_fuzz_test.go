@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf/internal/yaml"
 )
 
-// checkPrinted fails the test if a text has a character that a terminal obeys, but for the ends of lines.
+// checkPrinted fails the test if a text has a character that controls a terminal, except line ends.
 func checkPrinted(t *testing.T, text string) {
 	t.Helper()
 	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }); i >= 0 {
@@ -24,7 +24,7 @@ func checkPrinted(t *testing.T, text string) {
 	}
 }
 
-// FuzzStatusPrinter has statuses with any texts printed in all formats.
+// FuzzStatusPrinter prints statuses with arbitrary texts in all formats.
 func FuzzStatusPrinter(f *testing.F) {
 	f.Add("a", "kopf.zalando.org", "create", "oops", "Retrying", int64(40), 3)
 	f.Add("\x1b[2J\x00\a\x7f", "\u009b31m.example.com", "a\tb\nc\r", "\xff\xfe\u202e\u2028", "", int64(-1), -1)
@@ -54,7 +54,7 @@ func FuzzStatusPrinter(f *testing.F) {
 	})
 }
 
-// checkReadable fails the test if a program cannot read three statuses in an output.
+// checkReadable fails the test if the output is not a readable list of three statuses.
 func checkReadable(t *testing.T, format string, out []byte) {
 	t.Helper()
 	n, err := 3, error(nil)
@@ -78,7 +78,7 @@ func checkReadable(t *testing.T, format string, out []byte) {
 	}
 }
 
-// FuzzStatusExplanation has explanations with any texts printed.
+// FuzzStatusExplanation prints explanations with arbitrary texts.
 func FuzzStatusExplanation(f *testing.F) {
 	f.Add("a", "create", "label env is \"dev\"", []byte(`{"a":[1,null]}`))
 	f.Add("\x1b]0;x\a", "\u009b", "a\nb", []byte(`"\u001b[31m"`))

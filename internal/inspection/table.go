@@ -12,21 +12,21 @@ import (
 	"github.com/kopf-go/kopf/internal/installation"
 )
 
-// Printer prints statuses one after another, in one of the formats of the command "status". It keeps none of them.
+// Printer prints statuses in one of the formats of the command "status". It keeps none of them.
 type Printer struct {
 	Out      io.Writer
-	Format   string // table, wide, json, yaml or lines, which is JSON with one status a line
-	WithKind bool   // whether the objects are of several kinds
+	Format   string // table, wide, json, yaml or lines (JSON with one status per line)
+	WithKind bool   // the objects are of several kinds
 
-	widths []int // of the columns of the table, once it has begun
+	widths []int // of the table columns, after the first page
 	begun  bool
 	err    error
 }
 
-// header has the titles of the columns. Below the objects, those of handlers have their own meaning: the purpose is under DONE, and the time since they began under AGE.
+// header has the column titles. In the rows of handlers, below their object, DONE has the purpose, and AGE the time since the start.
 var header = []string{"NAMESPACE", "NAME", "STATE", "DONE", "ATTEMPTS", "NEXT", "ERROR", "AGE"}
 
-// Page prints some statuses. The columns of a table have the width that the pages so far have needed.
+// Page prints some statuses. The table columns keep their widths from page to page.
 func (p *Printer) Page(all []*Status) error {
 	switch p.Format {
 	case "json", "yaml", "lines":
@@ -66,7 +66,7 @@ func (p *Printer) Page(all []*Status) error {
 	return p.err
 }
 
-// writeRow writes the cells of a row, padded to the widths of their columns. Empty ones are dashes, but for the namespace.
+// writeRow writes the cells of a row, padded to the widths of their columns. Empty cells become dashes, except the namespace.
 func writeRow(b *strings.Builder, row []string, widths []int) {
 	for i, cell := range row {
 		if cell == "" && i > 0 {
@@ -80,7 +80,7 @@ func writeRow(b *strings.Builder, row []string, widths []int) {
 	b.WriteString("\n")
 }
 
-// encode prints a status as JSON or YAML: an item of one list, unless it is for lines.
+// encode prints a status as JSON or YAML: as an item of a list, or on one line.
 func (p *Printer) encode(s *Status) {
 	data, err := json.Marshal(s)
 	switch {
@@ -99,7 +99,7 @@ func (p *Printer) encode(s *Status) {
 	p.begun = true
 }
 
-// End ends what was printed. It reports whether there was anything.
+// End completes the output. It reports whether anything was printed.
 func (p *Printer) End() (printed bool, err error) {
 	if p.Format == "json" {
 		p.write(map[bool]string{false: "[]\n", true: "\n]\n"}[p.begun])
@@ -127,7 +127,7 @@ func count(n int) string {
 	return strconv.Itoa(n)
 }
 
-// until returns in how long a time is.
+// until returns the time remaining until t.
 func until(t *time.Time, now time.Time) string {
 	switch {
 	case t == nil:
@@ -145,5 +145,5 @@ func age(t, now time.Time) string {
 	return Age(now.Sub(t))
 }
 
-// cutError returns an error for one cell of a table.
+// cutError shortens an error for a table cell.
 func cutError(text string) string { return cut.End(text, maxError) }

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/yaml"
 )
 
-// observed returns the manifests of an operator that has everything, and of one that has nothing.
+// observed returns the dashboard and the alerting rules for a model.
 func observed(t *testing.T, m *Model) (dashboard map[string]any, rules []any) {
 	t.Helper()
 	objects, err := m.Asked([]string{"dashboard", "alerts"})
@@ -136,7 +136,7 @@ func TestDashboard(t *testing.T) {
 	})
 }
 
-// noChildren are none.
+// noChildren has no children.
 type noChildren struct{}
 
 func (noChildren) CountChildren() metrics.Children { return nil }

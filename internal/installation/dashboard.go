@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// This file has the dashboard for an operator, as a ConfigMap that the sidecar of Grafana finds by its label.
+// This file holds the dashboard for an operator, as a ConfigMap. The sidecar of Grafana finds it by its label.
 
-// dashboardKind is the kind of the object that the dashboard is in.
+// dashboardKind is the kind of the object with the dashboard.
 const dashboardKind = "ConfigMap"
 
-// panel is a graph of a dashboard, in the row of the panels before it unless it begins another one. In expressions, "@" stands for the labels of the operator.
+// panel is a panel of a dashboard, in the current row unless it begins another one. In expressions, "@" stands for the labels of the operator.
 type panel struct {
 	row, title, unit string
 	queries          []query
 	needs            needs
 }
 
-// query is a line of a panel, or several with a legend each.
+// query is one line of a panel, or several lines with a legend each.
 type query struct{ expr, legend string }
 
 var panels = []panel{
@@ -55,14 +55,14 @@ var panels = []panel{
 	{title: "Uptime", unit: "s", queries: []query{{`time() - process_start_time_seconds{@}`, "{{instance}}"}}},
 }
 
-// The size of panels, of which three are in a row.
+// The size of panels; three fit into a row.
 const panelWidth, panelHeight = 8, 7
 
 // dashboard returns the ConfigMap with the dashboard.
 func (p *plan) dashboard() Object {
 	data, err := json.MarshalIndent(p.dashboardJSON(), "", "  ")
 	if err != nil {
-		panic(fmt.Sprintf("kopf: a dashboard cannot be encoded: %v", err)) // it has nothing that cannot
+		panic(fmt.Sprintf("kopf: a dashboard cannot be encoded: %v", err)) // all values can be encoded
 	}
 	o := p.namespaced("v1", dashboardKind, p.Name+"-dashboard", p.home())
 	meta := o[2].Value.(Map)
@@ -70,7 +70,7 @@ func (p *plan) dashboard() Object {
 	return Object{File: dashboardFile, Value: append(o, Entry{Key: "data", Value: Map{{Key: p.Name + ".json", Value: string(data) + "\n"}}})}
 }
 
-// dashboardJSON returns the dashboard as Grafana reads it.
+// dashboardJSON returns the dashboard in the format of Grafana.
 func (p *plan) dashboardJSON() map[string]any {
 	type object = map[string]any
 	source := object{"type": "prometheus", "uid": "${datasource}"}

@@ -9,9 +9,9 @@ import (
 	"github.com/kopf-go/kopf/internal/yaml"
 )
 
-// Definitions returns the custom resource definitions in files, each once: the first one counts. Those that differ from it are warnings. It is an error if a file that is named has none, or all of them.
+// Definitions returns the CRDs in files. The first one with a name wins, and others that differ cause a warning. Each named file must have a definition.
 func Definitions(files []manifest.File, named []string) (all []map[string]any, warnings []string, err error) {
-	sources := make(map[string]string) // the file of a definition, by the name of the definition
+	sources := make(map[string]string) // file by name of the definition
 	for _, file := range files {
 		objects, err := yaml.ParseManifests(file.Data)
 		if err != nil {
@@ -43,7 +43,7 @@ func nameOf(object map[string]any) string {
 	return name
 }
 
-// sameDefinition reports whether two definitions differ in nothing but descriptions and metadata.
+// sameDefinition reports whether two definitions are equal except for descriptions and metadata.
 func sameDefinition(a, b map[string]any) bool {
 	return rawjson.Equal(WithoutDescriptions(a)["spec"], WithoutDescriptions(b)["spec"])
 }

@@ -1,6 +1,6 @@
 package installation
 
-// deployment returns the Deployment. Its pods fit the standard "restricted".
+// deployment returns the Deployment. Its pods satisfy the Pod security standard "restricted".
 func (p *plan) deployment() Map {
 	spec := Map{{Key: "replicas", Value: p.value("replicas", p.Replicas)}}
 	if p.Lease == "" {
@@ -16,7 +16,7 @@ func (p *plan) deployment() Map {
 	)})
 }
 
-// optional returns the entry for a value of a chart that is empty unless it is given.
+// optional returns the entry for a chart value that is empty by default.
 func (p *plan) optional(name, key string) Map {
 	if !p.chart {
 		return nil
@@ -24,7 +24,7 @@ func (p *plan) optional(name, key string) Map {
 	return Map{{Key: key, Value: Expression("toJson ."), If: "with $.Values." + name}}
 }
 
-// value returns a value that a chart has among its own.
+// value returns a chart value, or the default outside of charts.
 func (p *plan) value(name string, value any) any {
 	if p.chart {
 		return Expression("toJson $.Values." + name)
@@ -58,7 +58,7 @@ func (p *plan) pod() Map {
 	)
 }
 
-// defaultResources are what the container may use, unless a chart has other values.
+// defaultResources are the default resource limits of the container.
 var defaultResources = Map{
 	{Key: "requests", Value: Map{{Key: "cpu", Value: "10m"}, {Key: "memory", Value: "32Mi"}}},
 	{Key: "limits", Value: Map{{Key: "memory", Value: "128Mi"}}},
@@ -90,7 +90,7 @@ func (p *plan) container() Map {
 	}
 }
 
-// defaultLogFormat is that of the log, unless a chart has another value.
+// defaultLogFormat is the default format of the log.
 const defaultLogFormat = "json"
 
 // args returns the arguments of the operator.

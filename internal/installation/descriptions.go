@@ -2,9 +2,9 @@ package installation
 
 import "maps"
 
-// This file makes definitions that describe nothing.
+// This file removes the descriptions from definitions.
 
-// WithoutDescriptions returns a definition whose schemas and columns describe nothing.
+// WithoutDescriptions returns a definition whose schemas and columns have no descriptions.
 func WithoutDescriptions(definition map[string]any) map[string]any {
 	spec, _ := definition["spec"].(map[string]any)
 	return with(definition, "spec", changed(spec, "versions", func(versions any) any {
@@ -19,7 +19,7 @@ func WithoutDescriptions(definition map[string]any) map[string]any {
 	}))
 }
 
-// bareSchema returns a schema without descriptions: its own one, and those of the schemas in it, whose properties may have any names.
+// bareSchema returns a schema without descriptions, also in nested schemas. Properties may have any names, even "description".
 func bareSchema(schema any) any {
 	s, isMap := undescribed(schema).(map[string]any)
 	if !isMap { // additionalProperties may be a boolean
@@ -44,7 +44,7 @@ func bareSchema(schema any) any {
 	return s
 }
 
-// undescribed returns a copy of a map without its own description.
+// undescribed returns a copy of a map without its description.
 func undescribed(value any) any {
 	m, isMap := value.(map[string]any)
 	if !isMap {
@@ -55,7 +55,7 @@ func undescribed(value any) any {
 	return m
 }
 
-// changed returns a copy of a map in which a value, if there is one, is another one.
+// changed returns a copy of a map with a changed value, if the key exists.
 func changed(m map[string]any, key string, change func(any) any) map[string]any {
 	value, isThere := m[key]
 	if !isThere {
@@ -64,7 +64,7 @@ func changed(m map[string]any, key string, change func(any) any) map[string]any 
 	return with(m, key, change(value))
 }
 
-// each returns a list of what is made of the items of a list.
+// each returns a list of the changed items of a list.
 func each(list any, change func(any) any) any {
 	items, _ := list.([]any)
 	all := make([]any, len(items))
@@ -74,7 +74,7 @@ func each(list any, change func(any) any) any {
 	return all
 }
 
-// with returns a copy of a map with another value.
+// with returns a copy of a map with a value set.
 func with(m map[string]any, key string, value any) map[string]any {
 	m = maps.Clone(m)
 	if m == nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// lines returns the lines of a text with their ends, which the last one need not have.
+// lines splits a text into lines with their line ends. The last line may have none.
 func lines(text string) []string {
 	if text == "" {
 		return nil
@@ -17,10 +17,10 @@ func lines(text string) []string {
 	return all
 }
 
-// diffContext is how many lines that are the same are shown around those that differ.
+// diffContext is the number of unchanged lines around a difference.
 const diffContext = 3
 
-// diff returns the hunk from the first to the last difference of two lists of lines. In a very long one, all lines are taken out and put back.
+// diff returns one hunk, from the first to the last difference of two lists of lines. A very long hunk removes and adds all lines.
 func diff(before, after []string) string {
 	start := 0
 	for start < min(len(before), len(after)) && before[start] == after[start] {
@@ -61,7 +61,7 @@ func diff(before, after []string) string {
 	return b.String()
 }
 
-// line returns a line of a diff, and says so if the last line of a file has no end.
+// line returns a line of a diff, with a note if the last line of a file has no line end.
 func line(sign, text string) string {
 	if body, ok := strings.CutSuffix(text, "\n"); ok {
 		return sign + body + "\n"
@@ -69,10 +69,10 @@ func line(sign, text string) string {
 	return sign + text + "\n\\ No newline at end of file\n"
 }
 
-// maxCommon is how many pairs of lines are compared at most, which takes 16 MB.
+// maxCommon limits the pairs of lines to compare, to use at most 16 MB.
 const maxCommon = 4 << 20
 
-// common returns for each two rests how many lines they can have in common.
+// common returns the length of the longest common subsequence for each pair of suffixes.
 func common(a, b []string) [][]int32 {
 	all := make([][]int32, len(a)+1)
 	for i := range all {

@@ -14,9 +14,9 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file writes files into a folder, and compares the folder with them.
+// This file writes files to a folder, and compares the folder with them.
 
-// owner returns the name of the operator whose command has made a file; "" for a file of another origin.
+// owner returns the operator whose command wrote a file, or "" for other files.
 func owner(text string) string {
 	line, rest, _ := strings.Cut(text, "\n")
 	if line == "{" {
@@ -31,14 +31,14 @@ func owner(text string) string {
 	return name
 }
 
-// Folder is where files are written.
+// Folder is the folder to write files to.
 type Folder struct {
 	Path string
-	Keep bool // whether files stay that were made before and are not any more
+	Keep bool // keep generated files that are no longer part of the output
 }
 
-// Write writes the files, and removes those that were made before and are not any more, whose paths it returns. It does not touch files of another origin: one that is in the way is an error, and so are
-// those of another operator, and then nothing is written.
+// Write writes the files, removes generated files that are no longer part of the output, and returns their paths. It does not touch files of another origin. If
+// such a file, or one of another operator, is in the way, Write returns an error and changes nothing.
 func (d *Folder) Write(f Files) (removed []string, err error) {
 	present, err := d.check(f)
 	if err != nil {
@@ -60,7 +60,7 @@ func (d *Folder) Write(f Files) (removed []string, err error) {
 	return removed, errors.Join(errs...)
 }
 
-// Diff returns what Write would change, as a unified diff; "" if nothing. Files of another origin that are in its way are a part of it.
+// Diff returns the changes that Write would make as a unified diff, or "". It includes files of another origin that are in the way.
 func (d *Folder) Diff(f Files) (string, error) {
 	present, err := d.check(f)
 	if err != nil && !errors.As(err, new(*foreignError)) {
@@ -90,7 +90,7 @@ func (d *Folder) Diff(f Files) (string, error) {
 // file returns the path of a file.
 func (d *Folder) file(name string) string { return filepath.Join(d.Path, filepath.FromSlash(name)) }
 
-// leftovers returns the names of the files that were made before and are not any more.
+// leftovers returns the names of generated files that are no longer part of the output.
 func (d *Folder) leftovers(f Files, present map[string]string) (names []string) {
 	for _, name := range rawjson.SortedKeys(present) {
 		if _, made := f[name]; !made && !d.Keep && owner(present[name]) != "" {
@@ -100,14 +100,14 @@ func (d *Folder) leftovers(f Files, present map[string]string) (names []string) 
 	return names
 }
 
-// foreignError is about a file of another origin that is in the way of one to be written.
+// foreignError reports a file of another origin that is in the way.
 type foreignError struct{ path string }
 
 func (e *foreignError) Error() string {
 	return fmt.Sprintf("the file %s was not made by this command: remove it, or name another folder", e.path)
 }
 
-// check returns the texts of the files that are there, and what is in the way of those to be written.
+// check returns the texts of the existing files, and an error for files that are in the way.
 func (d *Folder) check(f Files) (present map[string]string, err error) {
 	present, strange, err := d.read()
 	if err != nil {
@@ -132,21 +132,21 @@ func (d *Folder) check(f Files) (present map[string]string, err error) {
 	}
 	for _, name := range names {
 		text, isThere := present[name]
-		if cut := strings.HasPrefix(f[name], text); isThere && owner(text) == "" && !cut { // as one is that could not be written to its end
+		if cut := strings.HasPrefix(f[name], text); isThere && owner(text) == "" && !cut { // like a file that was not written completely
 			return present, &foreignError{d.file(name)}
 		}
 	}
 	return present, nil
 }
 
-// templates is the folder of a chart in its folder.
+// templates is the folder for the templates of a chart.
 const templates = "templates"
 
-// read returns the texts of the files in a folder, which need not be there, and in the folder of templates in it, with the line ends of Unix; and what kinds of files the others are.
+// read returns the texts of the files in a folder and in its templates folder, with Unix line ends, and the types of other files. The folder may be missing.
 func (d *Folder) read() (present, strange map[string]string, err error) {
 	present, strange = make(map[string]string), make(map[string]string)
 	for _, sub := range []string{".", templates} {
-		if _, isFile := present[sub]; isFile || strange[sub] != "" && strange[sub] != "folder" { // such as a link to one elsewhere
+		if _, isFile := present[sub]; isFile || strange[sub] != "" && strange[sub] != "folder" { // such as a link to a file elsewhere
 			continue
 		}
 		delete(strange, sub)
@@ -170,7 +170,7 @@ func (d *Folder) read() (present, strange map[string]string, err error) {
 	return present, strange, nil
 }
 
-// kindOf names what is no regular file.
+// kindOf names a file type other than a regular file.
 func kindOf(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():
@@ -181,7 +181,7 @@ func kindOf(mode fs.FileMode) string {
 	return "special file"
 }
 
-// replace writes a file so that it is either the old one or the new one, whatever happens.
+// replace writes a file atomically.
 func replace(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -31,7 +31,7 @@ func contents(t *testing.T, folder string) map[string]string {
 	return present
 }
 
-// mustWrite writes files into a folder, and returns what was removed.
+// mustWrite writes files to a folder, and returns the removed ones.
 func mustWrite(t *testing.T, folder string, files Files) []string {
 	t.Helper()
 	removed, err := (&Folder{Path: folder}).Write(files)
@@ -105,7 +105,7 @@ func TestFolder(t *testing.T) {
 	})
 }
 
-// TestFolderInTheWay holds that nothing is written, or removed, if there is something that must not be touched.
+// TestFolderInTheWay checks that nothing is written or removed if a foreign file is in the way.
 func TestFolderInTheWay(t *testing.T) {
 	made := func(name string) Files {
 		header := (&Model{Name: name}).header()
@@ -235,7 +235,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestDiffOfLongFiles holds that two long files, such as those of definitions, are compared in bounded memory.
+// TestDiffOfLongFiles checks that comparing two long files, such as definitions, needs limited memory.
 func TestDiffOfLongFiles(t *testing.T) {
 	const n = 8000
 	before := []string{"old\n"}

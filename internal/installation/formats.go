@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// This file makes files of the objects.
+// This file formats the objects as files.
 
-// Files are texts by their paths, with slashes.
+// Files holds texts by path, with slashes.
 type Files map[string]string
 
-// mark begins each file that is ours.
+// mark begins each generated file.
 const mark = "# Made by the command manifests of "
 
 func (m *Model) header() string {
@@ -45,7 +45,7 @@ func (m *Model) YAMLFiles(objects []Object) Files {
 	return files
 }
 
-// KustomizeFiles returns the same with what kubectl apply -k needs.
+// KustomizeFiles returns the same files with a kustomization for kubectl apply -k.
 func (m *Model) KustomizeFiles(objects []Object) Files {
 	files := m.YAMLFiles(objects)
 	var order []string
@@ -60,7 +60,7 @@ func (m *Model) KustomizeFiles(objects []Object) Files {
 	return files
 }
 
-// ChartFiles returns the files of a Helm chart that makes the same objects.
+// ChartFiles returns the files of a Helm chart for the same objects.
 func (m *Model) ChartFiles() Files {
 	about := Map{
 		{Key: "apiVersion", Value: "v2"}, {Key: "name", Value: m.Name}, {Key: "description", Value: "The operator " + m.Name},
@@ -114,7 +114,7 @@ func (m *Model) values() Map {
 	}
 }
 
-// valuesSchema returns what Helm checks the values by.
+// valuesSchema returns the JSON schema with which Helm validates the values.
 func (m *Model) valuesSchema() string {
 	replicas := map[string]any{"type": "integer", "minimum": 0}
 	if m.Lease == "" {
@@ -143,10 +143,10 @@ func (m *Model) valuesSchema() string {
 	}
 	data, err := json.MarshalIndent(schema, "", "  ")
 	if err != nil {
-		panic(fmt.Sprintf("kopf: the schema of a chart cannot be encoded: %v", err)) // it has nothing that cannot
+		panic(fmt.Sprintf("kopf: the schema of a chart cannot be encoded: %v", err)) // all values can be encoded
 	}
 	return string(data) + "\n"
 }
 
-// Names returns the paths in their order.
+// Names returns the sorted paths.
 func (f Files) Names() []string { return slices.Sorted(maps.Keys(f)) }

@@ -16,12 +16,12 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// definition is one with what is hard to write: braces, lines, and a property of the name of a keyword.
+// definition has texts that are hard to write: braces, lines, and a property named after a keyword.
 const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"websites.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
 "names":{"kind":"Website","plural":"websites"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","description":"A {{ page }}.\nIt is served.",
 "properties":{"spec":{"type":"object","properties":{"description":{"type":"string","description":"what it shows","default":"{{ none }}"},"size":{"type":"integer","maximum":9007199254740993}}}}}}}]}}`
 
-// models are the operators whose manifests are in the folder testdata.
+// models returns the operators whose manifests are in the folder testdata.
 func models(t *testing.T) map[string]*Model {
 	t.Helper()
 	crd, err := rawjson.DecodeObject([]byte(definition))
@@ -90,7 +90,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestFormats holds that all formats have the same objects, and that what is written reads as what was meant.
+// TestFormats checks that all formats contain the same objects, and that parsing the output gives the objects again.
 func TestFormats(t *testing.T) {
 	for name, m := range models(t) {
 		objects := m.Objects()

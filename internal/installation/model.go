@@ -1,4 +1,4 @@
-// Package installation makes the manifests that install an operator: from a description of it to objects, and from these to YAML, a folder for Kustomize, or a Helm chart.
+// Package installation generates the manifests that install an operator: as YAML, as a Kustomize folder, or as a Helm chart.
 package installation
 
 import (
@@ -9,38 +9,38 @@ import (
 	"github.com/kopf-go/kopf/internal/rights"
 )
 
-// Model is what is to be installed.
+// Model describes the operator to install.
 type Model struct {
 	Name       string // of the objects
 	Image      string
-	Home       string   // the namespace of the operator
-	Namespaces []string // names or patterns of those that it serves; none for all
-	Patterns   bool     // whether there are patterns among them, so that it needs its rights in all namespaces
+	Home       string   // namespace of the operator
+	Namespaces []string // names or patterns of the served namespaces; none for all
+	Patterns   bool     // some are patterns, so that the operator needs its permissions in all namespaces
 	Replicas   int
-	Lease      string   // for which the replicas stand; "" without an election
-	Args       []string // of the command run, besides those for the above
-	Monitoring bool     // whether Prometheus is to find the operator
-	Version    string   // of a chart; "" for the default
+	Lease      string   // of the leader election; "" without one
+	Args       []string // additional arguments of the command run
+	Monitoring bool     // create a ServiceMonitor for Prometheus
+	Version    string   // version of a chart; "" for the default
 
-	Reconciling, Children bool // whether there are reconcile handlers, and whether some of them own kinds
+	Reconciling, Children bool // there are reconcile handlers, and some of them own kinds
 
-	// Rights are what the operator needs, and Otherwise what it would need if it served all namespaces instead of some, or some instead of all: a chart has both.
+	// Rights are the permissions of the operator. Otherwise are those for the other scope, all namespaces or some. A chart has both.
 	Rights, Otherwise []rights.Right
-	Webhooks          *Webhooks // nil without
+	Webhooks          *Webhooks // nil for none
 	Definitions       []map[string]any
 }
 
-// Webhooks is what there is to say of the webhooks of an operator.
+// Webhooks describes the webhooks of an operator.
 type Webhooks struct {
 	Port          int
-	Configuration string   // the name of the configurations
+	Configuration string   // name of the configurations
 	Kinds         []string // of the configurations
 }
 
 // ProbesPort is the port of probes and metrics.
 const ProbesPort = 8080
 
-// Set returns the rights of the operator with what is known of its namespaces.
+// Set returns the permissions of the operator with its namespaces.
 func (m *Model) Set() *rights.Set {
 	s := &rights.Set{Rights: m.Rights, Home: m.Home}
 	if !m.Patterns {
@@ -53,7 +53,7 @@ func (m *Model) Set() *rights.Set {
 type Object struct {
 	Value any // a [Map] or a map[string]any
 	File  string
-	If    string // the action of a template that it is in
+	If    string // template action that encloses it
 }
 
 // Kind returns the kind of the object.
@@ -67,22 +67,22 @@ func (o *Object) Kind() string {
 	return kind
 }
 
-// Objects returns the manifests in the order in which they are applied.
+// Objects returns the manifests in the order of their application.
 func (m *Model) Objects() []Object { return (&plan{Model: m}).objects() }
 
-// kinds are all kinds that there may be, in the order of the objects.
+// kinds are all possible kinds, in the order of the objects.
 var kinds = []string{
 	"CustomResourceDefinition", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Service", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
 	"Deployment", "PodDisruptionBudget", "NetworkPolicy", "ServiceMonitor", "PrometheusRule", "Alert", "Dashboard",
 }
 
-// means reports whether a text means a kind: case and plural do not matter.
+// means reports whether a text names a kind, whatever its case and plural.
 func means(text, kind string) bool {
 	text, kind = strings.ToLower(text), strings.ToLower(kind)
 	return text == kind || text == kind+"s" || text == strings.TrimSuffix(kind, "y")+"ies"
 }
 
-// CheckKind returns what is wrong with the name of a kind.
+// CheckKind returns an error for an unknown kind.
 func CheckKind(asked string) error {
 	if !slices.ContainsFunc(kinds, func(kind string) bool { return means(asked, kind) }) {
 		return fmt.Errorf("want one of %s", strings.Join(kinds, ", "))
@@ -90,7 +90,7 @@ func CheckKind(asked string) error {
 	return nil
 }
 
-// Only returns the objects of some kinds, whose case and plural do not matter.
+// Only returns the objects of some kinds, whatever their case and plural.
 func Only(objects []Object, asked []string) (some []Object, err error) {
 	var present []string
 	for _, o := range objects {

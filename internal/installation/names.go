@@ -8,14 +8,14 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// This file has the rules of the names that people give, and of those that come from others.
+// This file validates names.
 
-// maxName is how long a name may be that is part of the names of other objects.
+// maxName is the maximum length of a name that other objects' names include.
 const maxName = 50
 
 const lowerLetters, digits = "abcdefghijklmnopqrstuvwxyz", "0123456789"
 
-// CheckName returns what is wrong with the name of the objects. One of them is a Service, the name of which is a label of the domain name system (RFC 1035).
+// CheckName validates the name of the objects. One of them is a Service, whose name must be a DNS label (RFC 1035).
 func CheckName(name string) error {
 	if len(name) > maxName || !validation.IsNamespaceName(name) || strings.IndexByte(lowerLetters, name[0]) < 0 {
 		return errors.New("want at most 50 lower-case letters, digits and '-', of which the first one is a letter")
@@ -23,7 +23,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// NameOf returns a name of objects for a program.
+// NameOf derives a name of objects from a program's name.
 func NameOf(program string) string {
 	name := strings.Map(func(r rune) rune {
 		if strings.ContainsRune(lowerLetters+digits, r) {
@@ -38,7 +38,7 @@ func NameOf(program string) string {
 	return strings.TrimRight(name[:min(len(name), maxName)], "-")
 }
 
-// CheckImage returns what is wrong with the name of an image.
+// CheckImage validates the name of an image.
 func CheckImage(image string) error {
 	if !validation.IsName(image, "-_./:@") {
 		return errors.New("want an image, such as example.com/operator:1")
@@ -46,14 +46,14 @@ func CheckImage(image string) error {
 	return nil
 }
 
-// tag returns the tag of an image; "" if it has none.
+// tag returns the tag of an image, or "".
 func tag(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	_, tag, _ := strings.Cut(path.Base(image), ":")
 	return tag
 }
 
-// CheckChartVersion returns what is wrong with the version of a chart: it is a semantic one.
+// CheckChartVersion validates the version of a chart, which must be a semantic version.
 func CheckChartVersion(version string) error {
 	bad := errors.New("want a semantic version, such as 1.2.3 or 1.2.3-rc.1")
 	rest, build, hasBuild := strings.Cut(version, "+")
@@ -70,7 +70,7 @@ func CheckChartVersion(version string) error {
 	return nil
 }
 
-// areIdentifiers reports whether a text is words with dots between them; numbers among them may have to be without zeros before them.
+// areIdentifiers reports whether a text consists of words separated by dots. If strict, numbers must not have leading zeros.
 func areIdentifiers(text string, strict bool) bool {
 	for word := range strings.SplitSeq(text, ".") {
 		if word == "" || strings.Trim(word, lowerLetters+strings.ToUpper(lowerLetters)+digits+"-") != "" || strict && strings.Trim(word, digits) == "" && !isNumber(word) {

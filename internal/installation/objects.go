@@ -8,15 +8,15 @@ import (
 	"github.com/kopf-go/kopf/internal/rights"
 )
 
-// This file has the objects other than the deployment.
+// This file generates the objects other than the Deployment.
 
-// plan makes objects, or the templates of a chart that make them.
+// plan generates objects, or the chart templates for them.
 type plan struct {
 	*Model
 	chart bool
 }
 
-// The files that the objects are in.
+// The files for the objects.
 const (
 	definitionsFile = "definitions.yaml"
 	rightsFile      = "rbac.yaml"
@@ -56,7 +56,7 @@ func (p *plan) objects() []Object {
 	return all
 }
 
-// kept returns a definition that Helm leaves when the release is removed, as all objects of the kind would go with it.
+// kept returns a definition that Helm keeps when it uninstalls the release, because its removal would delete all objects of the kind.
 func kept(definition map[string]any) map[string]any {
 	meta, _ := definition["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
@@ -71,7 +71,7 @@ func (p *plan) home() any {
 	return p.Home
 }
 
-// clusterName returns the name of objects without a namespace. Another installation can have another.
+// clusterName returns the name of cluster-scoped objects. It differs between installations.
 func (p *plan) clusterName() any {
 	if p.chart {
 		return Expression(fmt.Sprintf("printf %q $.Release.Namespace | quote", p.Name+"-%s"))
@@ -81,7 +81,7 @@ func (p *plan) clusterName() any {
 
 func (p *plan) labels() Map { return Map{{Key: "app.kubernetes.io/name", Value: p.Name}} }
 
-// namespaced returns the beginning of an object.
+// namespaced returns the head of an object.
 func (p *plan) namespaced(apiVersion, kind string, name, namespace any) Map {
 	meta := Map{{Key: "name", Value: name}}
 	if namespace != nil {
@@ -92,7 +92,7 @@ func (p *plan) namespaced(apiVersion, kind string, name, namespace any) Map {
 
 const rbac = "rbac.authorization.k8s.io"
 
-// roles returns the roles and their bindings. A chart has those of both scopes, as its values may have others than this operator.
+// roles returns the roles and their bindings. A chart has those of both scopes, because its values choose the scope.
 func (p *plan) roles() []Object {
 	all := p.role(p.Rights, p.Name, p.home(), "", rights.Home)
 	everywhere, some := p.Rights, p.Otherwise
@@ -116,7 +116,7 @@ func (p *plan) roles() []Object {
 	return all
 }
 
-// role returns a role with the rights of some scopes, and its binding; none if there are none.
+// role returns a role with the permissions of some scopes, and its binding, or nothing without permissions.
 func (p *plan) role(all []rights.Right, name, namespace any, condition string, scopes ...rights.Scope) []Object {
 	rules := rights.Merge(all, scopes...)
 	if len(rules) == 0 {
@@ -141,10 +141,10 @@ func (p *plan) role(all []rights.Right, name, namespace any, condition string, s
 	return []Object{{Value: role, File: rightsFile, If: condition}, {Value: binding, File: rightsFile, If: condition}}
 }
 
-// commentWidth is how long the lines of comments are, unless a word is longer.
+// commentWidth is the maximum width of comment lines, except for longer words.
 const commentWidth = 110
 
-// comment returns the reasons of a rule as lines of a comment.
+// comment returns the reasons of a rule as comment lines.
 func comment(reasons []string) string {
 	var lines []string
 	for i, reason := range reasons {
@@ -160,7 +160,7 @@ func comment(reasons []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// service returns the Service in front of the webhooks and the metrics.
+// service returns the Service for the webhooks and the metrics.
 func (p *plan) service() Object {
 	var ports []Item
 	o := Object{File: serviceFile}
@@ -182,7 +182,7 @@ func (p *plan) service() Object {
 	return o
 }
 
-// webhookConfigurations returns the configurations, which the operator fills in. As they are there, it needs no right to create any.
+// webhookConfigurations returns the configurations, which the operator fills in. Because they exist, the operator needs no permission to create them.
 func (p *plan) webhookConfigurations() (all []Object) {
 	if p.Webhooks == nil {
 		return nil
@@ -195,7 +195,7 @@ func (p *plan) webhookConfigurations() (all []Object) {
 	return all
 }
 
-// budget returns how many of the replicas a drain of nodes may take at a time.
+// budget returns the PodDisruptionBudget of the replicas.
 func (p *plan) budget() Map {
 	return append(p.namespaced("policy/v1", "PodDisruptionBudget", p.Name, p.home()), Entry{Key: "spec", Value: Map{
 		{Key: "maxUnavailable", Value: 1, Comment: "unlike minAvailable, it does not block drains if there is one replica"},
@@ -203,7 +203,7 @@ func (p *plan) budget() Map {
 	}})
 }
 
-// networkPolicy returns what the operator may talk to.
+// networkPolicy returns the NetworkPolicy for the operator's connections.
 func (p *plan) networkPolicy() Map {
 	port := func(n int, comment string) Item {
 		return Item{Value: Map{{Key: "protocol", Value: "TCP"}, {Key: "port", Value: n}}, Comment: comment}
@@ -221,7 +221,7 @@ func (p *plan) networkPolicy() Map {
 	}})
 }
 
-// monitor returns what has Prometheus collect the metrics, in clusters with its operator.
+// monitor returns the ServiceMonitor, for clusters with the Prometheus operator.
 func (p *plan) monitor() Object {
 	o := Object{File: monitorFile}
 	if p.chart {
@@ -234,7 +234,7 @@ func (p *plan) monitor() Object {
 	return o
 }
 
-// Clone returns a copy of the model whose definitions describe nothing.
+// Clone returns a copy of the model whose definitions have no descriptions.
 func (m *Model) Clone() *Model {
 	clone := *m
 	clone.Definitions = slices.Clone(m.Definitions)

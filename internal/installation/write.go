@@ -12,9 +12,9 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file writes YAML: the same text for the same value, as people would write it, and so that readers of YAML 1.1 and 1.2 get the same of it.
+// This file writes YAML. The output is deterministic, in the usual style, and YAML 1.1 and 1.2 parsers read the same values from it.
 
-// Map is an object whose keys have an order.
+// Map is an object with ordered keys.
 type Map []Entry
 
 // Entry is a key of a [Map] with its value.
@@ -22,29 +22,29 @@ type Entry struct {
 	Key     string
 	Value   any
 	Comment string // lines before it
-	If      string // the action of a template that it is in, such as "with .Values.resources"
+	If      string // enclosing template action, such as "with .Values.resources"
 }
 
-// Item is an item of a list that has more to it than its value.
+// Item is a list item with a comment or a condition.
 type Item struct {
 	Value   any
 	Comment string
 	If      string
 }
 
-// Expression is a value that a template makes: the text between the braces.
+// Expression is a template expression without its braces.
 type Expression string
 
-// writer writes YAML, or the template of such.
+// writer writes YAML, or a template for it.
 type writer struct {
 	b        strings.Builder
-	template bool // whether braces in texts have to be escaped
+	template bool // escape braces in texts
 }
 
-// YAML returns a value as YAML: a [Map], a map[string]any, a list, a text, a number, a boolean or nil. A []string is a list on one line.
+// YAML encodes a value as YAML: a [Map], a map[string]any, a list, a string, a number, a boolean or nil. It writes a []string on one line.
 func YAML(value any) string { return write(value, false) }
 
-// write writes a value, or the template of one.
+// write writes a value, or a template for it.
 func write(value any, template bool) string {
 	w := &writer{template: template}
 	if scalar, ok := w.scalar(value, 0); ok {
@@ -55,10 +55,10 @@ func write(value any, template bool) string {
 	return w.b.String()
 }
 
-// first are the keys of maps without an order that come before all others.
+// first are the keys that precede all others in unordered maps.
 var first = []string{"apiVersion", "kind", "metadata", "name", "namespace"}
 
-// ordered returns the entries of a map in their order.
+// ordered returns the entries of a map in order.
 func ordered(value any) (Map, bool) {
 	switch value := value.(type) {
 	case Map:
@@ -94,7 +94,7 @@ func (w *writer) block(value any, indent int) {
 	}
 }
 
-// entries writes those of a map. The first one can be on a line that has begun.
+// entries writes the entries of a map. The first one may continue a line.
 func (w *writer) entries(m Map, indent int, begun bool) {
 	for i, e := range m {
 		w.before(e.Comment, e.If, indent)
@@ -125,7 +125,7 @@ func (w *writer) after(condition string) {
 	}
 }
 
-// value writes what follows the colon of a key. Lists in maps are indented by as much as maps.
+// value writes a value after the colon of its key. Lists in maps are indented like maps.
 func (w *writer) value(value any, indent int) {
 	if scalar, ok := w.scalar(value, indent+2); ok {
 		w.b.WriteString(" " + scalar + "\n")
@@ -135,7 +135,7 @@ func (w *writer) value(value any, indent int) {
 	w.block(value, indent+2)
 }
 
-// item writes what follows the dash of an item. Maps begin on its line.
+// item writes an item after its dash. A map begins on the same line.
 func (w *writer) item(value any, indent int) {
 	m, ok := ordered(value)
 	if !ok || len(m) == 0 || m[0].If != "" || m[0].Comment != "" {
@@ -163,7 +163,7 @@ func list(value any) (items []Item) {
 	return items
 }
 
-// scalar returns what can be written on the line of its key.
+// scalar returns the text of a value that fits on the line of its key.
 func (w *writer) scalar(value any, indent int) (text string, ok bool) {
 	switch value := value.(type) {
 	case nil:
@@ -178,7 +178,7 @@ func (w *writer) scalar(value any, indent int) (text string, ok bool) {
 		return fmt.Sprint(value), true
 	case float64, json.Number:
 		data, err := rawjson.Encode(value)
-		if err != nil { // no number of JSON
+		if err != nil { // not a JSON number
 			return w.quoted(fmt.Sprint(value)), true
 		}
 		return string(data), true
@@ -192,7 +192,7 @@ func (w *writer) scalar(value any, indent int) (text string, ok bool) {
 	return "[]", len(list(value)) == 0
 }
 
-// words writes a list of short texts on one line.
+// words writes a list of short strings on one line.
 func (w *writer) words(words []string) string {
 	texts := make([]string, len(words))
 	for i, word := range words {
@@ -205,13 +205,13 @@ func (w *writer) words(words []string) string {
 }
 
 func (w *writer) key(key string) string {
-	if isPlain(key) && len(key) < 100 { // more than 1,024 characters cannot be a key without a mark
+	if isPlain(key) && len(key) < 100 { // a key of more than 1,024 characters would need a "?"
 		return key
 	}
 	return w.quoted(key)
 }
 
-// text writes a text: as it is where it can be taken for nothing else, as a block if it has lines, and in quotes otherwise.
+// text writes a string: plain if unambiguous, as a block if it has lines, and otherwise in quotes.
 func (w *writer) text(text string, indent int) string {
 	if isPlain(text) {
 		return w.escaped(text)
@@ -234,7 +234,7 @@ func (w *writer) text(text string, indent int) string {
 	return b.String()
 }
 
-// isPlain reports whether a text can be written without quotes. It is careful: what might be a number, a boolean or a date in any version of YAML is not.
+// isPlain reports whether a string needs no quotes. It reports false for any text that some YAML version reads as a number, a boolean or a date.
 func isPlain(text string) bool {
 	if text == "" || slices.Contains([]string{"null", "true", "false", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(text)) {
 		return false
@@ -254,7 +254,7 @@ func isPlain(text string) bool {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// isBlock reports whether a text can be written as lines, and should.
+// isBlock reports whether a string can be written as a block, and should.
 func isBlock(text string) bool {
 	body := strings.TrimSuffix(text, "\n")
 	if !strings.Contains(body, "\n") || !utf8.ValidString(text) || strings.HasSuffix(body, "\n") || strings.HasPrefix(text, "\n") || strings.HasPrefix(text, " ") {
@@ -280,7 +280,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// quoted writes a text in double quotes.
+// quoted writes a string in double quotes.
 func (w *writer) quoted(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -304,7 +304,7 @@ func (w *writer) quoted(text string) string {
 	return w.escaped(b.String())
 }
 
-// escaped returns a text of a template that makes the text.
+// escaped returns template text that produces the text.
 func (w *writer) escaped(text string) string {
 	if !w.template {
 		return text

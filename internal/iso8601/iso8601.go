@@ -1,4 +1,4 @@
-// Package iso8601 reads times in any form of ISO 8601, and has the one in which they are written.
+// Package iso8601 parses times in any ISO 8601 form, and defines the written form.
 package iso8601
 
 import (
@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Layout is how times are stored, posted and logged: with exactly six digits, and the zone of UTC as an offset.
+// Layout is the layout of stored, posted and logged times: with six fractional digits, and the offset of UTC.
 const Layout = "2006-01-02T15:04:05.000000-07:00"
 
-// Parse reads a time as loosely as Kopf for Python does: in basic and extended forms, from the year
-// alone to fractions of seconds, with a space for the T. What has no zone is in UTC (CH-T22).
+// Parse parses a time as leniently as Kopf for Python: in basic and extended forms, from the year alone to fractional seconds, with T or a space. The default
+// zone is UTC (CH-T22).
 func Parse(text string) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		return t, nil
@@ -41,7 +41,7 @@ func Parse(text string) (time.Time, error) {
 	return t, nil
 }
 
-// reader reads what is left of a time, part by part. A part that is not there is not an error: the next one may be.
+// reader parses the rest of a time, part by part. A missing part is no error, because the next one may follow.
 type reader struct{ rest string }
 
 // any reads one of the characters.
@@ -53,7 +53,7 @@ func (r *reader) any(chars string) bool {
 	return found
 }
 
-// number reads so many digits, after a mark that may be left out.
+// number reads a number of digits, after an optional mark.
 func (r *reader) number(mark string, least, most int) (int, bool) {
 	rest := strings.TrimPrefix(r.rest, mark)
 	n := 0
@@ -75,7 +75,7 @@ func (r *reader) numberOr(otherwise int, mark string, least, most int) int {
 	return otherwise
 }
 
-// seconds reads seconds, and their fraction, which may be of any length.
+// seconds reads seconds with a fraction of any length.
 func (r *reader) seconds() (second, nanos int) {
 	second, ok := r.number(":", 1, 2)
 	before := r.rest
@@ -88,11 +88,11 @@ func (r *reader) seconds() (second, nanos int) {
 		return second, 0
 	}
 	r.rest = r.rest[len(fraction):]
-	nanos, _ = strconv.Atoi((fraction + "000000000")[:9]) // which are digits
+	nanos, _ = strconv.Atoi((fraction + "000000000")[:9]) // only digits
 	return second, nanos
 }
 
-// zone reads the distance from UTC in seconds.
+// zone reads the offset from UTC in seconds.
 func (r *reader) zone() int {
 	sign := strings.HasPrefix(r.rest, "-")
 	before := r.rest

@@ -80,7 +80,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// timeOf returns the time of the parts of an ISO 8601 text that stands for one.
+// timeOf returns the time for the parts of a valid text.
 func timeOf(m []string) time.Time {
 	part := func(i, otherwise int) int {
 		if n, err := strconv.Atoi(m[i]); err == nil {

@@ -7,11 +7,11 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// ListKeys are the fields by which the items of lists are told apart, of a value and of what is in it. Nil says nothing.
+// ListKeys names the fields that identify the items of lists, in a value and below it. Nil names none.
 type ListKeys struct {
-	Keys   []string             // of the items, if the value is a list
-	Items  *ListKeys            // of what is in the items, or in the values of a map
-	Fields map[string]*ListKeys // of what is in the fields of a struct
+	Keys   []string             // for the items, if the value is a list
+	Items  *ListKeys            // for values in the items of a list or in the values of a map
+	Fields map[string]*ListKeys // for values in the fields of a struct
 }
 
 func (k *ListKeys) field(name string) *ListKeys {
@@ -31,8 +31,8 @@ func (k *ListKeys) items() *ListKeys {
 	return k.Items
 }
 
-// Between returns the merge patch that changes in a stored object what has changed from before to after, nil if nothing has. What the stored object has in addition stays, also in the
-// items of lists, and in what after does not have any more. None of them is changed.
+// Between returns the merge patch that makes the change from before to after in a stored object, or nil without a change. Additional values of the stored
+// object stay, also in the items of lists and in removed fields. It changes none of its arguments.
 func Between(before, after, stored map[string]any, keys *ListKeys) map[string]any {
 	var patch map[string]any
 	put := func(key string, value any) {
@@ -65,7 +65,7 @@ func Between(before, after, stored map[string]any, keys *ListKeys) map[string]an
 	return patch
 }
 
-// rest returns what a stored value becomes when all of it goes that was there before; nil if nothing is left.
+// rest returns the rest of a stored value after removing everything that was in before, or nil if nothing is left.
 func rest(before, stored any, keys *ListKeys) any {
 	if old, isList := before.([]any); isList {
 		if has, _ := stored.([]any); len(has) > 0 {
@@ -91,7 +91,7 @@ func rest(before, stored any, keys *ListKeys) any {
 	return left
 }
 
-// between returns what a stored value becomes by a change. It never is a part of the arguments that could be changed with them.
+// between returns a stored value after a change. The result never shares anything with the arguments.
 func between(before, after, stored any, keys *ListKeys) any {
 	old, _ := before.([]any)
 	now, isList := after.([]any)
@@ -105,10 +105,11 @@ func between(before, after, stored any, keys *ListKeys) any {
 	return rawjson.Clone(after)
 }
 
-// listBetween changes in a stored list what has changed from before to after. Items are the same if they are equal, have the same keys or names, or else are at the same index.
+// listBetween makes the change from before to after in a stored list. Two items are the same if they are equal, have the same keys or names, or else the same
+// index.
 func listBetween(before, after, stored []any, keys *ListKeys) []any {
-	was := pairs(after, before, keys)   // of each item, the index of what it was
-	kept := pairs(before, stored, keys) // of each former item, the index of what is stored of it
+	was := pairs(after, before, keys)   // for each item, its index in before
+	kept := pairs(before, stored, keys) // for each item of before, its index in stored
 	result := make([]any, 0, len(after))
 	for i, item := range after {
 		switch j := was[i]; {
@@ -116,11 +117,11 @@ func listBetween(before, after, stored []any, keys *ListKeys) []any {
 			result = append(result, rawjson.Clone(item))
 		case kept[j] >= 0:
 			result = append(result, between(before[j], item, stored[kept[j]], keys.items()))
-		case !rawjson.Equal(before[j], item): // another client has removed what was changed here
+		case !rawjson.Equal(before[j], item): // another client has removed the changed item
 			result = append(result, rawjson.Clone(item))
 		}
 	}
-	for k, item := range stored { // what other clients have added
+	for k, item := range stored { // items added by other clients
 		if !slices.Contains(kept, k) && !slices.ContainsFunc(result, func(r any) bool { return rawjson.Equal(r, item) || sameItem(r, item, keys) == 1 }) {
 			result = append(result, rawjson.Clone(item))
 		}
@@ -128,7 +129,7 @@ func listBetween(before, after, stored []any, keys *ListKeys) []any {
 	return result
 }
 
-// pairs returns the index in others of each item, -1 for those that are not there. No two items have the same one.
+// pairs returns the index in others for each item, or -1. Each index occurs only once.
 func pairs(items, others []any, keys *ListKeys) []int {
 	at, taken := slices.Repeat([]int{-1}, len(items)), make([]bool, len(others))
 	for _, same := range []func(i, j int) bool{
@@ -148,10 +149,10 @@ func pairs(items, others []any, keys *ListKeys) []int {
 	return at
 }
 
-// names are the fields by which the items of lists are told apart that have no keys.
+// names are the usual fields that identify the items of lists without keys.
 var names = []string{"name", "type", "key", "id", "uid"}
 
-// sameItem compares the keys of two items, or else their names: 1 if they are the same, -1 if they differ, and 0 if there is none.
+// sameItem compares the keys of two items, or else their names. It returns 1 if they are equal, -1 if they differ, and 0 if there are none.
 func sameItem(a, b any, keys *ListKeys) int {
 	first, second := rawjson.AsMap(a), rawjson.AsMap(b)
 	if keys != nil && len(keys.Keys) > 0 && first != nil && second != nil {
@@ -160,7 +161,7 @@ func sameItem(a, b any, keys *ListKeys) int {
 		}
 		return 1
 	}
-	for _, key := range []string{"kind", "namespace"} { // of references, which have the same name
+	for _, key := range []string{"kind", "namespace"} { // references may have equal names
 		if x, y := first[key], second[key]; x != nil && y != nil && !rawjson.Equal(x, y) {
 			return -1
 		}
@@ -178,23 +179,23 @@ func sameItem(a, b any, keys *ListKeys) int {
 	return 0
 }
 
-// Change is what a function has changed in a part of an object.
+// Change is a change that a function made to a part of an object.
 type Change struct {
 	Before, After map[string]any
 	Keys          *ListKeys
 }
 
-// Patch returns the merge patch of the change for what is stored. See [Between].
+// Patch returns the merge patch of the change for a stored object. See [Between].
 func (c *Change) Patch(stored map[string]any) map[string]any {
 	return Between(c.Before, c.After, stored, c.Keys)
 }
 
-// AddUnstored has the change add all that was not stored when it began: what a struct has in addition, the zero values of required fields, goes with what it changes.
+// AddUnstored extends the change by all values that were not stored before. A struct has such values in addition: the zero values of required fields.
 func (c *Change) AddUnstored(stored map[string]any) {
 	c.Before, _ = common(c.Before, stored).(map[string]any)
 }
 
-// common returns what two values have both, with the values of the first one. The items of lists are those at the same index.
+// common returns the values of v whose keys or indices are in other as well.
 func common(v, other any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -218,7 +219,7 @@ func common(v, other any) any {
 	return v
 }
 
-// Replaces reports whether the change is made by replacing lists, or by removing what others may have added something to meanwhile, so that it depends on what is stored.
+// Replaces reports whether the change depends on the stored object: it replaces lists, or removes maps to which other clients may have added values.
 func (c *Change) Replaces() bool { return replaces(c.Before, c.After) }
 
 func replaces(before, after map[string]any) bool {
@@ -236,7 +237,7 @@ func replaces(before, after map[string]any) bool {
 	return false
 }
 
-// Without leaves out a field, or all without keys.
+// Without drops a field from the change. Without keys, it drops everything.
 func (c *Change) Without(keys ...string) {
 	if len(keys) == 0 {
 		c.Before, c.After = nil, nil
@@ -250,7 +251,7 @@ func (c *Change) Without(keys ...string) {
 	}
 }
 
-// WithoutMerged leaves out the fields of a merge patch.
+// WithoutMerged drops the fields of a merge patch from the change.
 func (c *Change) WithoutMerged(merge map[string]any, at ...string) {
 	for key, value := range merge {
 		path := append(slices.Clip(at), key)
@@ -262,7 +263,7 @@ func (c *Change) WithoutMerged(merge map[string]any, at ...string) {
 	}
 }
 
-// Paths returns the fields of the first two levels that the change is about, but for one of the first level and what is in it.
+// Paths returns the changed fields of the first two levels, except the field but and the fields below it.
 func (c *Change) Paths(but string) []string {
 	paths := make(map[string]any)
 	for key, value := range c.Patch(c.Before) {

@@ -50,7 +50,7 @@ func decoded(t testing.TB, text string) map[string]any {
 	return m
 }
 
-// FuzzBetween holds that a change of what is stored leads to the result, but for nulls, which a merge patch cannot say.
+// FuzzBetween checks that the patch changes the stored value to the result, except for nulls, which a merge patch cannot set.
 func FuzzBetween(f *testing.F) {
 	for _, seed := range [][2]string{{`{"a":1}`, `{"a":[1,{"b":2}]}`}, {`{"a":[{"name":"x"},{"name":"y","z":{}}]}`, `{"a":[{"name":"y"},{"name":"x"}]}`}, {`{"a":{"b":{}}}`, `{"a":{}}`}, {`{}`, `{"a":{"b":{"c":{}}}}`}} {
 		f.Add(seed[0], seed[1])

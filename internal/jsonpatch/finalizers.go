@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// FinalizerOps returns the operations that add finalizers to those that an object has, and remove others, each guarded by what it depends on, so that
-// nothing else that others change meanwhile is in their way.
+// FinalizerOps returns the operations that add and remove finalizers of an object. Each one tests only the values that it depends on, so that other concurrent
+// changes cause no conflicts.
 func FinalizerOps(list, adds, removes []string) (ops []Operation) {
 	const path = "/metadata/finalizers"
 	for i, f := range slices.Backward(list) {
@@ -19,7 +19,7 @@ func FinalizerOps(list, adds, removes []string) (ops []Operation) {
 	if len(added) == 0 {
 		return ops
 	}
-	// Nothing can be added to an object that is being deleted, and nothing is to be there twice.
+	// The API server rejects new finalizers on an object that is being deleted. The tests also prevent duplicates.
 	ops = append(ops, Operation{Op: "test", Path: "/metadata/deletionTimestamp"})
 	if len(list) == 0 {
 		return append(ops, Operation{Op: "test", Path: path}, Operation{Op: "add", Path: path, Value: added})

@@ -1,4 +1,4 @@
-// Package jsonpatch computes JSON patches (RFC 6902) and merge patches (RFC 7396) of decoded values. It applies none, and sends nothing.
+// Package jsonpatch computes JSON patches (RFC 6902) and merge patches (RFC 7396) of decoded values. It does not apply or send them.
 package jsonpatch
 
 import (
@@ -17,7 +17,7 @@ type Operation struct {
 	Value any    `json:"value"`          // of add, replace and test
 }
 
-// MarshalJSON writes the value only for the operations that have one, even if it is null.
+// MarshalJSON writes the value only for operations that have one, even if it is null.
 func (o Operation) MarshalJSON() ([]byte, error) { return json.Marshal(o.members()) }
 
 func (o Operation) members() map[string]any {
@@ -31,7 +31,7 @@ func (o Operation) members() map[string]any {
 	return m
 }
 
-// Values returns the operations as decoded JSON, which is quicker to encode.
+// Values returns the operations as decoded JSON, which encodes faster.
 func Values(ops []Operation) []any {
 	all := make([]any, len(ops))
 	for i, o := range ops {
@@ -53,8 +53,8 @@ func Pointer(keys ...string) string {
 	return b.String()
 }
 
-// AppendMerge returns the operations that do to an object what a merge patch does, also if others change the object meanwhile:
-// a list is replaced as a whole, and a map is added only where there is still none, as it would replace that of another client.
+// AppendMerge appends the operations with the effect of a merge patch, also if other clients change the object meanwhile. It replaces lists as a whole. It adds
+// a map only if there is none, because it would replace the map of another client.
 func AppendMerge(ops []Operation, at string, object, patch map[string]any) []Operation {
 	for _, key := range rawjson.UnionKeys(patch, nil) {
 		path := at + Pointer(key)
@@ -79,8 +79,7 @@ func AppendMerge(ops []Operation, at string, object, patch map[string]any) []Ope
 	return ops
 }
 
-// Guard puts before each operation a test that the value at its path is still what it was. The operations are those of
-// DiffWholeLists.
+// Guard adds a test before each operation: the value at its path must be unchanged. The operations must come from DiffWholeLists.
 func Guard(before any, ops []Operation) (all []Operation) {
 	for _, op := range ops {
 		old, _ := rawjson.Lookup(before, keysOf(op.Path)...)
@@ -89,7 +88,7 @@ func Guard(before any, ops []Operation) (all []Operation) {
 	return all
 }
 
-// keysOf returns the path of keys of a JSON pointer.
+// keysOf splits a JSON pointer into keys.
 func keysOf(pointer string) []string {
 	keys := strings.Split(pointer, "/")[1:]
 	for i, key := range keys {
@@ -98,8 +97,7 @@ func keysOf(pointer string) []string {
 	return keys
 }
 
-// Diff returns the operations that turn one decoded value into another, in
-// the order of their paths. They have indices of lists in them, and so are good for that very value alone.
+// Diff returns the operations that turn one decoded value into another, ordered by path. They contain list indices, so they apply to that exact value only.
 func Diff(before, after any) []Operation { return appendOps(nil, "", before, after, false) }
 
 // DiffWholeLists is Diff with lists replaced as a whole.
@@ -135,7 +133,7 @@ func appendOps(ops []Operation, at string, before, after any, whole bool) []Oper
 	return append(ops, Operation{Op: "replace", Path: at, Value: after})
 }
 
-// appendListOps compares lists after cutting off what they begin and end with in common.
+// appendListOps compares lists without their common beginning and end.
 func appendListOps(ops []Operation, at string, a, b []any) []Operation {
 	start := 0
 	for start < len(a) && start < len(b) && rawjson.Equal(a[start], b[start]) {

@@ -40,8 +40,7 @@ func TestEffectiveMerge(t *testing.T) {
 	})
 }
 
-// FuzzEffectiveMerge checks that the effective part of a patch does what the patch does, and that
-// there is none exactly when the patch does nothing.
+// FuzzEffectiveMerge checks that the effective part has the effect of the whole patch, and that it is nil exactly for a patch without effect.
 func FuzzEffectiveMerge(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":1,"n":null}}`), []byte(`{"a":{"b":1,"c":null,"d":{"e":null}}}`))
 	f.Fuzz(func(t *testing.T, one, two []byte) {
@@ -84,7 +83,7 @@ func TestDiffPatch(t *testing.T) {
 	}
 }
 
-// FuzzDiffPatch checks that a JSON patch, applied, leads where it should.
+// FuzzDiffPatch checks that applying a JSON patch gives the second value.
 func FuzzDiffPatch(f *testing.F) {
 	f.Add([]byte(`{"a":[1,{"b":2},3],"c/d":{"~":null}}`), []byte(`{"a":[{"b":3},3,4,[]],"c/d":{"x":1}}`))
 	f.Add([]byte(`[[],[1,2,3,4]]`), []byte(`[[1],[4,1]]`))
@@ -167,7 +166,7 @@ func TestHollows(t *testing.T) {
 		`{"status":{"kopf":{"state":null,"progress":{"a":null}}}}`:    true,
 		`{"status":{"kopf":{"state":null,"progress":{"a":{"b":1}}}}}`: false,
 		`{"status":{"kopf":{"progress":null}}}`:                       false,
-		`{"status":{"kopf":null}}`:                                    false, // which does it already
+		`{"status":{"kopf":null}}`:                                    false, // no change
 		`{"status":{"phase":null}}`:                                   false,
 		`{}`:                                                          false,
 	} {

@@ -9,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// CombineMerges returns the merge patch that does what first and then second would do.
+// CombineMerges returns the merge patch with the effect of first and then second.
 func CombineMerges(first, second map[string]any) map[string]any {
 	if first == nil {
 		first = make(map[string]any, len(second))
@@ -25,8 +25,8 @@ func CombineMerges(first, second map[string]any) map[string]any {
 	return first
 }
 
-// DecodeLike decodes of a raw value what a model has keys for, on each level, and everything where the model has no keys. A patch
-// touches little of an object, and the rest is not worth decoding.
+// DecodeLike decodes only the keys of a raw value that a model has, on each level, and everything where the model has no keys. A patch touches only a small
+// part of an object.
 func DecodeLike(raw []byte, model any) any {
 	m := rawjson.AsMap(model)
 	if m == nil || len(raw) == 0 || raw[0] != '{' {
@@ -37,7 +37,7 @@ func DecodeLike(raw []byte, model any) any {
 		return v
 	}
 	like := make(map[string]any, len(m))
-	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // which is well-formed, as it came from the API server
+	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // well-formed, as it came from the API server
 		for key, sub := range m {
 			if rawjson.QuotedIs(quoted, key) {
 				like[key] = DecodeLike(value, sub)
@@ -48,7 +48,7 @@ func DecodeLike(raw []byte, model any) any {
 	return like
 }
 
-// Union returns a model for [DecodeLike] that has what either of two has: everything below a key where one of them has no keys.
+// Union returns a model for [DecodeLike] with the keys of both models. A value without keys in one of them covers everything below it.
 func Union(a, b map[string]any) map[string]any {
 	all := maps.Clone(a)
 	if all == nil {
@@ -65,8 +65,7 @@ func Union(a, b map[string]any) map[string]any {
 	return all
 }
 
-// EffectiveMerge returns the part of a merge patch that changes something in the object, nil if
-// nothing does: a patch without effect is not worth a request (CH-T2).
+// EffectiveMerge returns the part of a merge patch that changes the object, or nil: a patch without effect needs no request (CH-T2).
 func EffectiveMerge(object, patch map[string]any) map[string]any {
 	var effective map[string]any
 	for k, v := range patch {
@@ -91,7 +90,7 @@ func EffectiveMerge(object, patch map[string]any) map[string]any {
 	return effective
 }
 
-// IsApplied reports whether a value is what the patch wants it to be, as far as that can be seen without decoding it.
+// IsApplied reports whether a value has the changes of the patch already, as far as that is visible without decoding it.
 func IsApplied(raw []byte, patch any) bool {
 	switch v := patch.(type) {
 	case nil:
@@ -123,7 +122,7 @@ func DropValueIn(m map[string]any, keys []string) {
 	}
 }
 
-// Touches reports whether a merge patch says anything of a field.
+// Touches reports whether a merge patch affects a field.
 func Touches(patch map[string]any, field []string) bool {
 	for _, key := range field {
 		v, ok := patch[key]
@@ -137,7 +136,7 @@ func Touches(patch map[string]any, field []string) bool {
 	return true
 }
 
-// OnlyRemoves reports whether a value in a merge patch removes what is there, and adds nothing.
+// OnlyRemoves reports whether a value in a merge patch only removes values.
 func OnlyRemoves(v any) bool {
 	m, ok := v.(map[string]any)
 	for _, sub := range m {
@@ -148,8 +147,8 @@ func OnlyRemoves(v any) bool {
 	return v == nil || ok && len(m) > 0
 }
 
-// TakeBadTexts takes out of a merge patch what is wrong with its labels and annotations, and returns the first of that: the API server takes texts
-// only, and keys with dots are easily taken for paths.
+// TakeBadTexts removes invalid labels and annotations from a merge patch, and returns the first error. The API server accepts only strings there, and keys with
+// dots are easily mistaken for paths.
 func TakeBadTexts(patch map[string]any) (first error) {
 	for {
 		keys, err := badText(patch)
@@ -163,7 +162,7 @@ func TakeBadTexts(patch map[string]any) (first error) {
 	}
 }
 
-// badText returns the keys of a wrong label or annotation, and what is wrong with it.
+// badText returns the keys of an invalid label or annotation, and an error.
 func badText(patch map[string]any) (keys []string, err error) {
 	metadata := rawjson.AsMap(patch["metadata"])
 	for _, kind := range []struct{ field, setter string }{{"annotations", "SetAnnotation"}, {"labels", "SetLabel"}} {
@@ -188,7 +187,7 @@ func badText(patch map[string]any) (keys []string, err error) {
 	return nil, nil
 }
 
-// Without returns the fields of an object that another one does not have, on each level.
+// Without returns the fields of an object that another one lacks, on each level.
 func Without(object, other map[string]any) map[string]any {
 	rest := make(map[string]any)
 	for key, value := range object {
@@ -204,15 +203,15 @@ func Without(object, other map[string]any) map[string]any {
 	return rest
 }
 
-// Hollows reports whether a merge patch changes a map of an object so that it has nothing but empty maps.
+// Hollows reports whether a merge patch changes a map of an object to one that has only empty maps.
 func Hollows(object []byte, patch map[string]any, path []string) bool {
 	changes, _ := rawjson.Lookup(any(patch), path...)
 	raw, ok := rawjson.Find(object, path...)
 	return ok && rawjson.AsMap(changes) != nil && rawjson.IsHollow(rawjson.Merge(rawjson.DecodeOrNil(raw), changes))
 }
 
-// Put sets a decoded value in a merge patch, replacing whatever is in the way, so that a null or a scalar that was set at a parent does not lose it (CH-T49). Objects are combined. There
-// is at least one key.
+// Put sets a decoded value in a merge patch. It replaces a null or a scalar at a parent, so that they do not hide the value (CH-T49). It combines objects. It
+// requires at least one key.
 func Put(merge map[string]any, value any, keys ...string) {
 	for _, key := range keys[:len(keys)-1] {
 		next, ok := merge[key].(map[string]any)

@@ -1,5 +1,4 @@
-// Package kindschema reads what API servers publish about the schemas of kinds, in OpenAPI v3.
-// See https://kubernetes.io/docs/concepts/overview/kubernetes-api/#openapi-v3
+// Package kindschema reads the published schemas of kinds, in OpenAPI v3. See https://kubernetes.io/docs/concepts/overview/kubernetes-api/#openapi-v3
 package kindschema
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Path returns the path of the document with the kinds of an API version.
+// Path returns the path of the OpenAPI document for an API version.
 func Path(group, version string) string {
 	if group == "" {
 		return "/openapi/v3/api/" + version
@@ -18,14 +17,14 @@ func Path(group, version string) string {
 	return "/openapi/v3/apis/" + group + "/" + version
 }
 
-// Obstacle is why the status of a kind cannot have what is to be stored there. Its zero value means that it can.
+// Obstacle says why kopf cannot store its state in the status of a kind. The zero value means that it can.
 type Obstacle struct {
-	Field    string // the key of the field that is not kept
-	Declared bool   // whether the schema has the field, but does not keep all that is in it
-	Required string // the path of a field without which nothing else can be stored
+	Field    string // key of the field that is dropped
+	Declared bool   // the schema has the field, but drops unknown fields in it
+	Required string // path of a required field, without which nothing can be stored
 }
 
-// Warning returns what to say about a kind whose state is kept in annotations for that reason.
+// Warning returns a warning about a kind whose state is therefore stored in annotations.
 func (o Obstacle) Warning(resource string) string {
 	why := fmt.Sprintf("does not keep the field %q", o.Field)
 	mend := fmt.Sprintf("add to the properties of its status: %s: {type: object, x-kubernetes-preserve-unknown-fields: true}", o.Field)
@@ -42,7 +41,7 @@ func (o Obstacle) Warning(resource string) string {
 	return fmt.Sprintf("The status of %s %s, so the state of its objects is kept in annotations. If its definition is yours, %s", resource, why, mend)
 }
 
-// FirstObstacle returns why a kind does not keep what is written to the parents of some fields, and whether the document has the kind.
+// FirstObstacle returns why a kind drops values below the parents of some fields, and whether the document has the kind.
 func FirstObstacle(document []byte, group, version, kind string, fields [][]string) (o Obstacle, found bool) {
 	for _, field := range fields {
 		parent := field[:max(1, len(field)-1)]
@@ -60,7 +59,7 @@ func FirstObstacle(document []byte, group, version, kind string, fields [][]stri
 	return Obstacle{}, true
 }
 
-// Keeps reports whether a kind keeps what is written to a field, and whether the document has the kind.
+// Keeps reports whether a kind keeps the values of a field, and whether the document has the kind.
 func Keeps(document []byte, group, version, kind string, field ...string) (keeps, found bool) {
 	schema := find(document, group, version, kind)
 	if schema == nil {
@@ -80,13 +79,13 @@ func declares(schema []byte, field []string) bool {
 	return true
 }
 
-// requiredOn returns the path of the first field that the API server requires in addition when a field is stored in an object that has nothing on the way to it,
-// "" if there is none. Those with defaults come by themselves.
+// requiredOn returns the path of the first required field that an object without the field's parents would lack after storing the field, or "". Fields with
+// defaults do not count.
 func requiredOn(schema []byte, field []string) (path string) {
 	for i, key := range field {
 		if i > 0 {
 			required, _ := rawjson.Find(schema, "required")
-			_ = rawjson.EachItem(required, func(quoted []byte) bool { // what is malformed is not there
+			_ = rawjson.EachItem(required, func(quoted []byte) bool { // malformed items are ignored
 				name := rawjson.Unquote(quoted)
 				if _, comes := rawjson.Find(schema, "properties", name, "default"); !comes && name != key {
 					path = strings.Join(append(slices.Clone(field[:i]), name), ".")
@@ -102,10 +101,10 @@ func requiredOn(schema []byte, field []string) (path string) {
 	return ""
 }
 
-// find returns the schema of a kind, nil if the document does not have it.
+// find returns the schema of a kind, or nil.
 func find(document []byte, group, version, kind string) (schema []byte) {
 	schemas, _ := rawjson.Find(document, "components", "schemas")
-	_ = rawjson.EachMember(schemas, func(_, one []byte) bool { // what is malformed is not there
+	_ = rawjson.EachMember(schemas, func(_, one []byte) bool { // malformed members are ignored
 		if describes(one, group, version, kind) {
 			schema = one
 		}
@@ -117,14 +116,14 @@ func find(document []byte, group, version, kind string) (schema []byte) {
 // describes reports whether a schema is that of a kind.
 func describes(schema []byte, group, version, kind string) (found bool) {
 	kinds, _ := rawjson.Find(schema, "x-kubernetes-group-version-kind")
-	_ = rawjson.EachItem(kinds, func(k []byte) bool { // what is malformed is none
+	_ = rawjson.EachItem(kinds, func(k []byte) bool { // malformed items are ignored
 		found = rawjson.StringAt(k, "group") == group && rawjson.StringAt(k, "version") == version && rawjson.StringAt(k, "kind") == kind
 		return !found
 	})
 	return found
 }
 
-// keepsBelow reports whether a field below a schema takes what no schema declares.
+// keepsBelow reports whether a schema keeps undeclared fields below a field.
 func keepsBelow(schema []byte, field []string) bool {
 	if len(field) > 0 {
 		if declared, ok := rawjson.Find(schema, "properties", field[0]); ok {

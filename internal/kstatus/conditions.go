@@ -5,11 +5,11 @@ import (
 	"github.com/kopf-go/kopf/internal/manifest"
 )
 
-// maxMessage is how long the message of a condition may be: that of metav1.Condition is longer, but all of it is stored on the object.
+// maxMessage is the maximum length of a condition message. That of metav1.Condition is longer, but the message is stored on the object.
 const maxMessage = 1024
 
-// Conditions returns the conditions Ready, Reconciling and Stalled of an object whose reconciliation has ended with an error, which is final if there is no other attempt, or with nil. The
-// object then waits for a child, or for nothing if that is empty.
+// Conditions returns the conditions Ready, Reconciling and Stalled of an object after a reconciliation, which returned an error or nil. A final error has no
+// retry. Without an error, the object may be waiting for a child.
 func Conditions(failure error, final bool, waiting string) []manifest.Condition {
 	ready := manifest.Condition{Type: "Ready", Status: "False", Reason: "Failed"}
 	reconciling := manifest.Condition{Type: "Reconciling", Status: "False", Reason: "Succeeded"}

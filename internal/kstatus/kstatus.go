@@ -1,10 +1,9 @@
-// Package kstatus judges from the JSON of an object whether the object has become what its spec asks for. Built-in kinds have rules of their own,
-// all others are judged by the conditions that Kubernetes controllers have in common.
+// Package kstatus decides from the JSON of an object whether the object has reached the state in its spec. It has rules for built-in kinds. For all other
+// kinds, it uses the conditions that Kubernetes controllers have in common.
 //
-// The judgment is that of the library kstatus, which kubectl plugins and GitOps tools use, with three differences, because it is asked before
-// something else is made that needs the object: a Job is ready when it is complete, not when it has started, a Pod that has failed is not ready, and
-// a condition Ready of an older generation says nothing of this one, as for "kubectl wait".
-// A field of a type that it does not have in Kubernetes counts as absent.
+// The results are those of the library kstatus, which kubectl plugins and GitOps tools use, with three differences, because callers create dependent objects
+// afterwards. A Job is ready when it is complete, not when it has started. A Pod that has failed is not ready. As for "kubectl wait", a Ready condition of an
+// older generation does not count. A field with a type that differs from Kubernetes counts as absent.
 package kstatus
 
 import (
@@ -15,11 +14,11 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// maxReason bounds the reasons, which are kept for each object, and come from the objects' conditions.
+// maxReason limits the length of reasons, which are stored for each object, and come from the objects' conditions.
 const maxReason = 256
 
-// Ready reports whether an object has become what its spec asks for, and if not, why, in few words such as "Ready: 1/3". The reason is a text of
-// valid UTF-8, of up to 256 bytes. A ready object costs no allocation.
+// Ready reports whether an object has reached the state in its spec, or else why not, in few words such as "Ready: 1/3". The reason is valid UTF-8 of up to 256
+// bytes. Ready does not allocate for a ready object.
 func Ready(group, kind string, parts Parts) (ready bool, reason string) {
 	o := object{Parts: parts}
 	o.conditions, _ = rawjson.Find(o.Status, "conditions")
@@ -27,14 +26,14 @@ func Ready(group, kind string, parts Parts) (ready bool, reason string) {
 		reason = ruleOf(groupKind{group, kind})(o)
 	}
 	if len(reason) > maxReason {
-		reason = strings.Clone(strings.ToValidUTF8(reason[:maxReason], "")) // without the rest behind it
+		reason = strings.Clone(strings.ToValidUTF8(reason[:maxReason], "")) // releases the rest of the text
 	}
 	return reason == "", reason
 }
 
-// Parts are those parts of the JSON of an object that the judgment is about.
+// Parts are the relevant parts of the JSON of an object.
 type Parts struct {
-	Deleting               bool // whether it has a deletion timestamp
+	Deleting               bool // it has a deletion timestamp
 	Metadata, Spec, Status []byte
 }
 
@@ -44,7 +43,7 @@ type object struct {
 	conditions []byte
 }
 
-// unsettled returns why an object of any kind is not ready, "" if that is for its kind to say.
+// unsettled returns why an object of any kind is not ready, or "" if that depends on the rule of its kind.
 func (o object) unsettled() string {
 	if o.Deleting {
 		return "Terminating"
@@ -60,12 +59,12 @@ func (o object) unsettled() string {
 				reason = c.text(abnormal)
 			}
 		}
-		return reason == "" // the first of them counts
+		return reason == "" // the first one wins
 	})
 	return reason
 }
 
-// readyCondition is the rule for kinds that have none of their own.
+// readyCondition is the rule for kinds without their own.
 func readyCondition(o object) string {
 	reason := ""
 	o.eachCondition(func(c condition) bool {
@@ -81,7 +80,7 @@ func readyCondition(o object) string {
 	return reason
 }
 
-// outdated returns why a condition says nothing of the object as it is now, "" if it does.
+// outdated returns why a condition does not apply to the present generation, or "".
 func (o object) outdated(c condition) string {
 	generation, known := integer(o.Metadata, "generation")
 	if observed, ok := integer(c, "observedGeneration"); ok && known && observed < generation {
@@ -90,15 +89,15 @@ func (o object) outdated(c condition) string {
 	return ""
 }
 
-// condition is the JSON of one of the conditions of an object.
+// condition is the JSON of a condition of an object.
 type condition []byte
 
-// eachCondition calls yield with the conditions in their order until it returns false.
+// eachCondition calls yield for each condition, in order, until yield returns false.
 func (o object) eachCondition(yield func(c condition) bool) {
-	_ = rawjson.EachItem(o.conditions, func(item []byte) bool { return yield(item) }) // what is malformed is not there
+	_ = rawjson.EachItem(o.conditions, func(item []byte) bool { return yield(item) }) // malformed items are ignored
 }
 
-// hasCondition reports whether one of the conditions has that type and status.
+// hasCondition reports whether there is a condition with a type and a status.
 func (o object) hasCondition(conditionType, status string) bool {
 	found := false
 	o.eachCondition(func(c condition) bool {
@@ -112,7 +111,7 @@ func (c condition) is(conditionType, status string) bool {
 	return textIs(c, "type", conditionType) && textIs(c, "status", status)
 }
 
-// text returns what a condition says to people, or else to programs, or else what the caller has to say about it.
+// text returns the message of a condition, else its reason, else the given text.
 func (c condition) text(otherwise string) string {
 	return cmp.Or(rawjson.StringAt(c, "message"), rawjson.StringAt(c, "reason"), otherwise)
 }
@@ -120,17 +119,17 @@ func (c condition) text(otherwise string) string {
 // isText reports whether a value is a string that is not empty.
 func isText(value []byte) bool { return rawjson.IsQuoted(value) && len(value) > len(`""`) }
 
-// textIs reports whether the value of a key is a string with that text.
+// textIs reports whether the value of a key is a given string.
 func textIs(raw []byte, key, text string) bool {
 	value, _ := rawjson.Find(raw, key)
 	return rawjson.IsQuoted(value) && rawjson.QuotedIs(value, text)
 }
 
-// integer returns the whole number at a path, and whether there is one.
+// integer returns the integer at a path, and reports whether there is one.
 func integer(raw []byte, path ...string) (n int64, ok bool) {
 	value, ok := rawjson.Find(raw, path...)
 	if !ok {
-		return 0, false // without the error that parsing would allocate
+		return 0, false // avoids the allocated error of parsing
 	}
 	n, err := strconv.ParseInt(string(value), 10, 64)
 	return n, err == nil

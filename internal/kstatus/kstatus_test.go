@@ -8,10 +8,10 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// verdict is what is expected of an object: it is ready if there is no reason.
+// verdict is the expected result for an object: it is ready if the reason is "".
 type verdict struct{ name, object, reason string }
 
-// TestReady has a table for each kind with a rule, named by its group and kind, and those for all kinds under "/Any".
+// TestReady has a table for each kind with a rule, by group and kind, and one for all kinds with the key "/Any".
 func TestReady(t *testing.T) {
 	for groupAndKind, table := range map[string][]verdict{
 		"/Any": {
@@ -154,19 +154,19 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// parts returns the parts of an object; those that can be read of what is malformed.
+// parts returns the parts of an object, as far as they are not malformed.
 func parts(object []byte) Parts {
 	var h rawjson.Header
 	_ = h.Scan(object)
 	return Parts{Deleting: !rawjson.IsNull(h.DeletionTimestamp.Of(object)), Metadata: h.Metadata.Of(object), Spec: h.Spec.Of(object), Status: h.Status.Of(object)}
 }
 
-// daemons returns a DaemonSet that its controller has seen, with those numbers.
+// daemons returns a DaemonSet that its controller has observed, with the given numbers.
 func daemons(numbers string) string {
 	return `{"metadata":{"generation":2},"status":{"observedGeneration":2,` + numbers + `}}`
 }
 
-// readyObjects has a ready object of each kind by its group and kind.
+// readyObjects has a ready object of each kind, by group and kind.
 var readyObjects = map[groupKind]string{
 	{"", "ConfigMap"}:                 `{"data":{"a":"b"}}`,
 	{"", "PersistentVolumeClaim"}:     `{"status":{"phase":"Bound"}}`,
@@ -184,7 +184,7 @@ var readyObjects = map[groupKind]string{
 	{"example.com", "Database"}:                          `{"metadata":{"generation":3},"status":{"observedGeneration":3,"conditions":[{"type":"Ready","status":"True"}]}}`,
 }
 
-// TestReadyAllocations holds that objects that are ready, as nearly all are at nearly any time, cost no memory.
+// TestReadyAllocations checks that ready objects, the common case, cause no allocations.
 func TestReadyAllocations(t *testing.T) {
 	for gk, text := range readyObjects {
 		object := parts([]byte(text))
@@ -209,7 +209,7 @@ func BenchmarkReady(b *testing.B) {
 	}
 }
 
-// FuzzReady judges what another client can have written into an object.
+// FuzzReady checks arbitrary objects.
 func FuzzReady(f *testing.F) {
 	for gk, object := range readyObjects {
 		f.Add(gk.group, gk.kind, object)

@@ -9,10 +9,11 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// groupKind names a kind in all of its versions.
+// groupKind is a kind in all versions.
 type groupKind struct{ group, kind string }
 
-// ruleOf returns what returns why an object of a kind is not ready, "" if it is. It is no map, which would be linked into programs that never ask.
+// ruleOf returns the rule of a kind, which returns why an object is not ready, or "". It is not a map, because the linker could not remove that from programs
+// without a call.
 func ruleOf(gk groupKind) func(object) string {
 	switch gk {
 	case groupKind{"", "ConfigMap"}, groupKind{"", "Secret"}, groupKind{"batch", "CronJob"}, groupKind{"policy", "PodDisruptionBudget"}:
@@ -39,10 +40,10 @@ func ruleOf(gk groupKind) func(object) string {
 	return readyCondition
 }
 
-// always is the rule for kinds that are ready as soon as their controller, if they have one, has seen them.
+// always is the rule for kinds that are ready when their controller, if any, has observed them.
 func always(object) string { return "" }
 
-// below returns a reason if there are fewer than wanted.
+// below returns a reason if there are fewer than required.
 func below(what string, have, want int64) string {
 	if have >= want {
 		return ""
@@ -50,7 +51,7 @@ func below(what string, have, want int64) string {
 	return ratio(what, have, want)
 }
 
-// above returns a reason if there are still more Pods than wanted.
+// above returns a reason if there are still too many Pods.
 func above(have, want int64) string {
 	if have <= want {
 		return ""
@@ -58,7 +59,7 @@ func above(have, want int64) string {
 	return "Pending termination: " + strconv.FormatInt(have-want, 10)
 }
 
-// unless returns the reason if the condition does not hold.
+// unless returns the reason if the condition is false.
 func unless(holds bool, reason string) string {
 	if holds {
 		return ""
@@ -66,14 +67,13 @@ func unless(holds bool, reason string) string {
 	return reason
 }
 
-// replicas returns how many replicas are wanted.
+// replicas returns the requested number of replicas.
 func (o object) replicas() int64 { return integerOr(1, o.Spec, "replicas") }
 
-// count returns a number of the status.
+// count returns a number in the status.
 func (o object) count(key string) int64 { return integerOr(0, o.Status, key) }
 
-// deployment waits for the rollout. The controller sets the condition Progressing only for Deployments with a deadline, and no deadline is
-// written as the largest number that there is room for.
+// deployment waits for the rollout. The controller sets the Progressing condition only for Deployments with a deadline. The largest int32 means no deadline.
 func deployment(o object) string {
 	deadline := integerOr(math.MaxInt32, o.Spec, "progressDeadlineSeconds")
 	rolledOut, available, late := deadline == math.MaxInt32, false, false
@@ -107,7 +107,7 @@ func replicaSet(o object) string {
 	)
 }
 
-// statefulSet waits for the rollout. With the strategy OnDelete, users do the rollout by hand; with a partition, it ends there.
+// statefulSet waits for the rollout. With the OnDelete strategy, users perform the rollout. With a partition, it ends there.
 func statefulSet(o object) string {
 	strategy, _ := rawjson.Find(o.Spec, "updateStrategy")
 	if textIs(strategy, "type", "OnDelete") {
@@ -132,7 +132,7 @@ func statefulSet(o object) string {
 	)
 }
 
-// sameText reports whether two values are strings of the same text. Those that are not count as empty.
+// sameText reports whether two values are equal strings. Other values count as empty.
 func sameText(a, b []byte) bool {
 	if !isText(a) || !isText(b) {
 		return !isText(a) && !isText(b)
@@ -140,7 +140,7 @@ func sameText(a, b []byte) bool {
 	return string(a) == string(b) || rawjson.Unquote(a) == rawjson.Unquote(b)
 }
 
-// daemonSet wants to be sure that the controller has seen the object, since all numbers are zero otherwise.
+// daemonSet requires that the controller has observed the object, because all numbers are zero otherwise.
 func daemonSet(o object) string {
 	_, created := integer(o.Metadata, "generation")
 	_, observed := integer(o.Status, "observedGeneration")
@@ -163,13 +163,13 @@ func claim(o object) string {
 	return "Phase: " + cmp.Or(rawjson.StringAt(o.Status, "phase"), "none")
 }
 
-// service waits for the address within the cluster only: load balancers are made by whoever offers them.
+// service waits only for the cluster IP, because load balancers depend on the provider.
 func service(o object) string {
 	address, _ := rawjson.Find(o.Spec, "clusterIP")
 	return unless(isText(address) || !textIs(o.Spec, "type", "LoadBalancer"), "No cluster IP")
 }
 
-// pod waits until a Pod serves, or has done its work.
+// pod waits until a Pod is ready, or has succeeded.
 func pod(o object) string {
 	phase, _ := rawjson.Find(o.Status, "phase")
 	switch {
@@ -200,12 +200,12 @@ func runningPod(o object) string {
 	}
 	var crashing []string
 	statuses, _ := rawjson.Find(o.Status, "containerStatuses")
-	_ = rawjson.EachItem(statuses, func(container []byte) bool { // what is malformed is not there
+	_ = rawjson.EachItem(statuses, func(container []byte) bool { // malformed items are ignored
 		waiting, _ := rawjson.Find(container, "state", "waiting")
 		if textIs(waiting, "reason", "CrashLoopBackOff") {
 			crashing = append(crashing, rawjson.StringAt(container, "name"))
 		}
-		return len(crashing) < maxReason // more do not fit into the reason
+		return len(crashing) < maxReason // more would not fit into the reason
 	})
 	if crashing == nil {
 		return "Not ready"

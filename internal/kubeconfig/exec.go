@@ -15,7 +15,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// ExecConfig tells how a command is asked for credentials.
+// ExecConfig is the configuration of an exec plugin, a command that returns credentials.
 type ExecConfig struct {
 	APIVersion string   `json:"apiVersion"`
 	Command    string   `json:"command"`
@@ -29,19 +29,19 @@ type ExecConfig struct {
 	InteractiveMode    string `json:"interactiveMode"`
 }
 
-// The versions of the exec protocol, and the extension of clusters that is passed to the commands.
+// The versions of the exec protocol, and the cluster extension that is passed to plugins.
 const (
 	execGroup     = "client.authentication.k8s.io/"
 	execExtension = execGroup + "exec"
 )
 
-// MaxPluginOutput and MaxPluginErrors limit what is kept of the output of a plugin, in bytes.
+// MaxPluginOutput and MaxPluginErrors limit the stored output of a plugin, in bytes.
 const (
 	MaxPluginOutput = 1 << 20
 	MaxPluginErrors = 4 << 10
 )
 
-// ExecCredential is what goes to a plugin and what comes back.
+// ExecCredential is the input and the output of a plugin.
 type ExecCredential struct {
 	APIVersion string                `json:"apiVersion"`
 	Kind       string                `json:"kind"`
@@ -49,13 +49,13 @@ type ExecCredential struct {
 	Status     *ExecCredentialStatus `json:"status,omitempty"`
 }
 
-// execSpec is what a plugin is to know.
+// execSpec is the input of a plugin.
 type execSpec struct {
 	Cluster     *ExecCluster `json:"cluster,omitempty"`
 	Interactive bool         `json:"interactive"`
 }
 
-// ExecCluster is the cluster that the credentials are for.
+// ExecCluster is the cluster for the credentials.
 type ExecCluster struct {
 	Server        string          `json:"server"`
 	TLSServerName string          `json:"tls-server-name,omitempty"`
@@ -65,7 +65,7 @@ type ExecCluster struct {
 	Config        json.RawMessage `json:"config,omitempty"`
 }
 
-// ExecCredentialStatus is the credentials that a plugin has written.
+// ExecCredentialStatus holds the credentials from a plugin.
 type ExecCredentialStatus struct {
 	Expiration      *time.Time `json:"expirationTimestamp"`
 	Token           string     `json:"token"`
@@ -73,7 +73,7 @@ type ExecCredentialStatus struct {
 	KeyData         string     `json:"clientKeyData"`
 }
 
-// Check reports what is wrong with the configuration of the plugin, and whether the plugin may ask the user something.
+// Check validates the configuration of the plugin, and reports whether the plugin may prompt the user.
 func (e *ExecConfig) Check() (interactive bool, err error) {
 	if e.APIVersion != execGroup+"v1" && e.APIVersion != execGroup+"v1beta1" {
 		return false, fmt.Errorf("the exec plugin has the apiVersion %q; %sv1 or v1beta1 is expected", e.APIVersion, execGroup)
@@ -95,7 +95,7 @@ func (e *ExecConfig) Check() (interactive bool, err error) {
 	return false, fmt.Errorf("interactiveMode is %q; Never, IfAvailable or Always is expected", e.InteractiveMode)
 }
 
-// Credentials runs the plugin and returns the credentials that it writes. The cluster is nil unless the plugin wants to know it.
+// Credentials runs the plugin and returns its credentials. The cluster is nil unless the plugin requests it.
 func (e *ExecConfig) Credentials(ctx context.Context, cluster *ExecCluster, interactive bool) (*ExecCredentialStatus, error) {
 	spec := &execSpec{Cluster: cluster, Interactive: interactive}
 	request, err := rawjson.Encode(ExecCredential{APIVersion: e.APIVersion, Kind: "ExecCredential", Spec: spec})
@@ -130,7 +130,7 @@ func isInteractive(f *os.File) bool {
 // run runs the plugin and returns its output.
 func (e *ExecConfig) run(ctx context.Context, request []byte, stdin io.Reader) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, e.Command, e.Args...)
-	cmd.WaitDelay = 2 * time.Second // for what the plugin has started and left behind
+	cmd.WaitDelay = 2 * time.Second // for processes that the plugin has left running
 	cmd.Env = os.Environ()
 	for _, v := range e.Env {
 		cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
@@ -157,7 +157,7 @@ func (e *ExecConfig) run(ctx context.Context, request []byte, stdin io.Reader) (
 	return nil, err
 }
 
-// parse reads the answer of the plugin. Nothing of it gets into an error: it is secret.
+// parse reads the output of the plugin. Errors contain nothing of it, because it is secret.
 func (e *ExecConfig) parse(output []byte) (*ExecCredentialStatus, error) {
 	var answer ExecCredential
 	if err := json.Unmarshal(output, &answer); err != nil {
@@ -175,14 +175,14 @@ func (e *ExecConfig) parse(output []byte) (*ExecCredentialStatus, error) {
 	return s, nil
 }
 
-// boundedBuffer keeps the beginning of what is written to it.
+// boundedBuffer keeps the beginning of its input.
 type boundedBuffer struct {
 	kept  []byte
 	limit int
-	full  bool // something was dropped
+	full  bool // some input was dropped
 }
 
-// Write never fails, so that the writer can go on.
+// Write never fails, so that the writer continues.
 func (b *boundedBuffer) Write(p []byte) (int, error) {
 	n := min(len(p), b.limit-len(b.kept))
 	b.full = b.full || n < len(p)

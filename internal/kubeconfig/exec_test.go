@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzExecCredential reads what a plugin has written. What it is must not be told by an error, for it can be a secret.
+// FuzzExecCredential parses the output of a plugin. Errors must not contain it, because it can be a secret.
 func FuzzExecCredential(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"hunter2hunter2"}}`))
 	f.Add([]byte(`{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":["hunter2hunter2"]}}`))
@@ -20,7 +20,7 @@ func FuzzExecCredential(f *testing.F) {
 			t.Errorf("%q gives no credentials and no error", output)
 		}
 		var kinds struct{ Kind, APIVersion string }
-		_ = json.Unmarshal(output, &kinds) // if it is none, nothing of it is told
+		_ = json.Unmarshal(output, &kinds) // without fields, there is nothing to check
 		if err != nil && strings.Contains(err.Error(), "hunter2") && !strings.Contains(kinds.Kind+kinds.APIVersion, "hunter2") {
 			t.Errorf("%q is told: %v", output, err)
 		}

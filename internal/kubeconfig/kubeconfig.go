@@ -1,5 +1,4 @@
-// Package kubeconfig reads kubeconfigs: which files they are, how several become one, what kubectl makes of them, and how the commands that they
-// name are asked for credentials.
+// Package kubeconfig reads kubeconfigs: it finds the files, merges them as kubectl does, and runs their exec plugins.
 package kubeconfig
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/yaml"
 )
 
-// Config is what we read of a kubeconfig.
+// Config has the supported fields of a kubeconfig.
 type Config struct {
 	CurrentContext string `json:"current-context"`
 	Contexts       []struct {
@@ -41,7 +40,7 @@ type Context struct {
 	Namespace string `json:"namespace"`
 }
 
-// Cluster tells where an API server is and how to trust it.
+// Cluster has the address of an API server and its CA bundle.
 type Cluster struct {
 	Server        string `json:"server"`
 	TLSServerName string `json:"tls-server-name"`
@@ -55,7 +54,7 @@ type Cluster struct {
 	} `json:"extensions"`
 }
 
-// User tells how to be let in.
+// User has the credentials of a user.
 type User struct {
 	CertificateFile string              `json:"client-certificate"`
 	CertificateData string              `json:"client-certificate-data"`
@@ -76,14 +75,13 @@ type User struct {
 	Exec *ExecConfig `json:"exec"`
 }
 
-// Files are the files that were looked for.
+// Files are the kubeconfig files that were searched.
 type Files struct {
 	Found   []string
-	Missing []string // what is not there, for messages
+	Missing []string // missing files, for messages
 }
 
-// Find finds the files of the kubeconfig: those that are named, as a list like that of PATH, or those that kubectl takes. What does not
-// exist is skipped.
+// Find finds the kubeconfig files: the named ones, as a list in the form of PATH, or the default ones of kubectl. It skips missing files.
 func Find(named string) Files {
 	var p Files
 	home, homeErr := os.UserHomeDir()
@@ -100,7 +98,7 @@ func Find(named string) Files {
 		list, fallback = filepath.Join(home, ".kube", "config"), true
 	}
 	paths := []string{list}
-	if !fallback { // the folder itself may have a separator in its name
+	if !fallback { // the path itself may contain a separator
 		paths = filepath.SplitList(list)
 	}
 	for _, path := range paths {
@@ -117,7 +115,7 @@ func Find(named string) Files {
 	return p
 }
 
-// expandHome replaces the ~ at the beginning of a path.
+// expandHome expands a leading ~ in a path.
 func expandHome(path, home string) string {
 	if rest, ok := strings.CutPrefix(path, "~"); ok && home != "" && (rest == "" || os.IsPathSeparator(rest[0])) {
 		return home + rest
@@ -125,7 +123,7 @@ func expandHome(path, home string) string {
 	return path
 }
 
-// Read reads files into one: of equal names, the first one counts.
+// Read reads and merges files. The first of equal names wins.
 func Read(files []string) (*Config, error) {
 	merged := &Config{}
 	for _, file := range files {
@@ -148,7 +146,7 @@ func Read(files []string) (*Config, error) {
 	return merged, nil
 }
 
-// Parse reads the text of one kubeconfig.
+// Parse parses one kubeconfig.
 func Parse(data []byte) (*Config, error) {
 	docs, err := yaml.Parse(data, true)
 	if err != nil {
@@ -171,7 +169,7 @@ func Parse(data []byte) (*Config, error) {
 	return config, nil
 }
 
-// typeError tells which field has a wrong type.
+// typeError names the field with a wrong type.
 func typeError(err error) error {
 	if e := (*json.UnmarshalTypeError)(nil); errors.As(err, &e) {
 		expected := e.Type.String()
@@ -186,9 +184,9 @@ func typeError(err error) error {
 	return err
 }
 
-// Resolve makes the file names of a kubeconfig absolute: they are relative to its folder.
+// Resolve makes the relative file names of a kubeconfig absolute. They are relative to its folder.
 func (c *Config) Resolve(dir string) {
-	home, _ := os.UserHomeDir() // without one, a ~ is left
+	home, _ := os.UserHomeDir() // without it, ~ is not expanded
 	absolute := func(path *string) {
 		if *path = expandHome(*path, home); *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, *path)
@@ -202,7 +200,7 @@ func (c *Config) Resolve(dir string) {
 		absolute(&user.CertificateFile)
 		absolute(&user.KeyFile)
 		absolute(&user.TokenFile)
-		// A command without a separator is looked up in PATH.
+		// A command without a separator is searched in PATH.
 		if user.Exec != nil && (filepath.Base(user.Exec.Command) != user.Exec.Command || strings.Contains(user.Exec.Command, "/")) {
 			absolute(&user.Exec.Command)
 		}
@@ -220,7 +218,7 @@ func (c *Config) contextNames() string {
 	return "the contexts " + strings.Join(names, ", ")
 }
 
-// context returns the context of the name, nil if there is none.
+// context returns a context by name, or nil.
 func (c *Config) context(name string) *Context {
 	for i := range c.Contexts {
 		if x := &c.Contexts[i]; x.Name == name {
@@ -230,7 +228,7 @@ func (c *Config) context(name string) *Context {
 	return nil
 }
 
-// cluster returns the cluster of the name, nil if there is none.
+// cluster returns a cluster by name, or nil.
 func (c *Config) cluster(name string) *Cluster {
 	for i := range c.Clusters {
 		if x := &c.Clusters[i]; x.Name == name {
@@ -240,7 +238,7 @@ func (c *Config) cluster(name string) *Cluster {
 	return nil
 }
 
-// user returns the user of the name, nil if there is none.
+// user returns a user by name, or nil.
 func (c *Config) user(name string) *User {
 	for i := range c.Users {
 		if u := &c.Users[i]; u.Name == name {
@@ -250,7 +248,7 @@ func (c *Config) user(name string) *User {
 	return nil
 }
 
-// Choice is what a context leads to.
+// Choice is a context with its cluster and user.
 type Choice struct {
 	Name      string // of the context
 	Cluster   *Cluster
@@ -259,7 +257,7 @@ type Choice struct {
 	Namespace string
 }
 
-// Choose finds what a context leads to, or the current one without a name.
+// Choose returns the context with a name, or the current one without a name.
 func (c *Config) Choose(name string) (Choice, error) {
 	if name == "" {
 		name = c.CurrentContext
@@ -286,9 +284,9 @@ func (c *Config) Choose(name string) (Choice, error) {
 	return choice, nil
 }
 
-// Error is why a kubeconfig cannot be read.
+// Error reports an unusable kubeconfig.
 type Error struct {
-	File string // empty if the error names it
+	File string // "" if the error names it
 	Err  error
 }
 
@@ -298,7 +296,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// ExecExtension returns what a cluster has for exec plugins.
+// ExecExtension returns the extension of a cluster for exec plugins.
 func (c *Cluster) ExecExtension() json.RawMessage {
 	var config json.RawMessage
 	for _, x := range c.Extensions {
@@ -309,7 +307,7 @@ func (c *Cluster) ExecExtension() json.RawMessage {
 	return config
 }
 
-// DataOrFile returns the file of something, or its data, which win.
+// DataOrFile returns the data, or the file if there is no data.
 func DataOrFile(file, data string) (string, []byte) {
 	if data != "" {
 		return "", []byte(data)

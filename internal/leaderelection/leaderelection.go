@@ -1,8 +1,8 @@
-// Package leaderelection elects one of several replicas by a Lease, as client-go does, so that electors of both can compete for one. See
+// Package leaderelection elects one of several replicas by a Lease. It is compatible with client-go, so that electors of both can compete for a Lease. See
 // https://kubernetes.io/docs/concepts/architecture/leases/.
 //
-// It differs from client-go in what it promises: a replica counts its time from the beginning of the last renewal that was answered, and
-// looks at two clocks. So it knows that it does not hold the Lease any more before any other replica can take it.
+// It promises more than client-go: a replica measures its time from the start of the last answered renewal, and with two clocks. Thus it knows that it has lost
+// the Lease before another replica can take it.
 package leaderelection
 
 import (
@@ -23,19 +23,18 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// Leases makes the requests for one Lease. Each is made once, and returns the Lease as JSON, or the error and the code of the answer, 0
-// if there was none.
+// Leases performs the requests for one Lease, without retries. A method returns the Lease as JSON, or an error with the status code, 0 without a response.
 type Leases interface {
 	Get(ctx context.Context) (raw []byte, code int, err error)
 	Create(ctx context.Context, raw []byte) (created []byte, code int, err error)
-	// Update replaces the Lease, and fails with 409 if it has another resource version.
+	// Update replaces the Lease. It fails with 409 if the resource version differs.
 	Update(ctx context.Context, raw []byte) (updated []byte, code int, err error)
 }
 
-// Config is how an elector does its work. All fields are required.
+// Config has the settings of an elector. All fields are required.
 type Config struct {
 	Namespace, Name string // of the Lease
-	Identity        string // of this process, which no other one has
+	Identity        string // unique to this process
 	LeaseDuration   time.Duration
 	RenewDeadline   time.Duration
 	RetryPeriod     time.Duration
@@ -43,7 +42,7 @@ type Config struct {
 	Log             *slog.Logger
 }
 
-// Check returns what is wrong with the times.
+// Check validates the durations.
 func (c *Config) Check() error {
 	for _, t := range []struct {
 		name string
@@ -52,7 +51,7 @@ func (c *Config) Check() error {
 		if err := validation.Interval(t.time); err != nil {
 			return fmt.Errorf("%s %w", t.name, err)
 		}
-		if t.time > longest { // which also keeps calculations with it from overflowing
+		if t.time > longest { // this also prevents overflows
 			return fmt.Errorf("%s %s: want at most %d seconds, which is all that a Lease can hold", t.name, t.time, int64(longest/time.Second))
 		}
 	}
@@ -63,50 +62,50 @@ func (c *Config) Check() error {
 }
 
 const (
-	jitter   = 120              // percent of the RetryPeriod that a candidate waits at most
-	settled  = 10 * time.Minute // after which a candidate gives way to fresher ones
-	shortest = time.Second      // that a request may take
+	jitter   = 120              // maximum waiting time of a candidate, in percent of RetryPeriod
+	settled  = 10 * time.Minute // after which a candidate yields to newer ones
+	shortest = time.Second      // for one request
 	longest  = math.MaxInt32 * time.Second
 
-	answerGrace = time.Second // for which an answer is awaited at the end
-	warnAgain   = time.Minute // of attempts that go on to fail
+	answerGrace = time.Second // to wait for a response at the end
+	warnAgain   = time.Minute // while attempts keep failing
 )
 
-// Elector stands for the Lease. Acquire, Hold and Release are for one goroutine; the others are for all.
+// Elector competes for the Lease. Acquire, Hold and Release must be called from one goroutine. The other methods are safe for concurrent use.
 type Elector struct {
 	Config
-	started time.Time // when it first stood
+	started time.Time // start of the first candidacy
 
-	seen   []byte    // the spec of the Lease as a candidate has seen it last
-	seenAt time.Time // when that was seen first; zero before
-	// seenFor is how long it must not have changed since then before it may be taken.
+	seen   []byte    // spec of the Lease as last seen by a candidate
+	seenAt time.Time // first time that seen was seen; zero before
+	// seenFor is how long the spec must be unchanged before the Lease may be taken.
 	seenFor     time.Duration
-	seenRenewal string        // when its holder has renewed it, in the holder's own words
-	seenLeast   time.Duration // what seenFor is at least
-	heldAt      time.Time     // when another replica was last seen to hold the Lease; zero for never
-	freeAt      time.Time     // when it may be taken unless it changes; zero if that is not known
-	lease       *lease        // as it was when this replica last wrote it
+	seenRenewal string        // renewal time written by the holder
+	seenLeast   time.Duration // minimum of seenFor
+	heldAt      time.Time     // last time that another replica was seen to hold the Lease; zero for never
+	freeAt      time.Time     // when it may be taken unless it changes; zero if unknown
+	lease       *lease        // as last written by this replica
 
 	mu      sync.Mutex // guards following
-	renewed time.Time  // the beginning of the last renewal that was answered; zero while another replica may hold the Lease
-	holder  string     // as it was last seen
-	reached bool       // whether an attempt has succeeded to get the Lease, or to find out who has it
+	renewed time.Time  // start of the last answered renewal; zero while another replica may hold the Lease
+	holder  string     // as last seen
+	reached bool       // this replica has got the Lease, or read its holder
 }
 
-// Term is what is known when the Lease was got.
+// Term describes an acquired Lease.
 type Term struct {
-	Version     string        // the resource version of the Lease
+	Version     string        // resource version of the Lease
 	UID         string        // of the Lease
-	Transitions int64         // how often the Lease has gone from one holder to another
-	Existed     bool          // whether the Lease was there, so that another replica may have held it at any time before
-	Former      string        // the holder before; "" if it was released, or there was none
-	Vacant      time.Duration // how long ago this replica has seen the last sign of another holder; 0 if it has seen none
+	Transitions int64         // number of changes of the holder
+	Existed     bool          // the Lease existed, so that another replica may have held it before
+	Former      string        // former holder; "" if the Lease was released, or there was none
+	Vacant      time.Duration // time since the last sign of another holder; 0 if there was none
 }
 
-// ForbiddenError says that this replica may not use the Lease.
+// ForbiddenError reports that this replica lacks the permissions for the Lease.
 type ForbiddenError struct {
 	Err  error
-	Hint string // the rules that permit it
+	Hint string // the necessary rules
 }
 
 func (e *ForbiddenError) Error() string { return e.Err.Error() + "; " + e.Hint }
@@ -114,13 +113,13 @@ func (e *ForbiddenError) Error() string { return e.Err.Error() + "; " + e.Hint }
 // Unwrap returns the refusal.
 func (e *ForbiddenError) Unwrap() error { return e.Err }
 
-// Acquire stands for the Lease until this replica holds it, or the context ends. It fails with a [ForbiddenError] if the first request is refused.
+// Acquire competes for the Lease until this replica holds it, or the context ends. It returns a [ForbiddenError] if the API server rejects the first request.
 func (e *Elector) Acquire(ctx context.Context) (*Term, error) {
 	first := e.started.IsZero()
 	if first {
 		e.started = time.Now()
 	}
-	var warned time.Time // of attempts that have failed; zero if the last one has not
+	var warned time.Time // last warning about failed attempts; zero after a success
 	for {
 		term, code, err := e.try(ctx)
 		switch {
@@ -152,7 +151,7 @@ func (e *Elector) Acquire(ctx context.Context) (*Term, error) {
 	}
 }
 
-// failure returns the attributes of a request that has failed, with what a person can do about it.
+// failure returns the log attributes of a failed request, with a remedy.
 func (e *Elector) failure(code int, err error) []any {
 	attrs := []any{"error", err}
 	if hint := e.hint(code); hint != "" {
@@ -161,14 +160,14 @@ func (e *Elector) failure(code int, err error) []any {
 	return attrs
 }
 
-// hint returns what a person can do about an answer, "" if that is not known.
+// hint returns a remedy for a status code, or "".
 func (e *Elector) hint(code int) string {
 	switch code {
 	case http.StatusForbidden:
 		return fmt.Sprintf(`permit it by these rules of a Role in the namespace %q: `+
 			`{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"]}, `+
 			`{apiGroups: ["coordination.k8s.io"], resources: ["leases"], resourceNames: [%q], verbs: ["get", "update"]}`, e.Namespace, e.Name)
-	case http.StatusNotFound: // a missing Lease is made
+	case http.StatusNotFound: // a missing Lease is created
 		return fmt.Sprintf("create the namespace %q, or have the Lease in another one", e.Namespace)
 	}
 	return ""
@@ -179,14 +178,14 @@ func (e *Elector) attrs(more ...any) []any {
 	return append([]any{"lease", e.Namespace + "/" + e.Name, "identity", e.Identity}, more...)
 }
 
-// try makes one attempt to get the Lease. Another replica that is quicker, or holds it, is no error.
+// try makes one attempt to get the Lease. It is no error if another replica is faster or holds it.
 func (e *Elector) try(ctx context.Context) (term *Term, code int, err error) {
 	e.freeAt = time.Time{}
-	ctx, done := await.Outlive(ctx, answerGrace) // a Lease that is got without knowing it would be kept until it expires
+	ctx, done := await.Outlive(ctx, answerGrace) // a Lease acquired without a response would stay taken until it expires
 	defer done()
 	raw, code, err := e.get(ctx)
 	if code == http.StatusNotFound {
-		if e.seenFor > time.Since(e.seenAt) { // a person has deleted it, and its holder makes it anew
+		if e.seenFor > time.Since(e.seenAt) { // a user has deleted it, and its holder will recreate it
 			e.freeAt = e.seenAt.Add(e.seenFor)
 			return nil, code, nil
 		}
@@ -200,7 +199,7 @@ func (e *Elector) try(ctx context.Context) (term *Term, code int, err error) {
 	}
 	if e.seenAt.IsZero() || !bytes.Equal(l.spec, e.seen) {
 		e.seenLeast = 0
-		if !e.seenAt.IsZero() && l.holder != "" && l.holder == e.Holder() && l.renewTime == e.seenRenewal { // a person has written it, of whom the holder does not know yet
+		if !e.seenAt.IsZero() && l.holder != "" && l.holder == e.Holder() && l.renewTime == e.seenRenewal { // a user has changed it, and the holder does not know yet
 			e.seenLeast = e.seenFor
 		}
 		e.seen, e.seenAt, e.seenRenewal = l.spec, time.Now(), l.renewTime
@@ -218,11 +217,10 @@ func (e *Elector) try(ctx context.Context) (term *Term, code int, err error) {
 	return e.take(ctx, l, e.Leases.Update)
 }
 
-// reserved returns how long the Lease must not have changed before it may be taken: by the clock of this replica alone, whatever times the holder has
-// written.
+// reserved returns how long the Lease must be unchanged before it may be taken, by the clock of this replica, whatever times the holder has written.
 func (e *Elector) reserved(l *lease) time.Duration {
 	switch {
-	case l.holder == e.Identity: // the answer to an earlier attempt was lost, or a renewal was late
+	case l.holder == e.Identity: // the response to an earlier attempt was lost, or a renewal was late
 		return 0
 	case l.holder != "" && l.duration > 0:
 		return l.duration
@@ -231,11 +229,11 @@ func (e *Elector) reserved(l *lease) time.Duration {
 	case time.Since(e.started) < settled:
 		return 0
 	}
-	// It was released, perhaps by a replica that is being replaced like this one. A newer replica may take it first.
+	// The former holder has released it, perhaps because of a rolling update. A newer replica may take it first.
 	return e.RetryPeriod
 }
 
-// take makes this replica the holder of a Lease that is free. A conflict is no error.
+// take makes this replica the holder of a free Lease. A conflict is no error.
 func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context, []byte) ([]byte, int, error)) (*Term, int, error) {
 	began := time.Now()
 	former, again := l.holder, l.holder == e.Identity
@@ -246,7 +244,7 @@ func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context
 	if !again || next.acquireTime == "" {
 		next.acquireTime = began.UTC().Format(microTime)
 	}
-	if !again && l.metadata("resourceVersion") != "" && next.transitions < math.MaxInt32 { // the API server takes no more
+	if !again && l.metadata("resourceVersion") != "" && next.transitions < math.MaxInt32 { // limit of the API server
 		next.transitions++
 	}
 	raw, err := l.with(next, began)
@@ -256,7 +254,7 @@ func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context
 	limited, cancel := e.limit(ctx)
 	defer cancel()
 	raw, code, err := write(limited, raw)
-	if code == http.StatusConflict || code == http.StatusNotFound && l.metadata("resourceVersion") != "" { // without a version, it is the namespace that is missing
+	if code == http.StatusConflict || code == http.StatusNotFound && l.metadata("resourceVersion") != "" { // without a version, the namespace is missing
 		return nil, code, nil
 	} else if err != nil {
 		return nil, code, err
@@ -266,7 +264,7 @@ func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context
 		return nil, code, err
 	}
 	e.lease = written
-	if e.setRenewed(began); !e.Valid() { // the next attempt finds it held by this replica, and renews it
+	if e.setRenewed(began); !e.Valid() { // then the next attempt finds it held by this replica, and renews it
 		return nil, code, fmt.Errorf("the answer has come after %s, when its RenewDeadline was over", time.Since(began))
 	}
 	term := &Term{Version: e.lease.metadata("resourceVersion"), UID: e.lease.metadata("uid"), Transitions: e.lease.transitions, Existed: l.metadata("resourceVersion") != "", Former: former}
@@ -278,7 +276,7 @@ func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context
 	return term, code, nil
 }
 
-// parseOwn reads the answer to a write. What stands between the API server and this replica, or a webhook, may have made something else of it.
+// parseOwn parses the response to a write. A proxy or a webhook may have changed it.
 func (e *Elector) parseOwn(raw []byte) (*lease, error) {
 	l, err := parseLease(raw)
 	if err != nil {
@@ -297,7 +295,7 @@ func (e *Elector) get(ctx context.Context) (raw []byte, code int, err error) {
 	return e.Leases.Get(ctx)
 }
 
-// limit returns a context for one request of a candidate, or for those of one renewal, which begins to count with the first.
+// limit returns a context for one request of a candidate, or for the requests of one renewal, from the first one on.
 func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := min(max(shortest, e.RenewDeadline/2), e.RenewDeadline)
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer in %s", limit))
@@ -309,14 +307,14 @@ func (e *Elector) setRenewed(at time.Time) {
 	e.renewed = at
 }
 
-// Holder returns the identity of the holder of the Lease as this replica has seen it last, "" if there was none.
+// Holder returns the last known holder of the Lease, or "".
 func (e *Elector) Holder() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.holder
 }
 
-// Reached reports whether this replica has ever found out who holds the Lease, or got it: whether it is in a position to take over.
+// Reached reports whether this replica has ever got the Lease or read its holder, so that it can take over.
 func (e *Elector) Reached() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -329,7 +327,7 @@ func (e *Elector) setReached() {
 	e.reached = true
 }
 
-// setHolder notes who holds the Lease, and reports whether that is new.
+// setHolder stores the holder of the Lease, and reports whether it has changed.
 func (e *Elector) setHolder(identity string) (changed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -338,12 +336,12 @@ func (e *Elector) setHolder(identity string) (changed bool) {
 	return changed
 }
 
-// Valid reports whether this replica holds the Lease for certain: whether less than the RenewDeadline has passed since the beginning
-// of the last renewal that was answered. The clock of the day counts as well as the monotonic one, which stands still while a machine is suspended.
+// Valid reports whether this replica certainly holds the Lease: whether less than the RenewDeadline has passed since the start of the last answered renewal. It
+// checks both the wall clock and the monotonic clock, which stops while a machine is suspended.
 func (e *Elector) Valid() bool { return e.left() > 0 }
 
-// left returns how long this replica holds the Lease unless it is renewed. Once it is over, no renewal that was under way changes that: those who have
-// found it over have ended what they did.
+// left returns how long this replica holds the Lease without another renewal. After its end, a pending renewal has no effect, because callers may have acted on
+// the end.
 func (e *Elector) left() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -358,7 +356,7 @@ func (e *Elector) left() time.Duration {
 	return left
 }
 
-// extend notes when a renewal began that was answered.
+// extend records the start of an answered renewal.
 func (e *Elector) extend(began time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -367,12 +365,12 @@ func (e *Elector) extend(began time.Time) {
 	}
 }
 
-// Hold renews the Lease until it is lost, and returns why, or until the context ends, and returns nil. The Lease is not valid any more in the first case.
+// Hold renews the Lease. It returns an error when the Lease is lost, and is not valid any more, or nil when the context ends.
 func (e *Elector) Hold(ctx context.Context) error {
 	e.mu.Lock()
-	next := e.renewed // not now: the answer may have taken a part of the time
+	next := e.renewed // the response may have taken some of the time
 	e.mu.Unlock()
-	var failed error // of the renewals since the last one that has succeeded
+	var failed error // of renewals since the last success
 	for {
 		next = next.Add(e.RetryPeriod)
 		if now := time.Now(); next.Before(now) {
@@ -393,7 +391,7 @@ func (e *Elector) Hold(ctx context.Context) error {
 			return nil
 		case holder != "":
 			return e.lose(fmt.Errorf("%q holds it now", holder))
-		case errors.Is(err, errOver) && failed != nil: // which would hide why the ones before have failed
+		case errors.Is(err, errOver) && failed != nil: // it would hide the earlier failures
 		case err != nil:
 			e.Log.Warn("Renewing the Lease failed; retrying", e.attrs(append(e.failure(code, err), "help", "K215")...)...)
 			failed = err
@@ -404,7 +402,7 @@ func (e *Elector) Hold(ctx context.Context) error {
 	}
 }
 
-// lose notes that the Lease is lost.
+// lose records the loss of the Lease.
 func (e *Elector) lose(why error) error {
 	e.setRenewed(time.Time{})
 	e.setHolder("")
@@ -414,10 +412,10 @@ func (e *Elector) lose(why error) error {
 	return why
 }
 
-// errOver is why a renewal is cut off when the Lease is not valid any more.
+// errOver is the cause that cancels a renewal when the Lease has expired.
 var errOver = errors.New("no answer before the end of the Lease")
 
-// renew renews the Lease once. It returns the holder if that is another one, and the code of the answer that has made it fail.
+// renew renews the Lease once. It returns the new holder if another replica holds the Lease, and the status code of a failure.
 func (e *Elector) renew(ctx context.Context) (holder string, code int, err error) {
 	ctx, cancel := e.limit(ctx)
 	defer cancel()
@@ -425,7 +423,7 @@ func (e *Elector) renew(ctx context.Context) (holder string, code int, err error
 	defer end()
 	for read := false; ; {
 		began, write := time.Now(), e.Leases.Update
-		if e.lease.metadata("resourceVersion") == "" { // it was deleted, but is still this replica's
+		if e.lease.metadata("resourceVersion") == "" { // it was deleted, but this replica still holds it
 			write = e.Leases.Create
 		}
 		raw, err := e.lease.with(record{holder: e.Identity, duration: e.LeaseDuration, acquireTime: e.lease.acquireTime, transitions: e.lease.transitions}, began)
@@ -443,7 +441,7 @@ func (e *Elector) renew(ctx context.Context) (holder string, code int, err error
 			return "", code, err
 		case code == http.StatusNotFound && e.lease.metadata("resourceVersion") != "": // otherwise the namespace is missing
 			e.lease = e.lease.anew(e.Namespace, e.Name)
-		case code == http.StatusConflict && !read: // otherwise the next attempt comes in a while
+		case code == http.StatusConflict && !read: // otherwise wait for the next attempt
 			if holder, code, err = e.reread(ctx); holder != "" || err != nil {
 				return holder, code, err
 			}
@@ -454,7 +452,7 @@ func (e *Elector) renew(ctx context.Context) (holder string, code int, err error
 	}
 }
 
-// reread reads the Lease that has changed meanwhile, and returns the holder if that is another one: a person, or another replica, counts at once.
+// reread reads the Lease after another client changed it, and returns another holder, if any: a change by a user or a replica counts immediately.
 func (e *Elector) reread(ctx context.Context) (holder string, code int, err error) {
 	raw, code, err := e.Leases.Get(ctx)
 	if code == http.StatusNotFound {
@@ -467,7 +465,7 @@ func (e *Elector) reread(ctx context.Context) (holder string, code int, err erro
 	if err != nil {
 		return "", code, err
 	}
-	if l.holder == e.Identity { // what a person has taken out of it is written again
+	if l.holder == e.Identity { // values that a user has removed are written again
 		l.acquireTime, l.transitions = cmp.Or(l.acquireTime, e.lease.acquireTime), max(l.transitions, e.lease.transitions)
 		e.lease = l
 		return "", code, nil
@@ -475,7 +473,7 @@ func (e *Elector) reread(ctx context.Context) (holder string, code int, err erro
 	return cmp.Or(l.holder, "no replica"), code, nil
 }
 
-// anew returns the Lease as it is to be created when it was deleted.
+// anew returns the Lease for its creation after a deletion.
 func (l *lease) anew(namespace, name string) *lease {
 	created := newLease(namespace, name)
 	created.record = l.record
@@ -483,7 +481,7 @@ func (l *lease) anew(namespace, name string) *lease {
 		created.object["spec"] = maps.Clone(spec)
 	}
 	metadata, _ := l.object["metadata"].(map[string]any)
-	for _, field := range []string{"labels", "annotations"} { // all else was of the object that is gone
+	for _, field := range []string{"labels", "annotations"} { // everything else belonged to the deleted object
 		if value, ok := metadata[field]; ok {
 			created.object["metadata"].(map[string]any)[field] = value
 		}
@@ -491,8 +489,8 @@ func (l *lease) anew(namespace, name string) *lease {
 	return created
 }
 
-// Release gives the Lease up, so that another replica can take it at once. From its beginning, the Lease is not valid any more. It fails, and does
-// nothing, if this replica does not hold it.
+// Release gives up the Lease, so that another replica can take it immediately. The Lease is not valid from the start of the call. Release returns an error,
+// without a request, if this replica does not hold it.
 func (e *Elector) Release(ctx context.Context) error {
 	if !e.Valid() {
 		return errors.New("this replica does not hold it any more")

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// slowLeases stores a Lease at once, and answers updates late.
+// slowLeases stores a Lease immediately, but responds to updates late.
 type slowLeases struct {
 	raw  []byte
 	slow time.Duration
@@ -45,7 +45,7 @@ func TestNoRevival(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		lost := make(chan error, 1)
-		go func() { lost <- e.Hold(ctx) }() // which renews after 6 s, and is answered after 13 s: the renewal itself is in time
+		go func() { lost <- e.Hold(ctx) }() // renews after 6 s and gets a response after 13 s; the renewal itself is in time
 		time.Sleep(11 * time.Second)
 		if e.Valid() {
 			t.Fatal("the Lease is valid after its time")

@@ -9,19 +9,19 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// microTime is the format of the times in a Lease. The API server refuses them without six digits of the fraction.
+// microTime is the format of times in a Lease. The API server requires six fractional digits.
 const microTime = "2006-01-02T15:04:05.000000Z"
 
-// lease is a Lease as the API server has it, with all that others keep in it.
+// lease is a Lease as stored, including the fields of other clients.
 type lease struct {
 	object map[string]any
-	spec   []byte // of the object, by which a renewal is told from a change of something else
+	spec   []byte // by which a renewal differs from other changes
 	record
 }
 
-// record is what a Lease tells of its holder.
+// record is the election data in a Lease.
 type record struct {
-	holder      string        // "" if the Lease was released, or never held
+	holder      string        // "" if the Lease was released or never held
 	duration    time.Duration // 0 if it has none
 	acquireTime string
 	renewTime   string
@@ -35,7 +35,7 @@ func parseLease(raw []byte) (*lease, error) {
 		return nil, fmt.Errorf("the Lease cannot be read: %w", err)
 	}
 	l := &lease{object: object}
-	spec, _ := rawjson.Find(raw, "spec") // without one, it is nobody's
+	spec, _ := rawjson.Find(raw, "spec") // a Lease without a spec is free
 	l.spec = bytes.Clone(spec)
 	fields, _ := object["spec"].(map[string]any)
 	l.holder, _ = fields["holderIdentity"].(string)
@@ -46,21 +46,21 @@ func parseLease(raw []byte) (*lease, error) {
 	return l, nil
 }
 
-// whole returns a whole number, 0 for anything else.
+// whole returns an integer, or 0 for another value.
 func whole(value any) int64 {
 	number, _ := value.(json.Number)
-	n, _ := number.Int64() // the API server takes no other numbers there
+	n, _ := number.Int64() // the API server accepts only integers there
 	return n
 }
 
-// metadata returns a text of the metadata, "" if there is none.
+// metadata returns a string of the metadata, or "".
 func (l *lease) metadata(name string) string {
 	metadata, _ := l.object["metadata"].(map[string]any)
 	text, _ := metadata[name].(string)
 	return text
 }
 
-// with returns the Lease as JSON, with another record and the time of its renewal. What others keep in it stays.
+// with returns the Lease as JSON, with another record and renewal time. It keeps the fields of other clients.
 func (l *lease) with(r record, renewed time.Time) ([]byte, error) {
 	spec, _ := l.object["spec"].(map[string]any)
 	if spec == nil {
@@ -73,7 +73,7 @@ func (l *lease) with(r record, renewed time.Time) ([]byte, error) {
 	return rawjson.Encode(l.object)
 }
 
-// newLease returns a Lease that does not exist yet.
+// newLease returns a new Lease.
 func newLease(namespace, name string) *lease {
 	return &lease{object: map[string]any{
 		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"namespace": namespace, "name": name},

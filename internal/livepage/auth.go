@@ -19,36 +19,36 @@ import (
 	"github.com/kopf-go/kopf/internal/await"
 )
 
-// TokenHeader carries the token where the header Authorization does not come through, as with the API server's proxy.
+// TokenHeader carries the token where the Authorization header is not forwarded, as by the API server's proxy.
 const TokenHeader = "X-Kopf-Token"
 
-// reviewedPath is the path that callers must have the right to get, where the API server decides. No rule that comes with Kubernetes has it.
+// reviewedPath is the non-resource path that callers need permission to get. No role that comes with Kubernetes includes it.
 const reviewedPath = "/kopf-page"
 
 const (
 	minToken     = 16               // bytes of a token in a file
-	maxToken     = 64 << 10         // bytes of one that comes with a request
-	rereadAfter  = 10 * time.Second // the file, which may be a mounted Secret
-	allowedFor   = time.Minute      // the verdict of the API server counts
+	maxToken     = 64 << 10         // bytes of a token in a request
+	rereadAfter  = 10 * time.Second // for the file, which may be a mounted Secret
+	allowedFor   = time.Minute      // how long a review of the API server is valid
 	refusedFor   = 10 * time.Second
 	reviewWithin = 10 * time.Second
-	reviewEvery  = 100 * time.Millisecond // at most: strangers with tokens that they have made up must not use up what the operator may ask
-	maxReviewed  = 1000                   // tokens whose verdicts are remembered
+	reviewEvery  = 100 * time.Millisecond // at most: strangers with invented tokens must not use up the operator's rate limit
+	maxReviewed  = 1000                   // tokens with a cached review
 )
 
-// Reviewer asks the API server.
+// Reviewer sends reviews to the API server.
 type Reviewer interface {
-	// Post creates something, and reads the answer.
+	// Post creates an object, and reads the response.
 	Post(ctx context.Context, path string, body []byte, into any) error
 }
 
-// Auth decides who may look at the page: who has the token of a file, or a token that the API server knows, with the right to look.
+// Auth decides who may see the page: clients with the token of a file, or with a token that the API server accepts and allows to see the page.
 type Auth struct {
 	file   string
 	log    *slog.Logger
 	review Reviewer      // nil without reviews
-	turn   chan struct{} // holds a token while the API server is asked
-	asked  time.Time     // when that was the last time; of who has the turn
+	turn   chan struct{} // holds a token during a review
+	asked  time.Time     // time of the last review; guarded by turn
 
 	mu       sync.Mutex // guards following
 	token    []byte
@@ -56,13 +56,13 @@ type Auth struct {
 	reviewed map[[sha256.Size]byte]verdict
 }
 
-// verdict is what the API server has said of a token.
+// verdict is the result of a review of a token.
 type verdict struct {
 	allowed bool
 	until   time.Time
 }
 
-// NewAuth returns what decides by the token in a file, unless the name is empty, and by reviews, unless there is no reviewer; nil without both.
+// NewAuth returns an Auth for the token in a file, unless the name is empty, and for reviews, unless the reviewer is nil. Without both, it returns nil.
 func NewAuth(file string, reviewer Reviewer, log *slog.Logger) (*Auth, error) {
 	if file == "" && reviewer == nil {
 		return nil, nil
@@ -88,7 +88,7 @@ func (a *Auth) readToken(now time.Time) error {
 	return nil
 }
 
-// allow reports whether a request may be answered, and answers it otherwise. Browsers ask people for a name and a password, which is the token, if that is wanted.
+// allow reports whether a request is allowed, and otherwise sends an error response. With ask, browsers prompt for a name and a password, which is the token.
 func (a *Auth) allow(w http.ResponseWriter, r *http.Request, ask bool) bool {
 	if a == nil {
 		return true
@@ -104,7 +104,7 @@ func (a *Auth) allow(w http.ResponseWriter, r *http.Request, ask bool) bool {
 	switch {
 	case ok:
 		return true
-	case err != nil && r.Context().Err() != nil: // who has asked does not wait for the answer
+	case err != nil && r.Context().Err() != nil: // the client has disconnected
 	case err != nil:
 		a.log.Warn("Asking the API server about a token for the live page failed", "help", "K1105", "error", err, "hint", "grant the permission to create tokenreviews and subjectaccessreviews")
 		refuse(w, http.StatusServiceUnavailable, "the API server could not be asked about the token; see the log of the operator")
@@ -118,7 +118,7 @@ func (a *Auth) allow(w http.ResponseWriter, r *http.Request, ask bool) bool {
 	return false
 }
 
-// tokenOf returns the token of a request, "" if there is none.
+// tokenOf returns the token of a request, or "".
 func tokenOf(r *http.Request) string {
 	if token := r.Header.Get(TokenHeader); token != "" {
 		return token
@@ -132,7 +132,7 @@ func tokenOf(r *http.Request) string {
 	return ""
 }
 
-// knows reports whether a token is good.
+// knows reports whether a token is valid and allowed.
 func (a *Auth) knows(ctx context.Context, token string) (bool, error) {
 	sum := sha256.Sum256([]byte(token))
 	if allowed, known := a.remembers(sum); known || a.review == nil {
@@ -146,7 +146,7 @@ func (a *Auth) knows(ctx context.Context, token string) (bool, error) {
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-	if allowed, known := a.remembers(sum); known { // as another request has asked meanwhile
+	if allowed, known := a.remembers(sum); known { // another request has reviewed it meanwhile
 		return allowed, nil
 	}
 	if err := await.Sleep(ctx, time.Until(a.asked.Add(reviewEvery))); err != nil {
@@ -170,14 +170,14 @@ func (a *Auth) knows(ctx context.Context, token string) (bool, error) {
 	return allowed, nil
 }
 
-// remembers reports whether a token is good, if that is known without asking anybody.
+// remembers reports whether a token is allowed, if that is known without a review.
 func (a *Auth) remembers(sum [sha256.Size]byte) (allowed, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
 	if a.file != "" {
 		if now.Sub(a.read) >= rereadAfter {
-			_ = a.readToken(now) // the old one counts until there is a new one
+			_ = a.readToken(now) // on failure, the old token stays valid
 		}
 		if want := sha256.Sum256(a.token); subtle.ConstantTimeCompare(sum[:], want[:]) == 1 {
 			return true, true
@@ -187,7 +187,7 @@ func (a *Auth) remembers(sum [sha256.Size]byte) (allowed, known bool) {
 	return v.allowed, now.Before(v.until)
 }
 
-// ask has the API server say whose token it is, and whether they may look.
+// ask asks the API server to which user the token belongs, and whether that user may see the page.
 func (a *Auth) ask(ctx context.Context, token string) (bool, error) {
 	var who struct {
 		Status struct {
@@ -219,7 +219,7 @@ func (a *Auth) post(ctx context.Context, group, kind string, spec map[string]any
 	return a.review.Post(ctx, "/apis/"+group+".k8s.io/v1/"+strings.ToLower(kind)+"s", body, into)
 }
 
-// CheckAddress returns an error if others than this host can reach an address, and anybody may look.
+// CheckAddress returns an error if other hosts can reach the address, and access is not restricted.
 func CheckAddress(address net.Addr, a *Auth) error {
 	tcp, ok := address.(*net.TCPAddr)
 	if a != nil || !ok || tcp.IP.IsLoopback() {

@@ -12,42 +12,42 @@ import (
 	"github.com/kopf-go/kopf/internal/inspection"
 )
 
-// Calls knows which calls of handlers are under way, and which handlers are to be called again after errors. It is for any goroutine; nil knows nothing, and costs nothing.
+// Calls tracks the running calls of handlers, and the handlers to retry after errors. It is safe for concurrent use. Nil tracks nothing.
 type Calls struct {
 	stacks bool
 
 	mu      sync.Mutex // guards following
 	running map[*Running]struct{}
 	retries map[string][]*Retry // by the key of the object
-	kept    int                 // in all of them
-	swept   time.Time           // when those were dropped last whose time is long over
+	kept    int                 // total length of the retries
+	swept   time.Time           // time of the last removal of outdated retries
 }
 
-// NewCalls returns what knows the calls, and where they are in the source if that is wanted.
+// NewCalls returns an empty tracker. With stacks, it records which goroutine a call runs on.
 func NewCalls(stacks bool) *Calls {
 	return &Calls{stacks: stacks, running: make(map[*Running]struct{}), retries: make(map[string][]*Retry)}
 }
 
-// Running is a call under way.
+// Running is a running call.
 type Running struct {
 	calls     *Calls
 	key       string
 	call      Call
 	kind      Kind
-	goroutine []byte // the beginning of its stack; nil if that is not wanted
+	goroutine []byte // start of its stack trace; nil without stacks
 }
 
-// Kind is what is known of the calls of a handler.
+// Kind says how the calls of a handler are tracked.
 type Kind int
 
 // The kinds of calls.
 const (
-	Ordinary Kind = iota // of a handler that the worker of the object calls
-	Apart                // of a timer, or for an event: the worker does not know whether it is to be called again
-	Endless              // of a daemon: how long it runs says nothing
+	Ordinary Kind = iota // of a handler that the object's worker calls
+	Apart                // of a timer or an event handler: the worker does not know whether there is a retry
+	Endless              // of a daemon: its duration has no meaning
 )
 
-// Begin notes that a handler is called, on the goroutine of the call.
+// Begin records the start of a call, on the goroutine of the call.
 func (c *Calls) Begin(key string, object *inspection.Object, handler string, kind Kind) *Running {
 	if c == nil {
 		return nil
@@ -66,7 +66,7 @@ func (c *Calls) Begin(key string, object *inspection.Object, handler string, kin
 	return r
 }
 
-// End notes that the call has ended. If it is made again after an error, that is kept until the next call ends, or the object is settled or forgotten.
+// End records the end of the call. A retry after an error is kept until the next call ends, or until the object is settled or forgotten.
 func (r *Running) End(again bool, attempts int, next time.Time, err error) {
 	if r == nil {
 		return
@@ -82,7 +82,7 @@ func (r *Running) End(again bool, attempts int, next time.Time, err error) {
 	}
 }
 
-// Pause notes that an object is looked at again later, because of an error that is of no handler.
+// Pause records that an object is delayed because of an error outside of handlers.
 func (c *Calls) Pause(key string, object *inspection.Object, next time.Time, why string) {
 	if c == nil {
 		return
@@ -92,7 +92,7 @@ func (c *Calls) Pause(key string, object *inspection.Object, next time.Time, why
 	c.setLocked(key, &Retry{Object: object, Next: next.UTC(), Error: cut.End(why, maxError)})
 }
 
-// Settle notes which ordinary handlers of an object are to be called again after an error, and more about those of changes.
+// Settle records which ordinary handlers of an object will be retried after an error. The last argument has details about the change handlers.
 func (c *Calls) Settle(key string, handlers []string, now []*Retry) {
 	if c == nil {
 		return
@@ -108,7 +108,7 @@ func (c *Calls) Settle(key string, handlers []string, now []*Retry) {
 	}
 }
 
-// Stop notes that a handler is not called again for an object.
+// Stop records that a handler will not be called again for an object.
 func (c *Calls) Stop(key, handler string) {
 	if c == nil {
 		return
@@ -118,7 +118,7 @@ func (c *Calls) Stop(key, handler string) {
 	c.dropLocked(key, func(t *Retry) bool { return t.Handler == handler })
 }
 
-// Forget forgets an object.
+// Forget removes an object.
 func (c *Calls) Forget(key string) {
 	if c == nil {
 		return
@@ -130,7 +130,7 @@ func (c *Calls) Forget(key string) {
 
 func (c *Calls) setLocked(key string, t *Retry) {
 	c.dropLocked(key, func(old *Retry) bool { return old.Handler == t.Handler })
-	if now := time.Now(); c.kept >= maxKept && now.Sub(c.swept) >= interval { // as there are no viewers
+	if now := time.Now(); c.kept >= maxKept && now.Sub(c.swept) >= interval { // there are no viewers, whose snapshots would do it
 		c.dropOutdatedLocked(now)
 	}
 	if c.kept < maxKept {
@@ -151,7 +151,7 @@ func (c *Calls) dropLocked(key string, drop func(*Retry) bool) {
 	}
 }
 
-// fill fills in what is under way, and what is to be called again.
+// fill adds the running calls and the retries to a state.
 func (c *Calls) fill(s *State) {
 	c.mu.Lock()
 	for r := range c.running {
@@ -169,7 +169,7 @@ func (c *Calls) fill(s *State) {
 	s.Calls, s.Retries = bounded(s, "calls", s.Calls, maxCalls), bounded(s, "retries", s.Retries, maxRows)
 }
 
-// dropOutdatedLocked drops what was to be called again and was not, and the pauses that are over.
+// dropOutdatedLocked drops overdue retries, and pauses that have ended.
 func (c *Calls) dropOutdatedLocked(now time.Time) {
 	c.swept = now
 	outdated := now.Add(-keptAfter)
@@ -178,13 +178,13 @@ func (c *Calls) dropOutdatedLocked(now time.Time) {
 	}
 }
 
-// Of fills in what is under way for an object, with the stacks of the calls if they are wanted and known.
+// Of adds the running calls of an object to its state, with their stack traces if requested and known.
 func (c *Calls) Of(key string, stacks bool, o *ObjectState) {
 	var goroutines [][]byte
 	c.mu.Lock()
 	for r := range c.running {
 		if r.key == key {
-			call := r.call // which gets its stack
+			call := r.call // a copy that gets the stack trace
 			o.Running, goroutines = append(o.Running, &call), append(goroutines, r.goroutine)
 		}
 	}
@@ -201,10 +201,10 @@ func (c *Calls) Of(key string, stacks bool, o *ObjectState) {
 	}
 }
 
-// maxStacks is how many bytes of stacks are looked through.
+// maxStacks is the maximum size of all stack traces, in bytes.
 const maxStacks = 8 << 20
 
-// allStacks returns the stacks of all goroutines, as far as they fit.
+// allStacks returns the stack traces of all goroutines, up to the maximum size.
 func allStacks() []byte {
 	for size := 1 << 16; ; size *= 2 {
 		b := make([]byte, size)
@@ -214,7 +214,7 @@ func allStacks() []byte {
 	}
 }
 
-// stackOf returns the stack among others that has a beginning; "" if there is none.
+// stackOf finds the stack trace with a header, or returns "".
 func stackOf(all, head []byte) string {
 	for stack := range strings.SplitSeq(string(all), "\n\n") {
 		if len(head) > 0 && strings.HasPrefix(stack, string(head)) {

@@ -26,7 +26,7 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 )
 
-// source is an operator that is not one.
+// source is a fake operator.
 type source struct {
 	fills atomic.Int32
 	fill  func(*State)
@@ -49,14 +49,14 @@ func newServer(fill func(*State)) (*Server, *source) {
 	return &Server{Source: s, Calls: NewCalls(true)}, s
 }
 
-// viewersOf returns how many viewers of events there are.
+// viewersOf returns the number of event streams.
 func viewersOf(s *Server) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.viewers
 }
 
-// ask asks the server.
+// ask sends a request to the server.
 func ask(s *Server, method, url string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, url, nil)
 	for i := 0; i < len(headers); i += 2 {
@@ -219,7 +219,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// viewer reads events from a server, on a connection of its own.
+// viewer opens an event stream on its own connection.
 func viewer(t *testing.T, s *Server) (conn net.Conn) {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -271,7 +271,7 @@ func TestEvents(t *testing.T) {
 				}
 			}()
 			got := func() string { mu.Lock(); defer mu.Unlock(); return text.String() }
-			time.Sleep(40 * time.Second) // longer than the server waits for requests
+			time.Sleep(40 * time.Second) // longer than the server's timeout for requests
 			if n := strings.Count(got(), "event: state"); n != 1 || strings.Count(got(), ": still here") != 2 || !strings.Contains(got(), "text/event-stream") {
 				t.Errorf("got %q", got())
 			}
@@ -291,7 +291,7 @@ func TestEvents(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, _ := newServer(func(state *State) { state.Version = strings.Repeat("x", 1<<16) })
 			conn := viewer(t, s)
-			time.Sleep(time.Second) // it reads nothing
+			time.Sleep(time.Second) // without reading
 			if viewersOf(s) != 1 {
 				t.Fatalf("%d viewers", viewersOf(s))
 			}
@@ -337,7 +337,7 @@ func TestCalls(t *testing.T) {
 		if got := state(); len(got.Retries) != 3 || got.Retries[0].Error != "refused" || got.Retries[2].Handler != "slow" || got.Retries[2].Attempts != 1 {
 			t.Errorf("got %+v", got.Retries)
 		}
-		c.Settle("a", nil, nil) // the object has changed: the handler is not called again, and the timer is
+		c.Settle("a", nil, nil) // the object has changed: the handler will not be retried, but the timer will
 		if got := state(); len(got.Retries) != 2 || got.Retries[1].Handler != "timer" {
 			t.Errorf("got %+v", got.Retries)
 		}
@@ -363,7 +363,7 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// cluster leads to pods of which some do not answer.
+// cluster proxies to pods, some of which do not respond.
 type cluster struct{ dead string }
 
 func (c *cluster) Read(ctx context.Context, path string, _ url.Values, _ string) ([]byte, int, error) {
@@ -385,7 +385,7 @@ func TestDeadPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		pods := &Pods{Namespace: "default", Selector: "app=x", Port: 8080}
-		all, err := pods.States(t.Context(), &cluster{dead: "pod-1"}) // and ten more
+		all, err := pods.States(t.Context(), &cluster{dead: "pod-1"}) // and ten other pods
 		if err != nil || len(all) != 35 {
 			t.Fatalf("got %d pods: %v", len(all), err)
 		}
@@ -424,7 +424,7 @@ func TestCallsWithoutViewers(t *testing.T) {
 	})
 }
 
-// handlerUnderTest blocks, so that it is in a stack.
+// handlerUnderTest blocks, so that it appears in a stack trace.
 func handlerUnderTest(c *Calls, began, end chan struct{}) {
 	defer c.Begin("a", object("a"), "h", Ordinary).End(false, 0, time.Time{}, nil)
 	close(began)
@@ -481,7 +481,7 @@ func TestPlain(t *testing.T) {
 	})
 }
 
-// reviewer is an API server that knows one token.
+// reviewer is an API server that accepts one token.
 type reviewer struct {
 	calls []string
 	err   error
@@ -502,7 +502,7 @@ func (r *reviewer) Post(_ context.Context, path string, body []byte, into any) e
 	return json.Unmarshal([]byte(answer), into)
 }
 
-// slowReviewer takes its time.
+// slowReviewer responds slowly.
 type slowReviewer struct {
 	reviewer
 	takes atomic.Int64
@@ -690,7 +690,7 @@ func TestReviews(t *testing.T) {
 	}
 }
 
-// TestStateNames holds the names in the JSON, which programs read.
+// TestStateNames checks the field names in the JSON, which other programs read.
 func TestStateNames(t *testing.T) {
 	data, err := json.Marshal(&State{Streams: []Stream{{}}, Calls: []*Call{{Object: object("a")}}, Retries: []*Retry{{Object: object("a")}}, Resources: []metrics.LiveResource{{}}, Election: &Election{},
 		Live: metrics.Live{Handlers: []metrics.LiveHandler{{}}, Requests: []metrics.LiveRequests{{}}, Certificates: []metrics.LiveCertificate{{}}, Children: []metrics.LiveChildren{{}}}})
@@ -717,7 +717,7 @@ func TestStateNames(t *testing.T) {
 	})
 }
 
-// FuzzReport has any answer of a pod printed: nothing of it moves anything on a terminal.
+// FuzzReport prints arbitrary responses of a pod. No output may control a terminal.
 func FuzzReport(f *testing.F) {
 	state, err := json.Marshal(&State{Version: "v", Streams: []Stream{{Error: "no"}}, Calls: []*Call{{Object: object("a")}}, Retries: []*Retry{{Object: object("a"), Error: "no"}}, Resources: []metrics.LiveResource{{Resource: "r"}}})
 	if err != nil {
@@ -739,7 +739,7 @@ func FuzzReport(f *testing.F) {
 	})
 }
 
-// FuzzPlain has any state shown without a script.
+// FuzzPlain shows arbitrary states without a script.
 func FuzzPlain(f *testing.F) {
 	f.Add(`<script>`, "&")
 	f.Add("\x00\"", "</table>")

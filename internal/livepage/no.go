@@ -2,5 +2,5 @@
 
 package livepage
 
-// Included is whether this build has the live page, and what it shows of decisions.
+// Included reports whether this build has the live page and its record of decisions.
 const Included = false

@@ -8,10 +8,10 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// plainPage returns a state as a page that needs no script: each list as a table, and all else as one.
+// plainPage returns a state as a page without scripts: a table for each list, and one for everything else.
 func plainPage(state []byte) []byte {
 	var lists, facts bytes.Buffer
-	_ = rawjson.EachMember(state, func(quoted, value []byte) bool { // it is our own
+	_ = rawjson.EachMember(state, func(quoted, value []byte) bool { // kopf made it, so it is valid
 		name := rawjson.Unquote(quoted)
 		if value[0] == '[' {
 			lists.WriteString("<h2>" + escaper.Replace(name) + "</h2>\n")
@@ -27,7 +27,7 @@ func plainPage(state []byte) []byte {
 		"</style>\n<main>\n<h1>Operator</h1>\n<table>\n" + facts.String() + "</table>\n" + lists.String() + "</main>\n</html>\n")
 }
 
-// writeList writes a list of objects as a table, with a column for each name of a member.
+// writeList writes a list of objects as a table, with a column for each member name.
 func writeList(b *bytes.Buffer, list []byte) {
 	var columns []string
 	var rows []map[string]string
@@ -60,7 +60,7 @@ func writeList(b *bytes.Buffer, list []byte) {
 	b.WriteString("</table>\n")
 }
 
-// cellOf returns a value as a text. That of an object is made of its members.
+// cellOf returns a value as text. The text of an object consists of its members.
 func cellOf(value []byte) string {
 	switch value[0] {
 	case '"':
@@ -84,5 +84,5 @@ func writeRow(b *bytes.Buffer, element string, cells ...string) {
 	b.WriteString("</tr>\n")
 }
 
-// escaper makes a text one that HTML shows as it is.
+// escaper escapes a text for HTML.
 var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")

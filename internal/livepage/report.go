@@ -20,29 +20,29 @@ import (
 	"github.com/kopf-go/kopf/internal/inspection"
 )
 
-// Cluster is the API server that leads to the pods of an operator.
+// Cluster is the API server that proxies requests to the pods of an operator.
 type Cluster interface {
-	// Read reads a path, with a token for the live page unless that is empty. It returns the code of the answer, 0 if there was none.
+	// Read reads a path, with an optional token for the live page. It returns the status code of the response, or 0 without one.
 	Read(ctx context.Context, path string, query url.Values, token string) (data []byte, code int, err error)
 }
 
-// Pods are the pods of an operator.
+// Pods selects the pods of an operator.
 type Pods struct {
 	Namespace string
-	Name      string // of one pod; "" for all with the labels
+	Name      string // of one pod; "" for all pods with the labels
 	Selector  string
 	Port      int
 	TokenFile string // "" for none
 }
 
-// PodState is what the operator in a pod is doing, or why that is not known. The names of its fields in JSON are stable.
+// PodState is the state of the operator in a pod, or an error. The names of its fields in JSON are stable.
 type PodState struct {
 	Pod   string          `json:"pod"`
 	State json.RawMessage `json:"state,omitempty"`
 	Error string          `json:"error,omitempty"`
 }
 
-// States asks the pods, by the proxy of the API server. It returns an error if there are no pods, or none of them has answered.
+// States reads the states from the pods, through the proxy of the API server. It returns an error if there are no pods, or if all requests fail.
 func (p *Pods) States(ctx context.Context, cluster Cluster) ([]PodState, error) {
 	token := ""
 	if p.TokenFile != "" {
@@ -79,15 +79,15 @@ func (p *Pods) States(ctx context.Context, cluster Cluster) ([]PodState, error) 
 	return all, nil
 }
 
-// The limits of asking pods.
+// The limits of the requests to pods.
 const (
-	maxAsked  = 10 // at the same time
+	maxAsked  = 10 // concurrent requests
 	askWithin = 10 * time.Second
 )
 
 func (p *Pods) path() string { return "/api/v1/namespaces/" + url.PathEscape(p.Namespace) + "/pods" }
 
-// find returns the names of the pods with the labels.
+// find returns the names of the pods that match the labels.
 func (p *Pods) find(ctx context.Context, cluster Cluster) (names []string, err error) {
 	data, code, err := cluster.Read(ctx, p.path(), url.Values{"labelSelector": {p.Selector}, "limit": {strconv.Itoa(maxRows)}}, "")
 	if code == http.StatusForbidden {
@@ -110,7 +110,7 @@ func (p *Pods) find(ctx context.Context, cluster Cluster) (names []string, err e
 	return names, nil
 }
 
-// ask returns what the operator in a pod is doing.
+// ask returns the state of the operator in a pod.
 func (p *Pods) ask(ctx context.Context, cluster Cluster, name, token string) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askWithin, fmt.Errorf("no answer in %s", askWithin))
 	defer cancel()
@@ -132,7 +132,7 @@ func (p *Pods) ask(ctx context.Context, cluster Cluster, name, token string) (js
 	return data, nil
 }
 
-// WriteReport writes what the operators in pods are doing, for people.
+// WriteReport writes the states of the operators in pods as text.
 func WriteReport(w io.Writer, pods []PodState) error {
 	var b strings.Builder
 	for i, pod := range pods {
@@ -154,7 +154,7 @@ func WriteReport(w io.Writer, pods []PodState) error {
 	return err
 }
 
-// write writes the state of the operator in a pod.
+// write writes the state of the operator in a pod as text.
 func (s *State) write(b *strings.Builder, pod string) {
 	work := "working"
 	switch {
@@ -194,7 +194,7 @@ func (s *State) write(b *strings.Builder, pod string) {
 	writeColumns(b, "IN RETRY\tHANDLER\tATTEMPTS\tNEXT\tERROR", rows)
 }
 
-// named returns an object as people write it, "" for none.
+// named returns the text for an object, or "" for nil.
 func named(o *inspection.Object) string {
 	if o == nil {
 		return ""
@@ -202,7 +202,7 @@ func named(o *inspection.Object) string {
 	return o.String()
 }
 
-// present returns what is there of a list.
+// present returns the elements that are not nil.
 func present[T any](all []*T) []*T {
 	return slices.DeleteFunc(all, func(one *T) bool { return one == nil })
 }

@@ -3,7 +3,7 @@ package livepage
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed" // the page is a file
+	_ "embed" // page.html is embedded
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// page is the whole page, with its script and its style.
+// page is the complete page, with its script and its style.
 //
 //go:embed page.html
 var page string
@@ -30,43 +30,43 @@ const (
 )
 
 const (
-	interval    = time.Second      // between two snapshots, at least
-	share       = 200              // of the time, at most one part is spent on snapshots
-	heartbeat   = 15 * time.Second // between two events, at most
-	sendTimeout = 5 * time.Second  // for one event: a viewer who is slower is cut off
-	lifetime    = time.Hour        // of a stream of events, after which the viewer comes again
+	interval    = time.Second      // minimum time between two snapshots
+	share       = 200              // snapshots take at most 1/share of the time
+	heartbeat   = 15 * time.Second // maximum time between two events
+	sendTimeout = 5 * time.Second  // per event; slower viewers are disconnected
+	lifetime    = time.Hour        // maximum duration of an event stream, after which the viewer reconnects
 	maxViewers  = 100
 )
 
-// Source knows what an operator is doing.
+// Source provides the data of an operator.
 type Source interface {
-	// Fill fills in what is known of the operator.
+	// Fill sets the fields of the state.
 	Fill(*State)
-	// Object fills in what is known of an object, and reports whether it is known at all.
+	// Object sets the fields of an object's state, and reports whether the object is known.
 	Object(*ObjectState) bool
 }
 
-// Server serves the page. The exported fields are not changed after the start.
+// Server serves the page. Its exported fields must not change after the start.
 type Server struct {
 	Source Source
 	Calls  *Calls
-	Auth   *Auth    // who may look; nil for all that reach the endpoint
-	Hosts  []string // the names by which the endpoint may be reached, in addition to addresses and localhost
+	Auth   *Auth    // nil allows all clients
+	Hosts  []string // allowed host names, in addition to IP addresses and localhost
 
 	headed sync.Once // guards lines
 	lines  [][2]string
 
-	mu      sync.Mutex // guards following, and the making of snapshots
-	state   []byte     // the last snapshot, as JSON
+	mu      sync.Mutex // guards the following, and the creation of snapshots
+	state   []byte     // last snapshot, as JSON
 	made    time.Time
 	pause   time.Duration // until the next snapshot
-	viewers int           // of the events
+	viewers int           // number of event streams
 }
 
-// Serves reports whether a path is one of the page.
+// Serves reports whether a path belongs to the page.
 func Serves(path string) bool { return path == "/" || strings.HasPrefix(path, apiPath) }
 
-// ServeHTTP answers one request.
+// ServeHTTP handles one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	for _, line := range s.headers() {
@@ -81,7 +81,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMisdirectedRequest, "the page is not served under this name: use the address of the operator, or Settings.Process.Page.Hosts")
 	case strings.HasPrefix(r.URL.Path, apiPath) && r.Header.Get("Sec-Fetch-Site") == "cross-site":
 		refuse(w, http.StatusForbidden, "other sites may not read this")
-	case r.URL.Path == "/" && !plain: // which shows nothing by itself
+	case r.URL.Path == "/" && !plain: // reveals nothing by itself
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		answer(w, []byte(page))
 	case !s.Auth.allow(w, r, plain):
@@ -100,9 +100,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// headers returns the headers of all answers: browsers run nothing but the script of the page, load nothing, and show the page in no frame.
+// headers returns the headers of all responses. Browsers run only the script of the page, load nothing else, and do not show the page in a frame.
 func (s *Server) headers() [][2]string {
-	s.headed.Do(func() { // and not when the program starts, for those without the page
+	s.headed.Do(func() { // not at program start, which would cost programs without the page
 		policy := "default-src 'none'; script-src " + hashOf("script") + "; style-src " + hashOf("style") + "; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 		s.lines = [][2]string{
 			{"Content-Security-Policy", policy}, {"X-Frame-Options", "DENY"}, {"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"},
@@ -112,7 +112,7 @@ func (s *Server) headers() [][2]string {
 	return s.lines
 }
 
-// hashOf returns the hash of the one element of a name in the page, as policies have it.
+// hashOf returns the hash of the only element with a tag name in the page, in the form of a content security policy.
 func hashOf(element string) string {
 	_, rest, _ := strings.Cut(page, "<"+element+">")
 	text, _, _ := strings.Cut(rest, "</"+element+">")
@@ -120,7 +120,7 @@ func hashOf(element string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// knowsHost reports whether the page is served under a name. Names that a stranger can have resolved to the address of the operator are not.
+// knowsHost reports whether the page is served under a host name. It rejects foreign names for the operator's address, against DNS rebinding.
 func (s *Server) knowsHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -129,7 +129,7 @@ func (s *Server) knowsHost(host string) bool {
 	return host == "localhost" || net.ParseIP(host) != nil || host != "" && slices.ContainsFunc(s.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
 }
 
-// snapshot returns the state as JSON: a new one if the last one is too old.
+// snapshot returns the state as JSON. It makes a new snapshot if the last one is too old.
 func (s *Server) snapshot() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,13 +145,13 @@ func (s *Server) snapshot() []byte {
 	state.Handlers = bounded(state, "handlers", state.Handlers, maxRows)
 	state.Requests = bounded(state, "requests", state.Requests, maxRows)
 	state.Children = bounded(state, "children", state.Children, maxRows)
-	s.state, _ = json.Marshal(state) // which holds for what it is made of
+	s.state, _ = json.Marshal(state) // cannot fail for these types
 	s.made = time.Now()
 	s.pause = max(interval, share*s.made.Sub(began))
 	return s.state
 }
 
-// serveEvents sends the state now, and again when there is a new one, until the viewer goes or is too slow.
+// serveEvents sends the state, and each new snapshot, until the viewer disconnects or is too slow.
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if !s.enter(1) {
 		refuse(w, http.StatusServiceUnavailable, "there are too many viewers")
@@ -159,7 +159,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.enter(-1)
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // nothing more is to come
+	_ = control.SetReadDeadline(time.Time{}) // the client sends nothing more
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	if r.Method == http.MethodHead {
@@ -199,7 +199,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enter counts a viewer, or counts it off with -1, and reports whether there is room.
+// enter adds a number of viewers, 1 or -1, and reports whether the limit allows it.
 func (s *Server) enter(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +210,7 @@ func (s *Server) enter(n int) bool {
 	return true
 }
 
-// serveObject answers what is known of one object.
+// serveObject responds with the state of one object.
 func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, objectsPath), "/")
 	o := &ObjectState{Running: []*Call{}, Records: []*Retry{}, Decisions: []Decision{}}
@@ -231,18 +231,18 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) {
 	if len(o.Decisions) > maxRows {
 		o.Decisions = o.Decisions[:maxRows]
 	}
-	body, _ := json.Marshal(o) // which holds for what it is made of
+	body, _ := json.Marshal(o) // cannot fail for these types
 	w.Header().Set("Content-Type", "application/json")
 	answer(w, body)
 }
 
-// answer sends a whole answer.
+// answer sends a complete response.
 func answer(w http.ResponseWriter, body []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body) // who does not wait for the answer does not need it
+	_, _ = w.Write(body) // the client has disconnected
 }
 
-// refuse answers with an error.
+// refuse responds with an error.
 func refuse(w http.ResponseWriter, code int, why string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)

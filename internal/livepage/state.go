@@ -1,6 +1,6 @@
-// Package livepage serves the live page of an operator: a page for browsers, and the same facts as JSON. It shows how an operator works, and nothing of what objects contain, but for the texts of errors.
+// Package livepage serves the live page of an operator: an HTML page, and the same data as JSON. Of the content of objects, it shows only error texts.
 //
-// Everything is bounded. All viewers share one snapshot, which is made when a viewer asks for it, and not more often than once a second.
+// All data is bounded. All viewers share one snapshot, which is made on demand, at most once a second.
 package livepage
 
 import (
@@ -10,17 +10,17 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 )
 
-// The limits of what is shown.
+// The limits of the state.
 const (
-	maxRows  = 1000  // of a list
-	maxCalls = 20    // the slowest ones
-	maxError = 1024  // bytes of the text of an error
-	maxKept  = 10000 // handlers in retry that are known at the same time
+	maxRows  = 1000  // of each list
+	maxCalls = 20    // slowest calls shown
+	maxError = 1024  // bytes of an error text
+	maxKept  = 10000 // tracked retries
 
-	keptAfter = time.Minute // its time, what was to be called again and was not is shown no longer
+	keptAfter = time.Minute // how long an overdue retry is shown
 )
 
-// State is what an operator is doing. The names of its fields in JSON are stable.
+// State is the state of an operator. The names of its fields in JSON are stable.
 type State struct {
 	Time      time.Time `json:"time"`
 	Version   string    `json:"version"` // of the framework
@@ -34,30 +34,30 @@ type State struct {
 
 	Resources []metrics.LiveResource `json:"resources"`
 	Streams   []Stream               `json:"streams"`
-	Calls     []*Call                `json:"calls"`   // the slowest ones under way, but for daemons
-	Retries   []*Retry               `json:"retries"` // the next ones first
+	Calls     []*Call                `json:"calls"`   // slowest running calls, without daemons
+	Retries   []*Retry               `json:"retries"` // earliest first
 	Omitted   map[string]int         `json:"omitted,omitempty"`
 }
 
-// Election is the leader election of several replicas.
+// Election is the state of a leader election among replicas.
 type Election struct {
 	Lease   string `json:"lease"`
 	Leading bool   `json:"leading"`
 	Holder  string `json:"holder"`
 }
 
-// Stream is a stream of the objects of a resource in a namespace.
+// Stream is a watch stream of a resource in a namespace.
 type Stream struct {
 	Resource  string    `json:"resource"`
-	Namespace string    `json:"namespace,omitempty"` // "" for all
-	Open      bool      `json:"open"`                // whether changes are watched
-	Listed    bool      `json:"listed"`              // whether the objects were listed, and the stream has worked since
-	LastEvent time.Time `json:"lastEvent,omitzero"`  // bookmarks included
+	Namespace string    `json:"namespace,omitempty"` // "" for all namespaces
+	Open      bool      `json:"open"`                // a watch is open
+	Listed    bool      `json:"listed"`              // the objects were listed, and the stream has worked since
+	LastEvent time.Time `json:"lastEvent,omitzero"`  // including bookmarks
 	Restarts  int64     `json:"restarts"`
-	Error     string    `json:"error,omitempty"` // the last one, until the stream works again
+	Error     string    `json:"error,omitempty"` // last error, until the stream works again
 }
 
-// Call is a call of a handler under way.
+// Call is a running call of a handler.
 type Call struct {
 	Object  *inspection.Object `json:"object"`
 	Handler string             `json:"handler"`
@@ -65,30 +65,30 @@ type Call struct {
 	Stack   string             `json:"stack,omitempty"`
 }
 
-// Retry is a handler that is called again for an object after an error, or an object that is looked at again after one.
+// Retry is a handler that will be retried for an object, or an object that is delayed after an error.
 type Retry struct {
 	Object   *inspection.Object `json:"object"`
-	Handler  string             `json:"handler,omitempty"` // "" if the operator's own requests fail, or update conflicts slow the handling down
+	Handler  string             `json:"handler,omitempty"` // "" if kopf's own requests fail, or update conflicts delay the object
 	Attempts int                `json:"attempts"`
 	Next     time.Time          `json:"nextAttempt"`
 	Error    string             `json:"error"`
 
-	apart bool // whether only the next call changes it
+	apart bool // only the next call changes it
 }
 
-// ObjectState is what an operator is doing with one object. The names of its fields in JSON are stable.
+// ObjectState is the state of one object in the operator. The names of its fields in JSON are stable.
 type ObjectState struct {
 	Object    inspection.Object `json:"object"`
-	Key       string            `json:"-"` // by which the operator knows it
+	Key       string            `json:"-"` // the operator's key for the object
 	Resource  string            `json:"resource"`
 	State     string            `json:"state"` // idle, waiting, working or delayed
 	Running   []*Call           `json:"running"`
 	Records   []*Retry          `json:"records"`
-	Decisions []Decision        `json:"decisions"` // the newest first
+	Decisions []Decision        `json:"decisions"` // newest first
 	Notes     []string          `json:"notes,omitempty"`
 }
 
-// Decision is what one look at an object has come to.
+// Decision is the result of one reconciliation of an object.
 type Decision struct {
 	Time     time.Time `json:"time"`
 	Cause    string    `json:"cause,omitempty"`
@@ -96,13 +96,13 @@ type Decision struct {
 	Handlers []Verdict `json:"handlers,omitempty"`
 }
 
-// Verdict is what a look at an object has come to for one handler.
+// Verdict is the part of a decision about one handler.
 type Verdict struct {
 	Handler string `json:"handler"`
 	Verdict string `json:"verdict"`
 }
 
-// bounded bounds a list, and notes how much was left out.
+// bounded shortens a list to a limit, and records the number of omitted rows.
 func bounded[T any](s *State, name string, rows []T, limit int) []T {
 	if rows == nil {
 		return []T{}

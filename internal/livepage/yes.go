@@ -2,5 +2,5 @@
 
 package livepage
 
-// Included is whether this build has the live page, and what it shows of decisions: builds with the tag noembed do only with the tag livepage, too.
+// Included reports whether this build has the live page and its record of decisions. Builds with the tag noembed have it only with the tag livepage.
 const Included = true

@@ -1,5 +1,5 @@
-// Package logsampler keeps the log readable while an operator handles hundreds of objects a second: successes are then counted, and their number
-// is logged from time to time.
+// Package logsampler keeps the log readable while an operator handles hundreds of objects per second: it counts the successes, and logs their number
+// periodically.
 package logsampler
 
 import (
@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// limit is how many successes a second are logged one by one.
+// limit is the number of successes per second that are logged individually.
 const limit = 100
 
-// Period is how often successes are logged together, while there are more than can be logged one by one.
+// Period is the interval between two sums, while there are too many successes to log individually.
 const Period = 10 * time.Second
 
 // Sampler chooses the level of messages about single successes. Nil logs all of them at [slog.LevelInfo].
@@ -19,17 +19,17 @@ type Sampler struct {
 	log *slog.Logger
 
 	mu      sync.Mutex  // guards following
-	second  time.Time   // when the current second began
-	count   int         // of the successes in it
-	timer   *time.Timer // of the next sum; nil while successes are logged one by one
-	summed  int         // of the successes that are not logged yet, neither alone nor together
+	second  time.Time   // start of the current second
+	count   int         // successes in that second
+	timer   *time.Timer // for the next sum; nil while successes are logged individually
+	summed  int         // successes not yet logged
 	stopped bool
 }
 
 // New returns a sampler that logs sums to log.
 func New(log *slog.Logger) *Sampler { return &Sampler{log: log} }
 
-// Count counts a success, and returns the level of the message about it.
+// Count counts a success, and returns the level of its message.
 func (s *Sampler) Count() slog.Level {
 	if s == nil {
 		return slog.LevelInfo
@@ -52,7 +52,7 @@ func (s *Sampler) Count() slog.Level {
 	return slog.LevelDebug
 }
 
-// Level returns the level of further messages about a success that was counted before.
+// Level returns the level of further messages about a counted success.
 func (s *Sampler) Level() slog.Level {
 	if s == nil {
 		return slog.LevelInfo
@@ -65,7 +65,7 @@ func (s *Sampler) Level() slog.Level {
 	return slog.LevelInfo
 }
 
-// sum logs how many successes there were in a period, and ends the counting when they are few again.
+// sum logs the number of successes in a period. It stops the sums when there are few successes again.
 func (s *Sampler) sum() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *Sampler) logSumLocked() {
 	s.summed = 0
 }
 
-// Stop logs what was not logged yet. From then on, each success has its line.
+// Stop logs the last sum. Afterwards, each success is logged individually.
 func (s *Sampler) Stop() {
 	if s == nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// lines collects what is logged, without times.
+// lines collects log lines, without times.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -39,7 +39,7 @@ func newSampler() (*Sampler, *lines) {
 	}}))), l
 }
 
-// count counts n successes, and returns how many of them are logged one by one.
+// count counts n successes, and returns how many are logged individually.
 func count(s *Sampler, n int) (alone int) {
 	for range n {
 		if s.Count() == slog.LevelInfo {
@@ -54,7 +54,7 @@ const begin = `msg="Handlers succeed too often for a line each; logging their nu
 func TestSampler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, logged := newSampler()
-		for range 5 { // a hundred in each second are no burst
+		for range 5 { // a hundred per second are not a burst
 			if n := count(s, limit); n != limit || s.Level() != slog.LevelInfo {
 				t.Fatalf("%d successes of %d have a line", n, limit)
 			}
@@ -102,7 +102,7 @@ func TestStop(t *testing.T) {
 		if got := logged.take(); got != begin+"\nmsg=\"Handlers succeeded\" count=7" {
 			t.Fatal(got)
 		}
-		if n := count(s, 3*limit); n != 3*limit { // nothing would log their sum
+		if n := count(s, 3*limit); n != 3*limit { // no sum would be logged
 			t.Errorf("%d of %d have a line after the end", n, 3*limit)
 		}
 		s.Stop()

@@ -15,7 +15,7 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// Condition is one of the conditions in the status of an object, with the fields of metav1.Condition.
+// Condition is a condition in the status of an object, with the fields of metav1.Condition.
 type Condition struct {
 	Type, Status, Reason, Message string
 	ObservedGeneration            int64     // 0 for the generation of the object
@@ -29,11 +29,11 @@ const (
 	maxMessage = 32768
 )
 
-// maxQuoted is how much of a value an error quotes, in bytes.
+// maxQuoted is the maximum length of a quoted value in an error, in bytes.
 const maxQuoted = 100
 
-// isConditionType reports whether a text is a word, perhaps with a domain before it. Regular expressions would be one line each here, and nearly
-// two percent of an operator's binary, since nothing else of it has any.
+// isConditionType reports whether a text is a word with an optional domain. A regular expression would be shorter, but add nearly two percent to an operator's
+// binary, which has no others.
 func isConditionType(text string) bool {
 	domain, word, found := strings.Cut(text, "/")
 	if !found {
@@ -42,14 +42,14 @@ func isConditionType(text string) bool {
 	return validation.IsDNSSubdomain(domain) && validation.IsName(word, "-_.")
 }
 
-// isConditionReason reports whether a text is a word that begins with a letter; "," and ":" are allowed within.
+// isConditionReason reports whether a text is a word that begins with a letter. It may contain "," and ":".
 func isConditionReason(text string) bool {
 	letter := func(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 	strange := func(r rune) bool { return !letter(r) && !('0' <= r && r <= '9') && !strings.ContainsRune("_,:", r) }
 	return text != "" && letter(rune(text[0])) && strings.IndexFunc(text, strange) < 0 && !strings.ContainsAny(text[len(text)-1:], ",:")
 }
 
-// Check returns what metav1.Condition does not allow.
+// Check returns an error for a condition that metav1.Condition does not allow.
 func (c *Condition) Check() error {
 	switch {
 	case !isConditionType(c.Type):
@@ -71,8 +71,8 @@ func (c *Condition) Check() error {
 	return nil
 }
 
-// SetCondition puts a condition into the status of an object, in place of the one of its type. The time of the transition stays as it is while the
-// status of the condition does, and as it is stored if the status has been another one only in the meantime.
+// SetCondition sets a condition in the status of an object, and replaces the one with its type. The transition time changes only with the status. If the status
+// has changed only temporarily, the time of the stored condition applies.
 func SetCondition(object map[string]any, stored []any, c Condition) error {
 	status := rawjson.AsMap(object["status"])
 	if status == nil {
@@ -90,7 +90,7 @@ func SetCondition(object map[string]any, stored []any, c Condition) error {
 	now := maps.Clone(rawjson.AsMap(list[at]))
 	now["lastTransitionTime"] = c.since(now, stored)
 	now["type"], now["status"], now["reason"], now["message"] = c.Type, c.Status, c.Reason, c.Message
-	delete(now, "observedGeneration") // which is about what has set the condition before
+	delete(now, "observedGeneration") // it belongs to the writer before
 	if generation := rawjson.AsMap(object["metadata"])["generation"]; c.ObservedGeneration != 0 {
 		now["observedGeneration"] = json.Number(strconv.FormatInt(c.ObservedGeneration, 10))
 	} else if generation != nil {
@@ -102,8 +102,8 @@ func SetCondition(object map[string]any, stored []any, c Condition) error {
 	return nil
 }
 
-// ChangedConditions returns those of the conditions that are new or differ from what they were before, as they are to be set, and the indices of those before that are gone. What has been left
-// as it was although it follows from the rest is to be found out anew: the generation, and the time of the transition if the status is another one.
+// ChangedConditions returns the new and the changed conditions, to be set, and the indices of the removed ones. It resets derived fields that were not changed:
+// the generation, and, if the status has changed, the transition time.
 func ChangedConditions(before, now []Condition) (changed []Condition, gone []int) {
 	find := func(all []Condition, name string) int {
 		return slices.IndexFunc(all, func(o Condition) bool { return o.Type == name })
@@ -131,12 +131,12 @@ func ChangedConditions(before, now []Condition) (changed []Condition, gone []int
 	return changed, gone
 }
 
-// IsIn reports whether [SetCondition] changes nothing in a list of conditions in JSON, for the generation of the object as it is written there.
+// IsIn reports whether [SetCondition] would change nothing in a JSON list of conditions, for a generation in JSON.
 func (c *Condition) IsIn(conditions []byte, generation string) (is bool) {
 	if c.ObservedGeneration != 0 {
 		generation = strconv.FormatInt(c.ObservedGeneration, 10)
 	}
-	_ = rawjson.EachItem(conditions, func(item []byte) bool { // which is well-formed, as it came from the API server
+	_ = rawjson.EachItem(conditions, func(item []byte) bool { // well-formed, as it came from the API server
 		if rawjson.StringAt(item, "type") != c.Type {
 			return true
 		}
@@ -147,9 +147,9 @@ func (c *Condition) IsIn(conditions []byte, generation string) (is bool) {
 	return is
 }
 
-// HasContentIn reports whether a list of conditions in JSON has the condition, of whatever generation and time.
+// HasContentIn reports whether a JSON list of conditions has the condition, with any generation and time.
 func (c *Condition) HasContentIn(conditions []byte) (found bool) {
-	_ = rawjson.EachItem(conditions, func(item []byte) bool { // what is no list has none
+	_ = rawjson.EachItem(conditions, func(item []byte) bool { // malformed input has none
 		found = rawjson.StringAt(item, "type") == c.Type && rawjson.StringAt(item, "status") == c.Status &&
 			rawjson.StringAt(item, "reason") == c.Reason && rawjson.StringAt(item, "message") == c.Message
 		return !found
@@ -157,18 +157,18 @@ func (c *Condition) HasContentIn(conditions []byte) (found bool) {
 	return found
 }
 
-// hasText reports whether a member of an object is a text, which may be empty.
+// hasText reports whether a member of an object is a string, which may be empty.
 func hasText(object []byte, key, text string) bool {
 	value, _ := rawjson.Find(object, key)
 	return rawjson.IsQuoted(value) && rawjson.Unquote(value) == text
 }
 
-// index returns the index of the condition of the same type, -1 if there is none.
+// index returns the index of the condition with the same type, or -1.
 func (c *Condition) index(conditions []any) int {
 	return slices.IndexFunc(conditions, func(item any) bool { return rawjson.AsMap(item)["type"] == any(c.Type) })
 }
 
-// since returns the time of the last transition: the present one or the stored one if the status is the same there, or else that of this condition.
+// since returns the time of the last transition: that of the present or the stored condition with the same status, or else that of this condition.
 func (c *Condition) since(present map[string]any, stored []any) any {
 	if since := present["lastTransitionTime"]; since != nil && present["status"] == any(c.Status) {
 		return since

@@ -17,7 +17,7 @@ var (
 	reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 )
 
-// TestConditionNames holds that types and reasons are what the patterns of Kubernetes allow: all texts of up to five of the characters that matter.
+// TestConditionNames compares types and reasons with the Kubernetes patterns, for all texts of up to five relevant characters.
 func TestConditionNames(t *testing.T) {
 	const alphabet = "aZ0-_./,:é \n"
 	var check func(text string, depth int)
@@ -37,12 +37,12 @@ func TestConditionNames(t *testing.T) {
 	check("", 5)
 }
 
-// TestConditionLimits holds the limits to those of metav1.Condition, and the errors to naming the value and what is wanted.
+// TestConditionLimits checks the limits of metav1.Condition, and that errors name the value and the expectation.
 func TestConditionLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*Condition)
-		err    string // its beginning and its end
+		err    string // beginning and end
 	}{
 		{"a message of characters of two bytes", func(c *Condition) { c.Message = strings.Repeat("ä", maxMessage) }, ""},
 		{"a message that is longer", func(c *Condition) { c.Message = strings.Repeat("a", maxMessage+1) }, `invalid message "aaa … of the condition Ready: want at most 32768 characters, not 32769`},
@@ -73,7 +73,7 @@ func TestConditionLimits(t *testing.T) {
 	}
 }
 
-// TestSetConditionTimes holds that only another status than that of now and that of the stored condition is a transition.
+// TestSetConditionTimes checks that a transition requires a status that differs from the present and the stored one.
 func TestSetConditionTimes(t *testing.T) {
 	const old, since = "2020-01-01T00:00:00Z", "2030-01-02T03:04:05Z"
 	at, err := time.Parse(time.RFC3339, since)

@@ -17,11 +17,11 @@ type File struct {
 	Data []byte
 }
 
-// extensions are those of the files that are read from folders, as kubectl does.
+// extensions are the extensions of the files that are read from folders, as in kubectl.
 var extensions = []string{".json", ".yaml", ".yml"}
 
-// ReadFiles reads files in the order of their paths. The path of a folder means the files with manifests in it, sorted by their names, and not those in
-// folders below it. The path "-" means the standard input, which can be read only once. An error names the path, unless it is that of the context.
+// ReadFiles reads files in the order of their paths. For a folder, it reads the manifests in it, sorted by name, without subfolders. The path "-" means the
+// standard input, which can be read only once. An error names the path, except for errors of the context.
 func ReadFiles(ctx context.Context, paths []string, stdin io.Reader) ([]File, error) {
 	if all := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return path != "-" }); len(all) > 1 {
 		return nil, errors.New("standard input (-) can be read only once")
@@ -37,7 +37,7 @@ func ReadFiles(ctx context.Context, paths []string, stdin io.Reader) ([]File, er
 	return all, nil
 }
 
-// readPath reads the standard input, a file, or those in a folder.
+// readPath reads the standard input, a file, or the files in a folder.
 func readPath(ctx context.Context, path string, stdin io.Reader) ([]File, error) {
 	if path == "-" {
 		data, err := interruptible(ctx, func() ([]byte, error) { return io.ReadAll(stdin) })
@@ -60,7 +60,7 @@ func readPath(ctx context.Context, path string, stdin io.Reader) ([]File, error)
 	return []File{{path, data}}, err
 }
 
-// readFile reads a file. Anything but a regular one, such as a pipe, may have nothing to read yet, or nothing that writes to it.
+// readFile reads a file. A read of a special file, such as a pipe, may block, so the context can interrupt it.
 func readFile(ctx context.Context, path string, info os.FileInfo) ([]byte, error) {
 	if info.Mode().IsRegular() {
 		return os.ReadFile(path)
@@ -68,7 +68,7 @@ func readFile(ctx context.Context, path string, info os.FileInfo) ([]byte, error
 	return interruptible(ctx, func() ([]byte, error) { return os.ReadFile(path) })
 }
 
-// readFolder reads the files with manifests in a folder.
+// readFolder reads the manifests in a folder.
 func readFolder(ctx context.Context, folder string) (all []File, err error) {
 	entries, err := os.ReadDir(folder) // sorted
 	if err != nil {
@@ -79,7 +79,7 @@ func readFolder(ctx context.Context, folder string) (all []File, err error) {
 		if !slices.Contains(extensions, filepath.Ext(path)) {
 			continue
 		}
-		info, err := os.Stat(path) // not of the entry, which may be a symbolic link
+		info, err := os.Stat(path) // follows symbolic links
 		if err == nil && info.IsDir() {
 			continue
 		}
@@ -98,7 +98,7 @@ func readFolder(ctx context.Context, folder string) (all []File, err error) {
 	return all, nil
 }
 
-// interruptible reads, unless the context ends before. The read of a terminal or a pipe goes on then; it ends with the process.
+// interruptible performs a read, unless the context ends before. A blocked read continues until the process ends.
 func interruptible(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
 	type result struct {
 		data []byte

@@ -19,9 +19,9 @@ func TestReadFiles(t *testing.T) {
 		}
 	}
 	tests := []struct {
-		name, paths string // relative to the folder, separated by spaces
+		name, paths string // paths relative to the folder, separated by spaces
 		stdin       string
-		want        string // what the files have in them
+		want        string // contents of the files
 		err         string // with DIR for the folder
 	}{
 		{name: "nothing"},

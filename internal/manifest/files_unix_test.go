@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestReadPipe holds that the end of the context ends the reading of a pipe that nothing writes to, as it does for the standard input.
+// TestReadPipe checks that the end of the context interrupts reading a pipe without a writer, as for the standard input.
 func TestReadPipe(t *testing.T) {
 	folder := t.TempDir()
 	pipe := filepath.Join(folder, "pipe.yaml")
@@ -40,12 +40,12 @@ func TestReadPipe(t *testing.T) {
 			t.Errorf("%s: the read goes on after the end of the context", path)
 		}
 	}
-	written := filepath.Join(t.TempDir(), "pipe") // another one: the reads of the first one go on
+	written := filepath.Join(t.TempDir(), "pipe") // another one, because the reads of the first one continue
 	if err := syscall.Mkfifo(written, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	done := read(t.Context(), written)
-	w, err := os.OpenFile(written, os.O_WRONLY, 0) // which waits for the reader
+	w, err := os.OpenFile(written, os.O_WRONLY, 0) // waits for the reader
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// AddFinalizer adds a finalizer to an object, unless it is there.
+// AddFinalizer adds a finalizer to an object, if missing.
 func AddFinalizer(object map[string]any, finalizer string) {
 	meta := rawjson.AsMap(object["metadata"])
 	list, _ := meta["finalizers"].([]any)
@@ -15,7 +15,7 @@ func AddFinalizer(object map[string]any, finalizer string) {
 	}
 }
 
-// RemoveFinalizer takes a finalizer from an object, if it is there.
+// RemoveFinalizer removes a finalizer from an object.
 func RemoveFinalizer(object map[string]any, finalizer string) {
 	meta := rawjson.AsMap(object["metadata"])
 	list, _ := meta["finalizers"].([]any)

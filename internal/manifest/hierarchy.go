@@ -7,28 +7,28 @@ import (
 	"strings"
 )
 
-// Owner is what objects are tied to.
+// Owner is the owner of child objects.
 type Owner struct {
 	APIVersion, Kind, Namespace, Name, UID string
 }
 
-// Hierarchy is how objects are tied to their owner.
+// Hierarchy says how objects become children of their owner.
 type Hierarchy struct {
 	Owner         Owner
 	Labels        map[string]string
-	Name          string // what the objects are named after; defaults to the name of the owner
-	Namespace     string // where the objects go; defaults to the namespace of the owner
-	Forced        bool   // whether labels, names and namespaces of the objects are replaced
-	Strict        bool   // whether the name itself is theirs, and not a generated one
+	Name          string // base of the object names; default: the name of the owner
+	Namespace     string // of the objects; default: the namespace of the owner
+	Forced        bool   // replace existing labels, names and namespaces
+	Strict        bool   // use the name itself, not as a prefix for generated names
 	Nested        [][]string
-	NotController bool // whether the owner is one of several
-	NotBlocking   bool // whether it can be deleted in the foreground before the objects are
+	NotController bool // the owner is not the controller
+	NotBlocking   bool // the objects do not block the foreground deletion of the owner
 }
 
-// Step is one change to an object, by a method of the hierarchy.
+// Step is one change of an object, a method of Hierarchy.
 type Step func(h *Hierarchy, object map[string]any) error
 
-// checkUID fails if the owner has no uid.
+// checkUID returns an error if the owner has no uid.
 func (h *Hierarchy) checkUID() error {
 	if h.Owner.UID == "" {
 		return fmt.Errorf("the owner %s has no uid", strings.TrimPrefix(h.Owner.Namespace+"/"+h.Owner.Name, "/"))
@@ -36,7 +36,7 @@ func (h *Hierarchy) checkUID() error {
 	return nil
 }
 
-// AddOwner adds a reference to the owner.
+// AddOwner adds an owner reference.
 func (h *Hierarchy) AddOwner(object map[string]any) error {
 	if err := h.checkUID(); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (h *Hierarchy) AddOwner(object map[string]any) error {
 	return AddOwner(object, h.Reference())
 }
 
-// Reference returns the entry of the owner in metadata.ownerReferences. What the owner does not have is left out.
+// Reference returns the owner reference. It omits empty fields.
 func (h *Hierarchy) Reference() map[string]any {
 	ref := map[string]any{"controller": !h.NotController, "blockOwnerDeletion": !h.NotBlocking}
 	for key, text := range map[string]string{"apiVersion": h.Owner.APIVersion, "kind": h.Owner.Kind, "name": h.Owner.Name, "uid": h.Owner.UID} {
@@ -72,7 +72,7 @@ func (h *Hierarchy) SetName(object map[string]any) error {
 	return SetName(object, name, h.Strict, h.Forced)
 }
 
-// SetNamespace puts the object into a namespace, if there is one to use.
+// SetNamespace sets the namespace of the object, if there is one.
 func (h *Hierarchy) SetNamespace(object map[string]any) error {
 	namespace := cmp.Or(h.Namespace, h.Owner.Namespace)
 	if namespace == "" {
@@ -81,7 +81,7 @@ func (h *Hierarchy) SetNamespace(object map[string]any) error {
 	return SetNamespace(object, namespace, h.Forced)
 }
 
-// AddLabels labels the object, and the nested structures in it. Those that do not exist are skipped.
+// AddLabels adds labels to the object, and to the existing nested structures in it.
 func (h *Hierarchy) AddLabels(object map[string]any) error {
 	if err := AddLabels(object, h.Labels, h.Forced); err != nil {
 		return err

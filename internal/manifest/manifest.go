@@ -1,4 +1,4 @@
-// Package manifest changes objects that are about to be created: maps, or structs that encoding/json makes maps of.
+// Package manifest changes objects before their creation: maps, or structs that encoding/json encodes as objects.
 package manifest
 
 import (
@@ -9,15 +9,15 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Child is an object to change: a map, or what a pointer to a struct points to.
+// Child is an object to change: a map, or a struct.
 type Child struct {
 	Target map[string]any // nil for structs
-	Typed  any            // the pointer to a struct
+	Typed  any            // pointer to the struct
 	Before map[string]any // the decoded struct
-	After  map[string]any // a copy, to be changed
+	After  map[string]any // copy to be changed
 }
 
-// FromStruct returns what encoding/json makes of a struct.
+// FromStruct returns the decoded JSON of a struct.
 func FromStruct(typed any) (map[string]any, error) {
 	data, err := json.Marshal(typed)
 	if err != nil {
@@ -34,8 +34,8 @@ func FromStruct(typed any) (map[string]any, error) {
 	return object, nil
 }
 
-// CloneMaps copies the maps of an object. All else in it is shared, as it is never changed. Labels and
-// metadata that were written as maps of strings become maps of anything.
+// CloneMaps copies the maps of an object. It shares all other values, which are never changed. Labels and metadata of type map[string]string become maps of
+// any.
 func CloneMaps(object map[string]any) map[string]any {
 	clone := make(map[string]any, len(object))
 	for key, value := range object {
@@ -57,7 +57,7 @@ func CloneMaps(object map[string]any) map[string]any {
 	return clone
 }
 
-// Write changes the object itself.
+// Write applies the changes to the object.
 func (c *Child) Write() error {
 	if c.Target != nil {
 		clear(c.Target)
@@ -68,8 +68,8 @@ func (c *Child) Write() error {
 	}
 	document := c.After
 	if _, whole := c.Typed.(json.Unmarshaler); !whole {
-		document = Changes(c.Before, c.After) // so that fields which JSON does not carry stay as they are
-		// The list is emptied first, as its items would be decoded on top of the old ones.
+		document = Changes(c.Before, c.After) // so that fields without JSON stay unchanged
+		// The list is cleared first, because items would be decoded into the old ones.
 		if _, listed := rawjson.Lookup(document, "metadata", "ownerReferences"); listed {
 			if err := json.Unmarshal([]byte(`{"metadata":{"ownerReferences":null}}`), c.Typed); err != nil {
 				return fmt.Errorf("changing a %T: %w", c.Typed, err)
@@ -94,7 +94,7 @@ func (c *Child) Write() error {
 	return nil
 }
 
-// Changes returns what to merge into a struct to make it read as the second object does. Empty values count as absent.
+// Changes returns the values to merge into a struct, so that it encodes as the second object. Empty values count as absent.
 func Changes(before, after map[string]any) map[string]any {
 	merge := map[string]any{}
 	for key, value := range after {
@@ -119,7 +119,7 @@ func Changes(before, after map[string]any) map[string]any {
 	return merge
 }
 
-// section returns a map in another one, and makes it if it is absent or null.
+// section returns a map in another one. It creates the map if it is absent or null.
 func section(in map[string]any, key string) (map[string]any, error) {
 	switch value := in[key].(type) {
 	case nil:
@@ -133,13 +133,13 @@ func section(in map[string]any, key string) (map[string]any, error) {
 	}
 }
 
-// Lookup returns what is at a path, unless it is null or the path does not lead there.
+// Lookup returns the value at a path. It reports false for null and for unreachable paths.
 func Lookup(object map[string]any, keys []string) (any, bool) {
 	part, ok := rawjson.Lookup(object, keys...)
 	return part, ok && part != nil
 }
 
-// AppendChildren collects the objects in a value, however they are nested. Those of the read-only type are refused.
+// AppendChildren collects the objects in a value, at any depth. It rejects those of the read-only type.
 func AppendChildren(children []Child, v reflect.Value, readOnly reflect.Type) ([]Child, error) {
 	for v.Kind() == reflect.Interface {
 		v = v.Elem()
@@ -186,7 +186,7 @@ func AppendChildren(children []Child, v reflect.Value, readOnly reflect.Type) ([
 	return nil, fmt.Errorf("a %s is not an object that can be changed; a map[string]any or a pointer to a struct is", v.Type())
 }
 
-// Replace sets the field at the keys, of which there is at least one, and makes the objects on the way to it; nil removes the field.
+// Replace sets the field at the keys, and creates missing parents; nil removes the field. It requires at least one key.
 func Replace(object map[string]any, keys []string, value any) {
 	for _, key := range keys[:len(keys)-1] {
 		next := rawjson.AsMap(object[key])

@@ -2,7 +2,7 @@ package manifest
 
 import "fmt"
 
-// AddOwner adds an owner reference, unless the owner has one already, by its uid. It fails if the owner is to be the controller and another one is.
+// AddOwner adds an owner reference, unless one with the uid exists. It returns an error if the reference is to a controller, and there is another controller.
 func AddOwner(object, owner map[string]any) error {
 	meta, owners, err := ownersOf(object)
 	if err != nil {
@@ -22,7 +22,7 @@ func AddOwner(object, owner map[string]any) error {
 	return nil
 }
 
-// RemoveOwner removes the references to the owner with that uid.
+// RemoveOwner removes the references with an owner's uid.
 func RemoveOwner(object map[string]any, uid string) error {
 	meta, owners, err := ownersOf(object)
 	if err != nil {
@@ -58,7 +58,7 @@ func ownersOf(object map[string]any) (meta map[string]any, owners []any, err err
 	return meta, owners, nil
 }
 
-// SetName names an object by generateName, or by name if that is strict. An object that has one of them keeps it, unless it is forced.
+// SetName sets generateName, or name if strict. An object with one of them keeps it, unless forced.
 func SetName(object map[string]any, name string, strict, forced bool) error {
 	meta, err := section(object, "metadata")
 	if err != nil {
@@ -78,7 +78,7 @@ func SetName(object map[string]any, name string, strict, forced bool) error {
 	return nil
 }
 
-// SetNamespace puts an object into a namespace. One that has a namespace keeps it, unless it is forced.
+// SetNamespace sets the namespace of an object. An existing namespace stays, unless forced.
 func SetNamespace(object map[string]any, namespace string, forced bool) error {
 	meta, err := section(object, "metadata")
 	if err != nil {
@@ -90,7 +90,7 @@ func SetNamespace(object map[string]any, namespace string, forced bool) error {
 	return nil
 }
 
-// AddLabels labels an object. Labels that it has already stay as they are, unless they are forced.
+// AddLabels adds labels to an object. Existing ones stay, unless forced.
 func AddLabels(object map[string]any, labels map[string]string, forced bool) error {
 	meta, err := section(object, "metadata")
 	if err != nil {
@@ -108,7 +108,7 @@ func AddLabels(object map[string]any, labels map[string]string, forced bool) err
 	return nil
 }
 
-// AddAnnotation gives an object an annotation, unless it has one of that key.
+// AddAnnotation adds an annotation to an object, unless the key exists.
 func AddAnnotation(object map[string]any, key, value string) {
 	metadata, _ := object["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)

@@ -7,8 +7,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// AnnotationKeys returns the keys of annotations for an id under a prefix that ends with a slash, in the order in which
-// they are read: those of both versions, or one where they are the same.
+// AnnotationKeys returns the annotation keys for an id, under a prefix that ends with a slash, in the order in which they are read. The keys of both versions
+// may be equal.
 func AnnotationKeys(prefix, id string, v2only bool) []string {
 	name := ReplaceUnsafe(id)
 	v2 := name
@@ -23,7 +23,7 @@ func AnnotationKeys(prefix, id string, v2only bool) []string {
 	if n := utf8.RuneCountInString(name); n > available {
 		suffix := HashSuffix(name)
 		if available -= len(suffix); available < 0 {
-			available = max(0, n+available) // so it has always been with long prefixes
+			available = max(0, n+available) // compatible with earlier versions for long prefixes
 		}
 		v1 = cut.Runes(name, available) + suffix
 	}
@@ -33,11 +33,11 @@ func AnnotationKeys(prefix, id string, v2only bool) []string {
 	return []string{prefix + v2, prefix + v1}
 }
 
-// ReplicaSetID returns the id that is used instead of another one on a replica set with owners: those of deployments get a mark, because Kubernetes copies the
-// annotations of the deployments to them.
+// ReplicaSetID returns the id to use on a ReplicaSet. If its owner is a Deployment, the id gets a mark, because Kubernetes copies the annotations of
+// Deployments.
 func ReplicaSetID(id string, ownerReferences []byte) string {
 	owned := false
-	_ = rawjson.EachItem(ownerReferences, func(owner []byte) bool { // what is malformed is not there
+	_ = rawjson.EachItem(ownerReferences, func(owner []byte) bool { // malformed items are ignored
 		owned = rawjson.StringAt(owner, "kind") == "Deployment"
 		return !owned
 	})

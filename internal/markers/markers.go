@@ -1,4 +1,4 @@
-// Package markers tells annotations and metadata that operators write from those of users.
+// Package markers distinguishes the annotations and metadata of operators from those of users.
 package markers
 
 import (
@@ -8,19 +8,19 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// The names that operators put on objects.
+// The names of annotations on objects.
 const (
-	DefaultPrefix = "kopf.zalando.org"                                 // of annotations, where none is set
-	LastHandled   = "last-handled-configuration"                       // the name of the annotation with the last handled state
-	Managed       = "kopf-managed"                                     // the name of the annotation that marks a prefix as an operator's
-	HandlingState = "handling-state"                                   // the name of the record with what the finished handlers of a handling have seen
-	TrackedFields = "tracked-fields"                                   // the name of the annotation with what the last handled state was made of
-	HandlingBase  = "handling-base"                                    // of version 0.1.0, which is not read any more, only removed
-	HandledUID    = "handled-uid"                                      // the name of the annotation with the object that something was stored on
-	LastApplied   = "kubectl.kubernetes.io/last-applied-configuration" // the annotation of kubectl
+	DefaultPrefix = "kopf.zalando.org"                                 // default prefix of annotations
+	LastHandled   = "last-handled-configuration"                       // last-handled state
+	Managed       = "kopf-managed"                                     // marks the prefix as an operator's
+	HandlingState = "handling-state"                                   // progress record with the state that the finished handlers have seen
+	TrackedFields = "tracked-fields"                                   // tracked fields of the last-handled state
+	HandlingBase  = "handling-base"                                    // of version 0.1.0; removed, but not read any more
+	HandledUID    = "handled-uid"                                      // uid of the object that the annotations belong to
+	LastApplied   = "kubectl.kubernetes.io/last-applied-configuration" // of kubectl
 )
 
-// IsReserved reports whether the name of an annotation of an operator is not that of a handler's record.
+// IsReserved reports whether the name of an operator's annotation does not belong to a handler.
 func IsReserved(name string) bool {
 	switch name {
 	case LastHandled, Managed, HandlingState, TrackedFields, HandlingBase, HandledUID, "touch-dummy":
@@ -29,13 +29,13 @@ func IsReserved(name string) bool {
 	return false
 }
 
-// HasPrefix reports whether a key of an annotation is under a prefix.
+// HasPrefix reports whether an annotation key has a prefix.
 func HasPrefix(key []byte, prefix string) bool {
 	n := len(prefix)
 	return len(key) > n && key[n] == '/' && string(key[:n]) == prefix
 }
 
-// VolatileMeta reports whether metadata change with each patch, or with the object's identity.
+// VolatileMeta reports whether a metadata field changes with each patch, or with the identity of the object.
 func VolatileMeta(key []byte) bool {
 	switch string(key) {
 	case "resourceVersion", "managedFields", "generation", "uid":
@@ -44,22 +44,23 @@ func VolatileMeta(key []byte) bool {
 	return false
 }
 
-// Prefixes are the prefixes of annotations that operators like us have marked as theirs.
+// Prefixes are the annotation prefixes that kopf operators have marked.
 type Prefixes [][]byte
 
-// FindManaged finds the prefixes that are marked.
+// FindManaged finds the marked prefixes.
 func FindManaged(annotations []byte) Prefixes {
 	return findPrefixes(annotations, func(_, name []byte) bool { return string(name) == Managed })
 }
 
-// FindUnmarked finds the prefixes of operators that are not marked, because they begin with "kopf.", but that have a last handled state.
+// FindUnmarked finds the prefixes of operators with a last-handled state but no mark, because they begin with "kopf.".
 func FindUnmarked(annotations []byte) Prefixes {
 	return findPrefixes(annotations, func(prefix, name []byte) bool {
 		return string(name) == LastHandled && bytes.HasPrefix(prefix, []byte("kopf.")) && string(prefix) != DefaultPrefix
 	})
 }
 
-// AllPrefixes returns the prefixes under which operators have stored something on an object, in their order: the default one if there is nothing, or something in the status.
+// AllPrefixes returns the sorted prefixes under which operators have stored something on an object. It returns the default prefix if there is none, or if the
+// status has something.
 func AllPrefixes(annotations []byte, inStatus bool) []string {
 	all := []string{}
 	for _, p := range append(FindManaged(annotations), FindUnmarked(annotations)...) {
@@ -73,10 +74,10 @@ func AllPrefixes(annotations []byte, inStatus bool) []string {
 	return slices.Compact(all)
 }
 
-// findPrefixes finds the prefixes of annotations whose prefix and name fit.
+// findPrefixes finds the prefixes of annotations for which the function returns true.
 func findPrefixes(annotations []byte, fits func(prefix, name []byte) bool) Prefixes {
 	var found Prefixes
-	_ = rawjson.EachMember(annotations, func(quoted, _ []byte) bool { // what is malformed is not there
+	_ = rawjson.EachMember(annotations, func(quoted, _ []byte) bool { // malformed members are ignored
 		if prefix, name, ok := bytes.Cut(rawjson.Text(quoted), []byte("/")); ok && fits(prefix, name) {
 			found = append(found, prefix)
 		}
@@ -85,12 +86,12 @@ func findPrefixes(annotations []byte, fits func(prefix, name []byte) bool) Prefi
 	return found
 }
 
-// Under reports whether a key is under one of the prefixes.
+// Under reports whether a key has one of the prefixes.
 func (p Prefixes) Under(key []byte) bool {
 	return slices.ContainsFunc(p, func(prefix []byte) bool { return HasPrefix(key, string(prefix)) })
 }
 
-// Own reports whether a key is that of an operator like us, or of kubectl, and not of a user.
+// Own reports whether a key belongs to a kopf operator or to kubectl, not to a user.
 func (p Prefixes) Own(key []byte) bool {
 	if string(key) == LastApplied {
 		return true
@@ -99,10 +100,10 @@ func (p Prefixes) Own(key []byte) bool {
 	return ok && (string(prefix) == DefaultPrefix || bytes.HasSuffix(prefix, []byte("."+DefaultPrefix)) || p.Under(key))
 }
 
-// FilterMembers returns the object in raw without the members whose keys fit, and whether there were any.
+// FilterMembers returns the object in raw without the members with matching keys, and whether there were any.
 func FilterMembers(raw []byte, fits func(key []byte) bool) ([]byte, bool) {
 	found := false
-	_ = rawjson.EachMember(raw, func(quoted, _ []byte) bool { // what is malformed is not there
+	_ = rawjson.EachMember(raw, func(quoted, _ []byte) bool { // malformed members are ignored
 		found = fits(rawjson.Text(quoted))
 		return !found
 	})
@@ -110,7 +111,7 @@ func FilterMembers(raw []byte, fits func(key []byte) bool) ([]byte, bool) {
 		return raw, false
 	}
 	rest := append(make([]byte, 0, len(raw)), '{')
-	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // as above
+	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // the same
 		if fits(rawjson.Text(quoted)) {
 			return true
 		}
@@ -123,7 +124,7 @@ func FilterMembers(raw []byte, fits func(key []byte) bool) ([]byte, bool) {
 	return append(rest, '}'), true
 }
 
-// DropAnnotations takes the annotations of an object away whose keys fit, and reports whether there were any.
+// DropAnnotations removes the annotations with matching keys from an object, and reports whether there were any.
 func DropAnnotations(o *rawjson.Object, fits func(key []byte) bool) bool {
 	meta := o.Child("metadata")
 	if meta == nil {
@@ -137,7 +138,7 @@ func DropAnnotations(o *rawjson.Object, fits func(key []byte) bool) bool {
 	return changed
 }
 
-// DropEmpty takes the stanzas of an object away that are empty, in an order that lets the emptiness propagate, and reports whether there were any.
+// DropEmpty removes empty stanzas from an object, innermost first, and reports whether there were any.
 func DropEmpty(o *rawjson.Object) (dropped bool) {
 	drop := func(o *rawjson.Object, key string) {
 		if o.IsEmpty(key) {
@@ -154,13 +155,13 @@ func DropEmpty(o *rawjson.Object) (dropped bool) {
 	return dropped
 }
 
-// Manages reports whether a manager, or any with "", was the last to change a field, as a list of managed fields has it.
+// Manages reports whether a manager, or any manager for "", was the last to change a field, from the managed fields.
 func Manages(managedFields []byte, manager string, field ...string) (found bool) {
 	path := []string{"fieldsV1"}
 	for _, key := range field {
 		path = append(path, "f:"+key)
 	}
-	_ = rawjson.EachItem(managedFields, func(entry []byte) bool { // what is malformed is not there
+	_ = rawjson.EachItem(managedFields, func(entry []byte) bool { // malformed items are ignored
 		_, owns := rawjson.Find(entry, path...)
 		found = owns && (manager == "" || rawjson.StringAt(entry, "manager") == manager)
 		return !found
@@ -168,9 +169,9 @@ func Manages(managedFields []byte, manager string, field ...string) (found bool)
 	return found
 }
 
-// Finalizers reports whether an operator's finalizer is in a list of JSON, and whether there is one of those that older operators had.
+// Finalizers reports whether a JSON list has an operator's finalizer, and whether it has a legacy one.
 func Finalizers(list []byte, name string, others []string) (own, legacy bool) {
-	_ = rawjson.EachItem(list, func(quoted []byte) bool { // what is malformed is not there
+	_ = rawjson.EachItem(list, func(quoted []byte) bool { // malformed items are ignored
 		text := rawjson.Text(quoted)
 		own = own || string(text) == name
 		legacy = legacy || slices.ContainsFunc(others, func(f string) bool { return f == string(text) })

@@ -54,7 +54,7 @@ func TestReplicaSetID(t *testing.T) {
 		`[1, null]`:                                   "fn",
 		`[]`:                                          "fn",
 		``:                                            "fn",
-		`[{"kind": "Deployment"`:                      "fn", // what is malformed is not there
+		`[{"kind": "Deployment"`:                      "fn", // malformed items are ignored
 	} {
 		if got := ReplicaSetID("fn", []byte(owners)); got != want {
 			t.Errorf("%s: got %q, want %q", owners, got, want)

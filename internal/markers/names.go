@@ -7,11 +7,10 @@ import (
 	"github.com/kopf-go/kopf/internal/blake2b"
 )
 
-// MaxNameLength is the length of an annotation's name by the rules of Kubernetes; of old, with its prefix.
+// MaxNameLength is the maximum length of an annotation name in Kubernetes. In old versions of keys, it includes the prefix.
 const MaxNameLength = 63
 
-// ReplaceUnsafe replaces what annotation names must not contain, as far as ids of
-// functions and fields contain it.
+// ReplaceUnsafe replaces the characters of function ids and field paths that annotation names must not contain.
 func ReplaceUnsafe(id string) string {
 	if !strings.ContainsAny(id, "/<>") {
 		return id
@@ -19,7 +18,7 @@ func ReplaceUnsafe(id string) string {
 	return strings.NewReplacer("/", ".", "<", "_", ">", "_").Replace(id)
 }
 
-// HashSuffix returns the suffix, 7 characters long, that makes shortened names differ.
+// HashSuffix returns a suffix of 7 characters that makes shortened names unique.
 func HashSuffix(name string) string {
 	digest := base64.RawStdEncoding.EncodeToString(blake2b.Sum([]byte(name), 4))
 	return "-" + strings.NewReplacer("+", "-", "/", ".").Replace(digest)

@@ -1,6 +1,6 @@
 package markers
 
-// MergeAnnotations changes annotations as a merge patch does; what is neither a text nor null becomes empty.
+// MergeAnnotations applies a merge patch to annotations. Values that are neither strings nor null become empty.
 func MergeAnnotations(all map[string]string, changes map[string]any) {
 	for key, value := range changes {
 		text, _ := value.(string)
@@ -10,7 +10,7 @@ func MergeAnnotations(all map[string]string, changes map[string]any) {
 	}
 }
 
-// Size returns the size of annotations as Kubernetes limits it.
+// Size returns the size of annotations, by the rules of the Kubernetes limit.
 func Size(all map[string]string) int {
 	size := 0
 	for key, value := range all {

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// ages knows since when things of one kind go on, so that the oldest of them and their number are known at any time. It is a list in the order of their beginnings, in memory that is
-// used again, so that a beginning and an end are a few assignments.
+// ages tracks the start times of activities of one kind, to know their number and the oldest at any time. It is a list in the order of the starts, in memory
+// that is reused, so that a start and an end cost a few assignments.
 type ages struct {
 	mu    sync.Mutex // guards following
-	all   []age      // the first one is none
-	free  int32      // the first of those that have ended
+	all   []age      // element 0 is unused
+	free  int32      // the first free element
 	first int32      // the oldest
 	last  int32
 	n     int
-	sum   float64 // of the beginnings
+	sum   float64 // of the start times
 }
 
-// age is one thing that goes on, or a free place.
+// age is one activity, or a free element.
 type age struct {
 	begun        float64 // in seconds since 1970
 	before, next int32
 }
 
-// shrinkAbove is how many places are kept when nothing goes on.
+// shrinkAbove is how many elements are kept while there are no activities.
 const shrinkAbove = 256
 
-// seconds returns a time as a number of seconds since 1970.
+// seconds converts a time to seconds since 1970.
 func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
 
-// begin notes that something begins, and returns its place.
+// begin records the start of an activity, and returns its index.
 //
 //go:noinline
 func (a *ages) begin(at time.Time) int32 {
@@ -57,7 +57,7 @@ func (a *ages) begin(at time.Time) int32 {
 	return i
 }
 
-// end notes that what has begun at a place has ended.
+// end records the end of the activity at an index.
 func (a *ages) end(i int32) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -82,7 +82,7 @@ func (a *ages) end(i int32) {
 	}
 }
 
-// look returns how many things go on, for how long the oldest of them does, and the sum of these times, in seconds.
+// look returns the number of activities, the duration of the oldest, and the sum of the durations, in seconds.
 func (a *ages) look(now time.Time) (n int, oldest, sum float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// exemplar is one of the durations of a histogram, with the id of the trace that it belongs to.
+// exemplar is one observed duration of a histogram, with its trace ID.
 type exemplar struct {
 	trace   string
 	seconds float64
 	at      time.Time
 }
 
-// exemplars adds an exemplar to the line of a bucket, and reports whether it belongs there.
+// exemplars adds an exemplar to the line of a bucket, and reports whether it falls into the bucket.
 type exemplars interface {
 	write(p *page, bucket int) bool
 }
 
-// Traced notes the id of the trace of an attempt, before its end, so that pages of OpenMetrics lead from long durations to traces.
+// Traced records the trace ID of an attempt, before its end, so that OpenMetrics pages link long durations to traces.
 func (c Call) Traced(trace string) {
 	if h := c.handler; h != nil {
 		now := time.Now()

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Result is how an attempt of a handler has ended.
+// Result is the result of an attempt of a handler.
 type Result int
 
 // The results of attempts, in the order of the page.
 const (
 	Success Result = iota
-	Retry          // to be tried again
+	Retry          // retried later
 	Failure        // permanent
 	Ignored
 	Waiting // for sub-handlers
@@ -19,22 +19,22 @@ const (
 	results
 )
 
-// String returns the result as the page and the audit have it.
+// String returns the label value of the result, on the page and in the audit log.
 func (r Result) String() string {
 	return [...]string{"success", "retry", "failure", "ignored", "waiting", "cancelled"}[r]
 }
 
-// Kind is what is expected of the calls of a handler.
+// Kind says how the calls of a handler are counted.
 type Kind int
 
 // The kinds of handlers.
 const (
 	Ordinary  Kind = iota
-	Endless        // its calls are to last: how long they do says nothing
-	Reconcile      // it is a controller, in the words of other libraries
+	Endless        // long-running by design: the durations of its calls are not counted
+	Reconcile      // counted as a controller of controller-runtime
 )
 
-// Described is a handler that is counted.
+// Described is a handler to count.
 type Described struct {
 	ID   string
 	Kind Kind
@@ -45,21 +45,21 @@ type Handler struct {
 	kind      Kind
 	results   [results]atomic.Int64
 	durations histogram
-	succeeded atomic.Int64 // when the last success was, in nanoseconds since 1970; 0 if there was none
+	succeeded atomic.Int64 // time of the last success, in nanoseconds since 1970; 0 if there was none
 	panics    atomic.Int64
-	settled   [2]atomic.Int64 // calls of a reconcile handler that have not failed, and those of them that have asked for another call
+	settled   [2]atomic.Int64 // successful calls of a reconcile handler, and the calls among them that requested another call
 	running   ages
 	subs      *Handler
 }
 
-// Call is one attempt under way.
+// Call is one running attempt.
 type Call struct {
 	handler *Handler
 	begun   time.Time
 	place   int32
 }
 
-// Begin counts an attempt that begins.
+// Begin counts the start of an attempt.
 //
 //go:noinline
 func (h *Handler) Begin(now time.Time) Call {
@@ -87,7 +87,7 @@ func (c Call) End(r Result, panicked bool) {
 	}
 }
 
-// Settled counts a call of a reconcile handler that has not failed, and may have asked for another one.
+// Settled counts a successful call of a reconcile handler. The flag says whether the call requested another one.
 func (h *Handler) Settled(again bool) {
 	if h != nil {
 		h.settled[int(Number(again))].Add(1)

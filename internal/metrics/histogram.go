@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// bounds are the upper bounds of the buckets of durations, in seconds, and boundTexts what the page has for them.
+// bounds are the upper bounds of the duration buckets, in seconds, and boundTexts their text on the page.
 var bounds = [...]float64{0.005, 0.05, 0.5, 1, 5, 30, 300}
 
 var boundTexts = [...]string{"0.005", "0.05", "0.5", "1.0", "5.0", "30.0", "300.0", "+Inf"}
@@ -13,7 +13,7 @@ var boundTexts = [...]string{"0.005", "0.05", "0.5", "1.0", "5.0", "30.0", "300.
 // histogram counts durations.
 type histogram struct {
 	buckets  [len(bounds) + 1]atomic.Int64
-	nanos    atomic.Int64 // of all
+	nanos    atomic.Int64 // sum of all durations
 	exemplar atomic.Pointer[exemplars]
 }
 
@@ -23,7 +23,7 @@ func (h *histogram) observe(d time.Duration) {
 	h.buckets[bucketOf(d.Seconds())].Add(1)
 }
 
-// bucketOf returns the place of the bucket of a duration.
+// bucketOf returns the index of a duration's bucket.
 //
 //go:noinline
 func bucketOf(seconds float64) int {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Live is what the counters show at one time, for the live page. The names of its fields in JSON are stable.
+// Live is a snapshot of the counters for the live page. The names of its fields in JSON are stable.
 type Live struct {
-	Memory     int64 `json:"memoryBytes"` // 0 if it is not known
+	Memory     int64 `json:"memoryBytes"` // 0 if unknown
 	Goroutines int   `json:"goroutines"`
 	Daemons    int64 `json:"daemons"`
 	Timers     int64 `json:"timers"`
 	Peers      int64 `json:"peers"`     // other operators that are alive
-	Conflicts  int64 `json:"conflicts"` // times that the handling of an object began to be slowed down, because of update conflicts
+	Conflicts  int64 `json:"conflicts"` // how often kopf began to slow down the handling of an object because of update conflicts
 	Throttled  int64 `json:"throttledMilliseconds"`
 
 	Handlers     []LiveHandler     `json:"handlers"`
@@ -21,31 +21,31 @@ type Live struct {
 	Children     []LiveChildren    `json:"children,omitempty"`
 }
 
-// LiveHandler is what is known of a handler, with its sub-handlers or without.
+// LiveHandler holds the counters of a handler, alone or with its sub-handlers.
 type LiveHandler struct {
 	ID        string  `json:"id"` // "…/*" for the sub-handlers
 	Running   int     `json:"running"`
 	Succeeded int64   `json:"succeeded"`
 	Retried   int64   `json:"retried"`
 	Failed    int64   `json:"failed"`
-	P50       float64 `json:"p50Seconds"` // of the durations of its calls, estimated
+	P50       float64 `json:"p50Seconds"` // estimated from the durations of its calls
 	P99       float64 `json:"p99Seconds"`
 }
 
-// LiveRequests are requests to the API server.
+// LiveRequests counts requests to the API server.
 type LiveRequests struct {
 	Verb  string `json:"verb"`
 	Code  string `json:"code"` // "<error>" without an answer
 	Count int64  `json:"count"`
 }
 
-// LiveCertificate is a certificate that is in use.
+// LiveCertificate is a certificate in use.
 type LiveCertificate struct {
 	Purpose string    `json:"purpose"` // client or webhooks
 	End     time.Time `json:"end"`
 }
 
-// LiveChildren are the children of one kind.
+// LiveChildren counts the child objects of one kind.
 type LiveChildren struct {
 	Resource    string `json:"resource"`
 	Ready       int64  `json:"ready"`
@@ -53,19 +53,19 @@ type LiveChildren struct {
 	Terminating int64  `json:"terminating"`
 }
 
-// LiveResource is what is known of a resource.
+// LiveResource holds the counters of a resource.
 type LiveResource struct {
 	Resource string    `json:"resource"`
 	Objects  int64     `json:"objects"`
-	Failed   int64     `json:"failed"`  // objects for which a handler has failed permanently
-	Working  int       `json:"working"` // objects that are worked on
-	Waiting  int       `json:"waiting"` // objects that wait for a worker
+	Failed   int64     `json:"failed"`  // objects with a permanently failed handler
+	Working  int       `json:"working"` // objects with a worker
+	Waiting  int       `json:"waiting"` // objects waiting for a worker
 	Oldest   time.Time `json:"oldestWaiting,omitzero"`
-	Delayed  int       `json:"delayed"` // objects that are due later
+	Delayed  int       `json:"delayed"` // objects with a later due time
 	Restarts int64     `json:"streamRestarts"`
 }
 
-// Live returns what the counters show now.
+// Live returns a snapshot of the counters.
 func (m *Metrics) Live() Live {
 	memory, _ := process()
 	l := Live{
@@ -102,7 +102,7 @@ func (m *Metrics) Live() Live {
 	return l
 }
 
-// live returns what is known of a handler.
+// live returns a snapshot of the handler's counters.
 func (h *Handler) live(id string) LiveHandler {
 	running, _, _ := h.running.look(time.Now())
 	return LiveHandler{
@@ -111,7 +111,7 @@ func (h *Handler) live(id string) LiveHandler {
 	}
 }
 
-// Live returns what is known of the resource.
+// Live returns a snapshot of the resource's counters.
 func (r *Resource) Live(now time.Time) LiveResource {
 	l := LiveResource{Resource: r.name, Objects: r.counters[Objects].Load(), Failed: r.counters[Failed].Load(), Restarts: r.counters[Restarts].Load()}
 	var age float64
@@ -122,7 +122,7 @@ func (r *Resource) Live(now time.Time) LiveResource {
 	return l
 }
 
-// Live returns when something has come last on the stream while it works, zero if it does not, and how often it was connected anew.
+// Live returns the time of the last event on the stream, or zero if the stream does not work, and the number of reconnections.
 func (s *Stream) Live() (last time.Time, restarts int64) {
 	if s == nil {
 		return time.Time{}, 0
@@ -133,7 +133,7 @@ func (s *Stream) Live() (last time.Time, restarts int64) {
 	return last, s.restarts.Load()
 }
 
-// quantile estimates a quantile of the durations in seconds, as if they were spread evenly within each bucket; those beyond the last bound count as the bound.
+// quantile estimates a quantile of the durations in seconds. It assumes an even spread within each bucket, and nothing beyond the last bound.
 func (h *histogram) quantile(q float64) float64 {
 	var counts [len(bounds) + 1]float64
 	total := 0.0

@@ -1,8 +1,9 @@
-// Package metrics counts what an operator does, and writes the counts in the text formats of Prometheus and OpenMetrics: under names of its own, and under those that dashboards of operators
-// made with controller-runtime know.
+// Package metrics counts the activities of an operator, and writes the counts in the text formats of Prometheus and OpenMetrics: under its own names, and
+// under the names that dashboards for controller-runtime use.
 //
-// Counting is a few atomic additions, on any goroutine. Only what is slow in comparison, such as requests and the calls of handlers, takes a lock. There is no counter of a single object, so a page
-// has as many lines for ten thousand objects as for one. What goes up and down again is either looked up for each page, or has an owner that counts it off: see [Pass], [Call], [Stream] and [Failing].
+// Counting takes a few atomic additions, on any goroutine. Only slower activities, such as requests and calls of handlers, take a lock. There is no counter
+// of a single object, so the page for ten thousand objects is as long as for one. A gauge is either computed for each page, or decremented by its owner: see
+// [Pass], [Call], [Stream] and [Failing].
 package metrics
 
 import (
@@ -17,61 +18,61 @@ type Count int
 
 // The counters of an operator.
 const (
-	Queued       Count = iota // objects that are worked on, or wait for that
-	Daemons                   // that have not ended
-	Timers                    // that have not ended
+	Queued       Count = iota // objects that have a worker or wait for one
+	Daemons                   // running
+	Timers                    // running
 	EventsPosted              // Kubernetes events
 	EventsMerged
 	EventsLost
-	WriteConflicts // times that the handling of an object began to be slowed down, because its fields were changed again and again
-	Logins         // that have succeeded
+	WriteConflicts // how often kopf began to slow down the handling of an object because of a hot loop
+	Logins         // successful logins
 	Peers          // other operators that are alive
-	Terms          // that this replica has worked for, in an election
-	Throttled      // nanoseconds that requests have waited for the limits of the client
+	Terms          // times that this replica became the leader
+	Throttled      // nanoseconds that requests have waited for the client's rate limits
 	operatorCounts
 )
 
-// Metrics are the counters of one operator. Nil ones count nothing.
+// Metrics holds the counters of one operator. Nil counts nothing.
 type Metrics struct {
-	LoggedIn atomic.Bool // whether the last login has succeeded
-	Ready    atomic.Bool // whether the operator has started
+	LoggedIn atomic.Bool // reports whether the last login succeeded
+	Ready    atomic.Bool // reports whether the operator has started
 
-	Election atomic.Pointer[Election] // nil without one, and before the operator has logged in
+	Election atomic.Pointer[Election] // nil without leader election, and before the login
 
 	state    State
 	counters [operatorCounts]atomic.Int64
-	handlers map[string]*Handler // not changed after the start
+	handlers map[string]*Handler // immutable after the start
 	ids      []string            // its keys, in the order of registration
 
 	mu           sync.Mutex // guards following
 	requests     []*requests
-	methods      []*requests // the same by methods
-	verbs        []*requests // the same by verbs, without watches
+	methods      []*requests // the same, by method
+	verbs        []*requests // the same, by verb, without watches
 	resources    []*Resource
 	reconciling  section // nil without reconcile handlers
 	certificates [purposes]Certificate
-	limit        int // of calls at the same time
+	limit        int // of concurrent calls
 	host         string
 }
 
-// Election is the leader election of several replicas.
+// Election is a leader election among replicas.
 type Election struct {
-	Lease   string        // its name
-	Leading func() bool   // whether this replica is the leader
-	Holder  func() string // the identity of the one that is, as far as this replica knows
-	Reached func() bool   // whether this replica has ever found out who is, so that it can take over
+	Lease   string        // name
+	Leading func() bool   // reports whether this replica is the leader
+	Holder  func() string // returns the identity of the leader, as far as this replica knows
+	Reached func() bool   // reports whether this replica has ever read the Lease, so that it can take over
 }
 
-// State is what is looked up for each page instead of being counted.
+// State holds values that are computed for each page instead of counted.
 type State struct {
 	Version    string      // of the framework
-	Go         string      // its version
-	Paused     func() bool // whether the operator pauses now
+	Go         string      // version of Go
+	Paused     func() bool // reports whether the operator pauses
 	Goroutines func() int  // of the process
 	Log        *slog.Logger
 }
 
-// requests are those to the API server with a verb and the code of the response, 0 if there was none.
+// requests counts the requests to the API server with one verb and one status code, 0 without a response.
 type requests struct {
 	verb string
 	code int
@@ -79,7 +80,7 @@ type requests struct {
 	took histogram
 }
 
-// New returns counters for handlers; those of the same id share them. Sub-handlers are counted together, for each of their parents.
+// New returns counters for handlers. Handlers with equal ids share them. The sub-handlers of each parent share one set of counters.
 func New(state State, handlers []Described) *Metrics {
 	m := &Metrics{state: state, handlers: make(map[string]*Handler)}
 	for _, d := range handlers {
@@ -94,7 +95,7 @@ func New(state State, handlers []Described) *Metrics {
 	return m
 }
 
-// Add adds to a counter. Programs are smaller where it is not copied to each place that counts.
+// Add adds to a counter. It is not inlined because that makes the binary smaller.
 //
 //go:noinline
 func (m *Metrics) Add(c Count, n int64) {
@@ -106,16 +107,16 @@ func (m *Metrics) Add(c Count, n int64) {
 // Load returns the value of a counter.
 func (m *Metrics) Load(c Count) int64 { return m.counters[c].Load() }
 
-// Paused reports whether the operator pauses now.
+// Paused reports whether the operator pauses.
 func (m *Metrics) Paused() bool { return m.state.Paused() }
 
-// StandsBy reports whether another replica works.
+// StandsBy reports whether another replica is the leader.
 func (m *Metrics) StandsBy() bool {
 	e := m.Election.Load()
 	return e != nil && !e.Leading()
 }
 
-// Total returns how many attempts of all handlers have ended with a result.
+// Total returns how many attempts of all handlers ended with a result.
 func (m *Metrics) Total(r Result) (n int64) {
 	for _, h := range m.handlers {
 		n += h.results[r].Load() + h.subs.results[r].Load()
@@ -123,7 +124,7 @@ func (m *Metrics) Total(r Result) (n int64) {
 	return n
 }
 
-// Handler returns the counters of a handler, or of its sub-handlers.
+// Handler returns the counters of a handler, or those of its sub-handlers.
 func (m *Metrics) Handler(id string, sub bool) *Handler {
 	if m == nil {
 		return nil
@@ -152,7 +153,7 @@ func (m *Metrics) Resource(name string) *Resource {
 	return r
 }
 
-// Request counts a request to the API server at a host, which has taken so long. The code is 0 if there was no response.
+// Request counts a request to the API server at a host, and its duration. The code is 0 without a response.
 func (m *Metrics) Request(host, verb string, code int, took time.Duration) {
 	if m == nil {
 		return
@@ -161,7 +162,7 @@ func (m *Metrics) Request(host, verb string, code int, took time.Duration) {
 	defer m.mu.Unlock()
 	m.host = host
 	count(&m.requests, verb, code)
-	if verb == "WATCH" { // which lasts, and is a request with the method GET
+	if verb == "WATCH" { // long-running, and a GET by its method
 		count(&m.methods, "GET", code)
 		return
 	}
@@ -169,7 +170,7 @@ func (m *Metrics) Request(host, verb string, code int, took time.Duration) {
 	count(&m.verbs, verb, 0).took.observe(took)
 }
 
-// count counts a request among others.
+// count increments the counter for a verb and a code.
 //
 //go:noinline
 func count(all *[]*requests, verb string, code int) *requests {
@@ -187,7 +188,7 @@ func count(all *[]*requests, verb string, code int) *requests {
 	return found
 }
 
-// SetReconciling has the children counted for each page, and the reconcile handlers shown as controllers.
+// SetReconciling adds the children, and the reconcile handlers as controllers, to each page.
 func (m *Metrics) SetReconciling(r Reconciler) {
 	if m == nil {
 		return
@@ -197,7 +198,7 @@ func (m *Metrics) SetReconciling(r Reconciler) {
 	m.reconciling = reconciling{r}
 }
 
-// SetLimits notes how many objects of a resource are worked on at the same time at most, and how many handlers are called; 0 for no limit.
+// SetLimits sets the limits that the page shows: concurrent objects of one resource, and concurrent calls of handlers. 0 means no limit.
 func (m *Metrics) SetLimits(objects, handlers int) {
 	if m == nil {
 		return
@@ -209,23 +210,23 @@ func (m *Metrics) SetLimits(objects, handlers int) {
 	}
 }
 
-// Purpose is what a certificate is for.
+// Purpose is the purpose of a certificate.
 type Purpose int
 
 // The purposes of certificates, in the order of the page.
 const (
-	ForClient Purpose = iota // of the API server
+	ForClient Purpose = iota // for the client of the API server
 	ForWebhooks
 	purposes
 )
 
-// Certificate is one that the operator uses.
+// Certificate is a certificate that the operator uses.
 type Certificate interface {
-	// End returns when it ends; the zero time if that is not known.
+	// End returns the expiration time, or zero if it is unknown.
 	End() time.Time
 }
 
-// SetCertificate has the end of a certificate looked up for each page.
+// SetCertificate adds the expiration time of a certificate to each page.
 func (m *Metrics) SetCertificate(p Purpose, c Certificate) {
 	if m != nil {
 		m.mu.Lock()
@@ -234,7 +235,7 @@ func (m *Metrics) SetCertificate(p Purpose, c Certificate) {
 	}
 }
 
-// AllStreams returns how many streams of all resources are to be open, and how many of them work.
+// AllStreams returns the number of open watch streams of all resources, and how many of them work.
 func (m *Metrics) AllStreams() (all, working int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

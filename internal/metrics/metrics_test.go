@@ -185,7 +185,7 @@ type children Children
 
 func (c children) CountChildren() Children { return Children(c) }
 
-// certificate ends at so many seconds since 1970.
+// certificate is an expiration time, in seconds since 1970.
 type certificate int64
 
 func (c certificate) End() time.Time { return time.Unix(int64(c), 0) }

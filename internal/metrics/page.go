@@ -14,7 +14,7 @@ const (
 	OpenType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 )
 
-// IsOpen reports whether a header Accept asks for OpenMetrics, and not more for the text format.
+// IsOpen reports whether an Accept header prefers OpenMetrics to the text format, or rates them equally.
 func IsOpen(accept string) bool {
 	open, text := 0.0, 0.0
 	for _, kind := range strings.Split(accept, ",") {
@@ -22,7 +22,7 @@ func IsOpen(accept string) bool {
 		q := 1.0
 		if _, value, weighed := strings.Cut(options, "q="); weighed {
 			value, _, _ = strings.Cut(value, ";")
-			q, _ = strconv.ParseFloat(strings.TrimSpace(value), 64) // what is no number is not wanted
+			q, _ = strconv.ParseFloat(strings.TrimSpace(value), 64) // an invalid quality counts as 0
 		}
 		switch strings.TrimSpace(name) {
 		case "application/openmetrics-text":
@@ -34,25 +34,25 @@ func IsOpen(accept string) bool {
 	return open > 0 && open >= text
 }
 
-// page is a page of metrics in the making.
+// page is a page of metrics being written.
 type page struct {
 	b    []byte
-	open bool // whether it is one of OpenMetrics
+	open bool // OpenMetrics, not the text format
 	log  *slog.Logger
 }
 
-// row is what a table has of one subject: the values of the labels, and the numbers in the order of the lines. NaN leaves a line out.
+// row is one row of a table: the label values, and the numbers in the order of the lines. NaN omits a line.
 type row struct {
 	names      [3]string // for "$", "&" and "@"
 	numbers    []float64
 	histograms []*histogram
 }
 
-// none stands for a line that is left out.
+// none omits a line.
 var none = math.NaN()
 
-// table writes families with the lines of some rows. A line of the text that begins with a letter begins a family: its name, the letter of its type, and its help. The other lines are
-// those of each row: the labels, or "=" if there are none, or a number with the labels of a histogram, which has so much of its buckets left out.
+// table writes metric families with a line for each row. A line of the text that begins with a letter begins a family: its name, the letter of its type, and
+// its help. Each other line is a sample: its labels, or "=" without labels. With a leading number, it is a histogram with that step between its buckets.
 func (p *page) table(text string, rows []*row) {
 	for text != "" {
 		head, rest, _ := strings.Cut(text, "\n")
@@ -79,7 +79,7 @@ func (p *page) table(text string, rows []*row) {
 	}
 }
 
-// family begins a family.
+// family writes the head of a family.
 func (p *page) family(name string, kind byte, help string) {
 	long := "gauge"
 	switch kind {
@@ -91,7 +91,7 @@ func (p *page) family(name string, kind byte, help string) {
 		}
 	}
 	p.text("# HELP ", name, " ")
-	p.escaped(help, p.open) // where OpenMetrics has the escapes of labels
+	p.escaped(help, p.open) // OpenMetrics escapes a help text like a label value
 	p.text("\n# TYPE ", name, " ", long, "\n")
 }
 
@@ -102,7 +102,7 @@ func (p *page) text(parts ...string) {
 	}
 }
 
-// escaped adds the value of a label, or a help, in which quotes need no escape.
+// escaped writes a label value, or a help text, in which quotes need no escape.
 //
 //go:noinline
 func (p *page) escaped(text string, quotes bool) {
@@ -121,7 +121,7 @@ func (p *page) escaped(text string, quotes bool) {
 	p.b = b
 }
 
-// sample adds the beginning of a line, with its labels and perhaps one for a bucket, and its end.
+// sample writes a line with its labels, an optional bucket label, and its value.
 func (p *page) sample(name, suffix, labels, bucket string, r *row, value float64) {
 	p.text(name, suffix)
 	if labels == "=" {
@@ -145,7 +145,7 @@ func (p *page) sample(name, suffix, labels, bucket string, r *row, value float64
 //go:noinline
 func (p *page) number(value float64) { p.b = strconv.AppendFloat(p.b, value, 'g', -1, 64) }
 
-// histogram adds the lines of the next histogram of a row: with all its buckets, or every other one.
+// histogram writes the lines of the next histogram of a row, with each step-th bucket.
 func (p *page) histogram(name, labels string, r *row, step int) {
 	h := r.histograms[0]
 	r.histograms = r.histograms[1:]
@@ -154,12 +154,12 @@ func (p *page) histogram(name, labels string, r *row, step int) {
 		if n += load(&h.buckets[i]); i%step > 0 && i < len(bounds) {
 			continue
 		}
-		if !p.open { // which has whole numbers without a fraction
+		if !p.open { // the text format writes whole numbers without a fraction
 			bound = strings.TrimSuffix(bound, ".0")
 		}
 		p.sample(name, "_bucket", labels, bound, r, n)
 		if e != nil && p.open && (*e).write(p, i) {
-			e = nil // in one bucket
+			e = nil // show it in one bucket only
 		}
 	}
 	p.sample(name, "_sum", labels, "", r, load(&h.nanos)/1e9)
@@ -169,7 +169,7 @@ func (p *page) histogram(name, labels string, r *row, step int) {
 //go:noinline
 func load(n *atomic.Int64) float64 { return float64(n.Load()) }
 
-// newRow returns the row of some counters, and numbers after them.
+// newRow returns a row with the values of some counters, followed by the numbers.
 //
 //go:noinline
 func newRow(name, other string, counters []atomic.Int64, numbers ...float64) *row {
@@ -180,7 +180,7 @@ func newRow(name, other string, counters []atomic.Int64, numbers ...float64) *ro
 	return &row{names: [3]string{name, other}, numbers: append(all, numbers...)}
 }
 
-// Number returns 1 for true.
+// Number returns 1 for true and 0 for false.
 func Number(is bool) float64 {
 	if is {
 		return 1

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// reconciling is the part of the page about reconcile handlers, as controllers, and about their children.
+// reconciling is the section of the page that shows reconcile handlers as controllers, and their children.
 type reconciling struct{ reconciler Reconciler }
 
 func (s reconciling) write(v *view, p *page) {
@@ -26,7 +26,7 @@ func (s reconciling) write(v *view, p *page) {
 	p.table(childFamilies, rows)
 }
 
-// controllers returns what is known of reconcile handlers.
+// controllers returns the rows of the reconcile handlers.
 func (v *view) controllers() (all []*row) {
 	for _, id := range v.ids {
 		h := v.handlers[id]

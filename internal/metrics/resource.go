@@ -11,17 +11,17 @@ type ResourceCount int
 
 // The counters of a resource, in the order of the page.
 const (
-	Objects ResourceCount = iota // that are known
-	Failed                       // objects for which a handler has failed permanently
-	listed                       // events by their types, from here on
+	Objects ResourceCount = iota // known
+	Failed                       // objects with a permanently failed handler
+	listed                       // the first of the events by type
 	_
 	_
 	_
-	Restarts // of its streams
-	Streams  // that are to be open
-	Working  // streams that have listed their objects, and whose last connection has worked
+	Restarts // reconnections of its streams
+	Streams  // to be open
+	Working  // streams that have listed their objects, and whose last connection succeeded
 	Adds     // to the queue
-	Delays   // times that an object was to be looked at again later
+	Delays   // objects scheduled for later
 	resourceCounts
 )
 
@@ -31,20 +31,20 @@ type Resource struct {
 	counters [resourceCounts]atomic.Int64
 	queue    queue
 	writes   [2 * writeResults]atomic.Int64 // of children, by verb and result
-	wrote    atomic.Bool                    // whether there were any
+	wrote    atomic.Bool                    // whether there were any writes
 
 	mu      sync.Mutex // guards following
 	failing []*failing
 	streams map[*Stream]bool
 }
 
-// queue is what is known of the queue of a resource.
+// queue holds the counters of a resource's queue.
 type queue struct {
 	waiting, working ages
 	waits, works     histogram
 }
 
-// eventTypes are the types of events that are counted. Objects of lists have none.
+// eventTypes are the counted types of watch events. An object from a list has no type.
 var eventTypes = [...]string{"", "ADDED", "MODIFIED", "DELETED"}
 
 // Add adds to a counter.
@@ -69,15 +69,15 @@ func (r *Resource) Received(eventType string) {
 	}
 }
 
-// Stream is one that is to be open. Nil counts nothing.
+// Stream is an open watch stream. Nil counts nothing.
 type Stream struct {
 	resource *Resource
-	last     atomic.Int64 // when something has come last while it works, in nanoseconds since 1970; 0 if it does not work
-	restarts atomic.Int64 // of the stream
-	marked   atomic.Bool  // whether bookmarks come, so that it is never quiet for long
+	last     atomic.Int64 // time of the last event, in nanoseconds since 1970; 0 if the stream does not work
+	restarts atomic.Int64 // of the resource's streams
+	marked   atomic.Bool  // whether bookmarks arrive, so that the stream is never quiet for long
 }
 
-// Open counts a stream that is to be open.
+// Open counts a new stream.
 //
 //go:noinline
 func (r *Resource) Open() *Stream {
@@ -95,7 +95,7 @@ func (r *Resource) Open() *Stream {
 	return s
 }
 
-// Close counts a stream off that has ended.
+// Close removes a stream that has ended from the counts.
 func (s *Stream) Close() {
 	if s == nil {
 		return
@@ -106,7 +106,7 @@ func (s *Stream) Close() {
 	delete(s.resource.streams, s)
 }
 
-// Restart counts another connection of the stream.
+// Restart counts a reconnection of the stream.
 func (s *Stream) Restart() {
 	if s != nil {
 		s.restarts.Add(1)
@@ -114,7 +114,7 @@ func (s *Stream) Restart() {
 	}
 }
 
-// Works notes whether the stream works.
+// Works sets whether the stream works.
 //
 //go:noinline
 func (s *Stream) Works(now bool) {
@@ -129,7 +129,7 @@ func (s *Stream) Works(now bool) {
 	s.resource.Add(Working, n)
 }
 
-// Came notes that something has come.
+// Came records that data has arrived.
 func (s *Stream) Came(bookmark bool) {
 	if s == nil {
 		return
@@ -140,7 +140,7 @@ func (s *Stream) Came(bookmark bool) {
 	}
 }
 
-// quiet returns when something has come last on the stream on which that is the longest ago; 0 if there is none that works, and that brings bookmarks.
+// quiet returns the time of the last event on the stream that has been quiet the longest, or 0. It considers only working streams with bookmarks.
 func (r *Resource) quiet() (oldest int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,14 +152,14 @@ func (r *Resource) quiet() (oldest int64) {
 	return oldest
 }
 
-// Pass is the way of an object through a queue: it waits for a worker, and then is worked on.
+// Pass is the passage of an object through the queue: it waits for a worker, and then has one.
 type Pass struct {
 	resource *Resource
 	since    time.Time
 	place    int32
 }
 
-// Queue counts an object that waits for a worker from now on.
+// Queue counts an object that begins to wait for a worker.
 //
 //go:noinline
 func (r *Resource) Queue() Pass {
@@ -182,7 +182,7 @@ func (p Pass) Begin() Pass {
 	return Pass{p.resource, now, q.working.begin(now)}
 }
 
-// End counts that the worker is done with the object, which may wait again.
+// End counts that the worker has finished. The flag says whether the object waits again.
 func (p Pass) End(again bool) Pass {
 	if p.resource == nil {
 		return p
@@ -195,16 +195,16 @@ func (p Pass) End(again bool) Pass {
 	return p.resource.Queue()
 }
 
-// failing is how many objects are to be handled again by one handler after an error.
+// failing is the number of objects that one handler will retry after an error.
 type failing struct {
 	handler string
 	objects [1]atomic.Int64
 }
 
-// Failing is the handlers that are to be called again for one object after an error. Who has it clears it before it is dropped.
+// Failing holds the handlers that will retry one object after an error. Its owner must clear it before dropping it.
 type Failing []*failing
 
-// Set makes it these handlers.
+// Set replaces the handlers.
 func (f *Failing) Set(r *Resource, handlers ...string) {
 	var now Failing
 	if r != nil {
@@ -218,7 +218,7 @@ func (f *Failing) Set(r *Resource, handlers ...string) {
 	*f = now
 }
 
-// Clear makes it none.
+// Clear removes all handlers.
 func (f *Failing) Clear() {
 	for _, one := range *f {
 		one.objects[0].Add(-1)
@@ -239,7 +239,7 @@ func (r *Resource) failingOf(handler string) *failing {
 	return f
 }
 
-// Children are numbers of children by their resources: of those that are ready, that are not, and that are being deleted.
+// Children counts child objects by resource: those that are ready, not ready, and being deleted.
 type Children map[*Resource]*[3]float64
 
 // Add counts a child.
@@ -259,10 +259,10 @@ func (c Children) Add(r *Resource, ready, deleted bool) {
 	}
 }
 
-// Reconciler counts the children that there are.
+// Reconciler counts the existing child objects.
 type Reconciler interface{ CountChildren() Children }
 
-// Verb is what is done with a child.
+// Verb is a kind of write to a child object.
 type Verb int
 
 // The verbs of children's writes.
@@ -271,10 +271,10 @@ const (
 	Delete
 )
 
-// writeResults is how many results there are of a write: success, conflict, refusal, and other errors.
+// writeResults is the number of results of a write: success, conflict, refusal, and other errors.
 const writeResults = 4
 
-// Wrote counts a request that writes a child, by the code of its answer, 0 if there was none, and whether it has succeeded.
+// Wrote counts a request that writes a child object, by the status code of its response, 0 without one, and by its success.
 func (r *Resource) Wrote(v Verb, code int, ok bool) {
 	i := 3
 	switch {

@@ -1,9 +1,9 @@
 package metrics
 
-// This file has the families of metrics, as the tables that [page.table] writes. Some are under the names of controller-runtime, client-go and the clients of Prometheus, so that dashboards for those
-// show an operator of ours: a reconcile handler is a controller, and the objects of a resource are the items of a queue.
+// This file defines the metric families, as tables for [page.table]. Some use the names of controller-runtime, client-go and the Prometheus client, so that
+// existing dashboards work: a reconcile handler is a controller, and the objects of a resource are the items of a queue.
 
-// handlerFamilies are about handlers: how their attempts have ended, how long these took, when one has succeeded last, and for how long the oldest goes on.
+// handlerFamilies have a row for each handler.
 const handlerFamilies = `kopf_handler_attempts_total c Attempts of handlers by how they have ended.
 {handler="$",outcome="success"}
 {handler="$",outcome="retry"}
@@ -19,12 +19,12 @@ kopf_handler_running_seconds_max g For how long the longest attempt goes on that
 {handler="$"}
 `
 
-// failingFamilies are about a handler and a resource.
+// failingFamilies have a row for each handler and resource.
 const failingFamilies = `kopf_objects_failing g Objects for which a handler is to be called again after an error.
 {resource="$",handler="&"}
 `
 
-// resourceFamilies are about resources: their objects, streams and queues.
+// resourceFamilies have a row for each resource.
 const resourceFamilies = `kopf_objects g Objects that are known.
 {resource="$"}
 kopf_objects_failed g Objects for which a handler has failed permanently, until they change.
@@ -57,7 +57,7 @@ workqueue_work_duration_seconds h How long workers have worked on objects.
 2{name="$",controller="$"}
 `
 
-// childFamilies are about resources that have children.
+// childFamilies have a row for each resource of child objects.
 const childFamilies = `kopf_children g Children of reconcile handlers by what they are like.
 {resource="$",state="ready"}
 {resource="$",state="not_ready"}
@@ -73,7 +73,7 @@ kopf_children_writes_total c Requests that write children.
 {resource="$",verb="delete",outcome="error"}
 `
 
-// requestFamilies are about a verb and a code; methodFamilies about a method and a code; verbFamilies about a verb.
+// requestFamilies have a row for each verb and code, methodFamilies for each method and code, verbFamilies for each verb.
 const (
 	requestFamilies = `kopf_api_requests_total c Requests to the API server by verb and code of the answer; 0 means that there was none.
 {verb="$",code="&"}
@@ -86,7 +86,7 @@ const (
 `
 )
 
-// operatorFamilies are about the operator as a whole, and its process. The first are [Count], in their order.
+// operatorFamilies have one row for the operator and its process. The first families are [Count], in its order.
 const operatorFamilies = `kopf_queue_depth g Objects that are being worked on, or wait for that.
 =
 kopf_background_tasks g Daemons and timers of all objects that have not ended.
@@ -135,7 +135,7 @@ kopf_certificate_expiry_timestamp_seconds g When a certificate ends that the ope
 {certificate="webhooks"}
 `
 
-// controllerFamilies are about reconcile handlers.
+// controllerFamilies have a row for each reconcile handler.
 const controllerFamilies = `controller_runtime_reconcile_total c Calls of reconcile handlers.
 {controller="$",result="success"}
 {controller="$",result="requeue_after"}

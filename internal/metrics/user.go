@@ -11,30 +11,30 @@ import (
 	"github.com/kopf-go/kopf/internal/cut"
 )
 
-// This file has the metrics that users register. They are those of the process: each operator in it shows them.
+// This file holds the metrics that users register. They belong to the process: each operator in it shows them.
 
-// The limits of a metric of a user.
+// The limits of a user's metric.
 const (
 	maxLabels = 8
 	maxSeries = 1000
-	maxValue  = 128 // bytes of the value of a label
+	maxValue  = 128 // bytes of a label value
 	maxBounds = 50
 )
 
-// Other is the value of all labels of what is one series too many.
+// Other is the value of all labels of the series that collects everything beyond the limit of series.
 const Other = "other"
 
-// users are the metrics of users, nil as long as there are none. They come with the functions that make them, so that programs without any are linked without what they need.
+// users holds the metrics of users, nil if there are none. It is an interface, so that the linker omits the code from programs without them.
 var users atomic.Pointer[userPage]
 
-// userPage adds the metrics of users to a page.
+// userPage writes the metrics of users to a page.
 type userPage interface {
 	write(p *page)
-	// textOnly reports whether there is something that can only be in the text format.
+	// textOnly reports whether some metrics exist only in the text format.
 	textOnly() bool
 }
 
-// registry is the metrics of users.
+// registry holds the metrics of users.
 type registry struct {
 	mu      sync.Mutex // guards following
 	names   map[string]string
@@ -42,7 +42,7 @@ type registry struct {
 	writers []*writer
 }
 
-// registered is where all register.
+// registered is the registry of the process.
 var registered = &registry{names: make(map[string]string)}
 
 func (g *registry) announce() {
@@ -60,7 +60,7 @@ const (
 	Histogram Type = "h"
 )
 
-// Family is a metric of a user, with a series for each combination of the values of its labels.
+// Family is a user's metric, with a series for each combination of label values.
 type Family struct {
 	name, help string
 	kind       Type
@@ -71,15 +71,15 @@ type Family struct {
 	series map[string]*userSeries
 }
 
-// userSeries is one series: a number, or the counts of the buckets of a histogram and its sum.
+// userSeries is one series: a number, or the bucket counts and the sum of a histogram.
 type userSeries struct {
 	values  []string
 	number  float64
 	buckets []float64
 }
 
-// Register adds a metric, whose registration is at a place in the source. Without bounds, a histogram has those of durations in seconds. It fails if the name or a label is bad, or if there is such a
-// metric already.
+// Register adds a metric. Its first argument is the place in the source that registers it. A histogram without bounds uses those of durations in seconds.
+// Register returns an error if the name or a label is invalid, or if the name is taken.
 func Register(where string, kind Type, name, help string, upper []float64, labels []string) (*Family, error) {
 	f := &Family{name: name, help: strings.ToValidUTF8(help, "\uFFFD"), kind: kind, labels: slices.Clone(labels), bounds: slices.Clone(upper), series: make(map[string]*userSeries)}
 	if kind == Histogram && len(upper) == 0 {
@@ -108,7 +108,7 @@ func Register(where string, kind Type, name, help string, upper []float64, label
 	return f, nil
 }
 
-// check returns what is wrong with the names and the bounds.
+// check validates the names and the bounds.
 func (f *Family) check() error {
 	switch {
 	case !isName(f.name, true):
@@ -138,7 +138,7 @@ func (f *Family) check() error {
 	return nil
 }
 
-// names returns the names that a page has of the metric.
+// names returns the names that the metric uses on a page.
 func (f *Family) names() []string {
 	switch f.kind {
 	case Counter:
@@ -149,7 +149,7 @@ func (f *Family) names() []string {
 	return []string{f.name}
 }
 
-// isName reports whether a text is a name of a metric, or of a label, which has no colons.
+// isName reports whether a text is a valid metric name, or, without colons, a valid label name.
 func isName(name string, colons bool) bool {
 	for i, c := range []byte(name) {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || colons && c == ':'
@@ -160,7 +160,7 @@ func isName(name string, colons bool) bool {
 	return name != ""
 }
 
-// isOurs reports whether the operator has a metric of the name.
+// isOurs reports whether the operator itself uses the name.
 func isOurs(name string) bool {
 	for _, text := range [...]string{handlerFamilies, failingFamilies, resourceFamilies, requestFamilies, methodFamilies, verbFamilies, operatorFamilies, controllerFamilies, childFamilies} {
 		for line := range strings.SplitSeq(text, "\n") {
@@ -174,7 +174,7 @@ func isOurs(name string) bool {
 	return false
 }
 
-// Add adds a number to the series with these values. A counter takes no negative one.
+// Add adds a number to the series with these label values. A counter ignores negative numbers.
 func (f *Family) Add(n float64, values []string) {
 	if n-n != 0 || f.kind == Counter && n < 0 {
 		return
@@ -184,14 +184,14 @@ func (f *Family) Add(n float64, values []string) {
 	f.of(values).number += n
 }
 
-// Set makes the number of the series with these values another one.
+// Set sets the number of the series with these label values.
 func (f *Family) Set(n float64, values []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.of(values).number = n
 }
 
-// Observe adds one value to a histogram.
+// Observe adds an observation to a histogram.
 func (f *Family) Observe(n float64, values []string) {
 	if n-n != 0 {
 		return
@@ -204,7 +204,7 @@ func (f *Family) Observe(n float64, values []string) {
 	s.number += n
 }
 
-// of returns the series with some values, or that of all others if there are too many, or another number of values than of labels.
+// of returns the series with the given label values. It returns the series of [Other] if there are too many series, or if the number of values is wrong.
 func (f *Family) of(values []string) *userSeries {
 	var key []byte
 	short := make([]string, len(values))
@@ -228,11 +228,11 @@ func (f *Family) of(values []string) *userSeries {
 	return s
 }
 
-// write adds the metrics of users to a page.
+// write writes the metrics of users to a page.
 func (g *registry) write(p *page) {
 	g.mu.Lock()
 	all, writers := g.all, g.writers
-	taken := make(map[string]bool, len(g.names)) // the names that are on the page
+	taken := make(map[string]bool, len(g.names)) // names that are on the page
 	for name := range g.names {
 		taken[name] = true
 	}
@@ -282,7 +282,7 @@ func (f *Family) write(p *page) {
 	}
 }
 
-// line adds a line of a series.
+// line writes a line of a series.
 func (f *Family) line(p *page, suffix, bound string, s *userSeries, n float64) {
 	p.text(f.name, suffix)
 	separator := "{"

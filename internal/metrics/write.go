@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// TextOnly reports whether there can be no page of OpenMetrics: functions of users write in the text format.
+// TextOnly reports whether only the text format is possible, because functions of users write in it.
 func TextOnly() bool {
 	u := users.Load()
 	return u != nil && (*u).textOnly()
 }
 
-// Write writes all counts as a page, of OpenMetrics if that is wanted.
+// Write writes all metrics as a page, in OpenMetrics or in the text format.
 func (m *Metrics) Write(w io.Writer, open bool) error {
-	m.mu.Lock() // for a moment, not while the page is written
+	m.mu.Lock() // only briefly, not while the page is written
 	v := view{
 		Metrics: m, now: time.Now(), resources: m.resources, lists: [...][]*requests{m.requests, m.methods, m.verbs}, limit: m.limit, host: m.host, reconciling: m.reconciling, certificates: m.certificates,
 	}
@@ -43,11 +43,11 @@ func (m *Metrics) Write(w io.Writer, open bool) error {
 	return err
 }
 
-// view is what a page is made of.
+// view is the input of a page.
 type view struct {
 	*Metrics
 	now          time.Time
-	idle         bool // whether another operator or replica works, so that what waits here is no trouble
+	idle         bool // whether another operator or replica is active, so that waiting objects are normal
 	resources    []*Resource
 	lists        [3][]*requests
 	reconciling  section
@@ -56,13 +56,13 @@ type view struct {
 	host         string
 }
 
-// section is a part of the page that only some programs have.
+// section is an optional part of the page.
 type section interface {
 	write(v *view, p *page)
 	live() []LiveChildren
 }
 
-// stamp returns a number of nanoseconds since 1970 as one of whole seconds; none for 0.
+// stamp converts nanoseconds since 1970 to whole seconds, and 0 to none.
 func stamp(nanos int64) float64 {
 	if nanos == 0 {
 		return none
@@ -70,7 +70,7 @@ func stamp(nanos int64) float64 {
 	return float64(nanos / 1e9)
 }
 
-// ofHandlers returns what is known of handlers, and how many attempts are followed by another one.
+// ofHandlers returns the rows of the handlers, and the number of attempts that will be retried.
 func (v *view) ofHandlers() (all []*row, retries float64) {
 	for _, id := range v.ids {
 		h := v.handlers[id]
@@ -82,14 +82,14 @@ func (v *view) ofHandlers() (all []*row, retries float64) {
 	return all, retries
 }
 
-// row returns what is known of one handler.
+// row returns the row of one handler.
 func (h *Handler) row(id string, now time.Time) *row {
 	_, oldest, _ := h.running.look(now)
 	if h.kind == Endless {
 		oldest = none
 	}
 	r := newRow(id, "", h.results[:], stamp(h.succeeded.Load()), oldest)
-	for i := Ignored; i < results; i++ { // which few handlers know
+	for i := Ignored; i < results; i++ { // few handlers have these results
 		if r.numbers[i] == 0 {
 			r.numbers[i] = none
 		}
@@ -98,8 +98,7 @@ func (h *Handler) row(id string, now time.Time) *row {
 	return r
 }
 
-// ofResources returns what is known of resources, of their handlers, and for how long the object waits that does for the longest time. While another operator or replica works, nothing
-// fails here.
+// ofResources returns the rows of the resources and of their failing handlers, and the longest wait of an object. On standby, all counts of failures are 0.
 func (v *view) ofResources() (all, failing []*row, oldest float64) {
 	for _, r := range v.resources {
 		waiting, age, _ := r.queue.waiting.look(v.now)
@@ -124,7 +123,7 @@ func (v *view) ofResources() (all, failing []*row, oldest float64) {
 	return all, failing, oldest
 }
 
-// ofRequests returns what is known of requests, with a code for those without an answer.
+// ofRequests returns the rows of the requests. The second argument replaces the code of requests without a response.
 func (v *view) ofRequests(list []*requests, unanswered string) (all []*row) {
 	for _, r := range list {
 		one := newRow(r.verb, strconv.Itoa(r.code), r.n[:])
@@ -137,7 +136,7 @@ func (v *view) ofRequests(list []*requests, unanswered string) (all []*row) {
 	return all
 }
 
-// ofOperator returns what is known of the operator as a whole.
+// ofOperator returns the row of the operator.
 func (v *view) ofOperator(retries, oldest float64) *row {
 	lease, reached, leading := "", none, none
 	e := v.Election.Load()
@@ -157,7 +156,7 @@ func (v *view) ofOperator(retries, oldest float64) *row {
 	return one
 }
 
-// end returns when a certificate ends.
+// end returns the expiration time of a certificate.
 func (v *view) end(p Purpose) float64 {
 	if c := v.certificates[p]; c != nil {
 		if end := c.End(); !end.IsZero() {

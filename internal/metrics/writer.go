@@ -16,26 +16,26 @@ import (
 	"github.com/kopf-go/kopf/internal/safecall"
 )
 
-// This file has the metrics of other libraries, which a function of the user writes in the text format. They are checked, since a page with one bad line is of no use at all.
+// This file holds the metrics of other libraries, written by a user's function as text. They are checked, because one bad line makes the whole page unusable.
 
-// The limits of a function of a user.
+// The limits of a user's function.
 const (
 	maxWritten = 1 << 20         // bytes that it can add to a page
-	maxWriting = 3 * time.Second // for its call, and for the ones before it: those who read a page wait a few times as long
+	maxWriting = 3 * time.Second // for its call and the calls before it; scrapers wait a few times as long
 )
 
-// writer is such a function.
+// writer is a user's function that writes metrics.
 type writer struct {
 	call  func(io.Writer) error
-	where string        // it was registered
+	where string        // place of the registration
 	turn  chan struct{} // holds a token while the function is called
 
 	mu      sync.Mutex // guards following
-	checked bool       // whether what it writes was found to be right
-	logged  bool       // whether the log has a line on what is wrong
+	checked bool       // whether its output has been found valid
+	logged  bool       // whether the log has a line about invalid output
 }
 
-// RegisterWriter adds a function that writes metrics. It was registered at a place in the source.
+// RegisterWriter adds a function that writes metrics. The first argument is the place in the source that registers it.
 func RegisterWriter(where string, call func(io.Writer) error) {
 	registered.mu.Lock()
 	defer registered.mu.Unlock()
@@ -43,13 +43,13 @@ func RegisterWriter(where string, call func(io.Writer) error) {
 	registered.announce()
 }
 
-// written is what a call of the function has left.
+// written is the result of a call of the function.
 type written struct {
 	text limited
 	err  error
 }
 
-// collect calls the function, and returns what it writes. One that does not return costs a goroutine, and the pages are without what it writes.
+// collect calls the function, and returns its output. A call that hangs costs one goroutine, and the pages omit its output.
 func (w *writer) collect() ([]byte, error) {
 	late := time.NewTimer(maxWriting)
 	defer late.Stop()
@@ -76,7 +76,7 @@ func (w *writer) collect() ([]byte, error) {
 	}
 }
 
-// write adds what the function writes, without the metrics that are on the page already, to which it adds its own.
+// write writes the function's output, without the metrics whose names are in taken, and adds the names of its own to taken.
 func (w *writer) write(p *page, taken map[string]bool) {
 	text, err := w.collect()
 	w.mu.Lock()
@@ -105,7 +105,7 @@ func (w *writer) write(p *page, taken map[string]bool) {
 	maps.Copy(taken, own)
 }
 
-// limited is a buffer that takes so many bytes and drops the rest.
+// limited is a buffer that drops everything beyond maxWritten.
 type limited []byte
 
 func (l *limited) Write(b []byte) (int, error) {
@@ -113,7 +113,7 @@ func (l *limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// split returns the keyword of a comment, "" for a sample, and the name of the metric that a line is about, "" if it is about none, and what follows the name.
+// split returns the keyword of a comment ("" for a sample), the metric name ("" without one), and the text after the name.
 func split(line []byte) (keyword, name, rest string) {
 	text := strings.TrimRight(string(line), "\n")
 	if comment, is := strings.CutPrefix(strings.TrimLeft(text, " \t"), "#"); is {
@@ -130,7 +130,7 @@ func split(line []byte) (keyword, name, rest string) {
 	return "", text[:i], text[i:]
 }
 
-// Check returns what is wrong with a page in the text format.
+// Check validates a page in the text format.
 func Check(text []byte) error {
 	c := &checker{types: make(map[string]string), seen: make(map[string]bool)}
 	number := 0
@@ -143,10 +143,10 @@ func Check(text []byte) error {
 	return nil
 }
 
-// checker knows what the lines before have said.
+// checker holds the state of the lines so far.
 type checker struct {
 	types map[string]string
-	seen  map[string]bool // the samples, by their names and labels
+	seen  map[string]bool // samples, by name and labels
 }
 
 var typeNames = []string{"counter", "gauge", "histogram", "summary", "untyped"}
@@ -179,7 +179,7 @@ func (c *checker) line(line []byte) error {
 	if key := name + labels; c.seen[key] {
 		return fmt.Errorf("the series is there twice")
 	} else if c.seen[key] = true; len(c.seen) > 1<<14 {
-		clear(c.seen) // which is enough
+		clear(c.seen) // limits memory; duplicates further apart are not found
 	}
 	fields := strings.Split(number, " ")
 	if len(fields) > 2 {
@@ -196,7 +196,7 @@ func (c *checker) line(line []byte) error {
 	return nil
 }
 
-// labels returns the labels at the beginning of a text as they are written, and what follows them after a space.
+// labels returns the labels at the beginning of a text as written, and the text after the space that follows them.
 func labels(text string) (labels, rest string, err error) {
 	i := 0
 	var names []string
@@ -236,7 +236,7 @@ func labels(text string) (labels, rest string, err error) {
 	return text[:i], rest, nil
 }
 
-// valueEnd returns the place after the value in quotes that begins at a place, -1 if there is none.
+// valueEnd returns the index after the quoted value that begins at an index, or -1.
 func valueEnd(text string, i int) int {
 	if i >= len(text) || text[i] != '"' {
 		return -1

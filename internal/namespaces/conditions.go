@@ -2,7 +2,7 @@ package namespaces
 
 import "github.com/kopf-go/kopf/internal/rawjson"
 
-// Condition is one of the conditions in the status of a namespace that is being deleted.
+// Condition is a status condition of a namespace that is being deleted.
 type Condition struct{ Status, Reason, Message string }
 
 // Conditions reads the conditions of a namespace. Malformed input is treated as absent.

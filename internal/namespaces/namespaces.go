@@ -1,4 +1,4 @@
-// Package namespaces matches names of namespaces with patterns: lists of globs, some of them negated.
+// Package namespaces matches namespaces with patterns: lists of globs, some of them negated.
 package namespaces
 
 import (
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Match reports whether a pattern fits a namespace. It is a list of globs: the first one
-// decides, a negated one then drops the name, and a plain one takes back what the first one had matched.
+// Match reports whether a pattern matches a namespace. A pattern is a list of globs. The first one decides. A later negated glob excludes the name, and a later
+// plain one includes it again, if the first one matched.
 func Match(pattern, name string) bool {
 	globs := strings.Split(pattern, ",")
 	for i, g := range globs {
@@ -29,13 +29,13 @@ func Match(pattern, name string) bool {
 	return matches
 }
 
-// matchGlob is path.Match with the shell's spelling of negated classes.
+// matchGlob is path.Match with the shell syntax for negated classes.
 func matchGlob(glob, name string) bool {
 	ok, err := path.Match(strings.ReplaceAll(glob, "[!", "[^"), name)
 	return err == nil && ok
 }
 
-// Check returns what is wrong with patterns of namespaces, and what is probably not meant.
+// Check returns an error for invalid namespace patterns, and warnings about patterns that are probably mistakes.
 func Check(patterns []string) (warnings []string, err error) {
 	for _, pattern := range patterns {
 		for i, g := range strings.Split(pattern, ",") {
@@ -56,18 +56,18 @@ func Check(patterns []string) (warnings []string, err error) {
 	return warnings, nil
 }
 
-// IsName reports whether a namespace can have the name: a label as in RFC 1123.
+// IsName reports whether a name is a valid namespace name: a label (RFC 1123).
 func IsName(name string) bool {
 	return name != "" && len(name) <= 63 && strings.Trim(name, nameSigns) == "" && name[0] != '-' && name[len(name)-1] != '-'
 }
 
-// The characters that names consist of, and those that globs have besides.
+// The characters of names, and the additional ones of globs.
 const (
 	nameSigns = "abcdefghijklmnopqrstuvwxyz0123456789-"
 	globSigns = `*?[]!^\`
 )
 
-// IsPattern reports whether a text is more than the name of one namespace.
+// IsPattern reports whether a text is not just the name of one namespace.
 func IsPattern(text string) bool { return strings.ContainsAny(text, "!*?[,") }
 
 // ExactNames returns the patterns if all of them are names, else nil.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzNamespacePattern compares what patterns of plain names mean with a plain reading of them, and holds all of them to what negations are.
+// FuzzNamespacePattern compares patterns of plain names with a simple implementation, and checks the meaning of negations.
 func FuzzNamespacePattern(f *testing.F) {
 	f.Add("team-*,!team-x", "team-y")
 	f.Add("!a , b,!c", "b")
@@ -18,7 +18,7 @@ func FuzzNamespacePattern(f *testing.F) {
 			return
 		}
 		if !strings.HasPrefix(pattern, "!") && Match(pattern+",!*", name) {
-			if ok := !strings.Contains(name, "/"); ok { // which no name has
+			if ok := !strings.Contains(name, "/"); ok { // no name has one
 				t.Errorf("%q and nothing fits %q", pattern, name)
 			}
 		}

@@ -1,4 +1,4 @@
-// Package ngrok makes a local server reachable from anywhere by ngrok, a program that must be installed. See https://ngrok.com.
+// Package ngrok makes a local server publicly reachable through ngrok, a program that must be installed. See https://ngrok.com.
 package ngrok
 
 import (
@@ -18,23 +18,23 @@ import (
 )
 
 const (
-	openTimeout    = 30 * time.Second // for a tunnel to be opened
-	lookInterval   = 10 * time.Second // between two looks at the address of the tunnel
-	exitTimeout    = 5 * time.Second  // for the program to end when it is asked to
-	longestRestart = time.Minute      // between two starts of a program that ends
-	maxAnswer      = 1 << 20          // bytes of an answer of the program
+	openTimeout    = 30 * time.Second // to open a tunnel
+	lookInterval   = 10 * time.Second // between two checks of the tunnel's address
+	exitTimeout    = 5 * time.Second  // for the program to exit after the signal
+	longestRestart = time.Minute      // maximum delay between restarts
+	maxAnswer      = 1 << 20          // bytes of a response
 )
 
-// Tunnel says how the program is run. All fields but Region and Token are required.
+// Tunnel has the settings of a tunnel. All fields except Region and Token are required.
 type Tunnel struct {
-	Binary string // the program
-	Token  string // of an account, empty for that of the program's own configuration
-	Region string // where the tunnel ends, empty for the program's choice
+	Binary string // path of the program
+	Token  string // of an account; "" for that of the program's configuration
+	Region string // of the public endpoint; "" for the program's default
 	Log    *slog.Logger
 }
 
-// Keep keeps a tunnel to the local URL open until the context ends, and returns nil then. The program is started again if it ends, with a
-// new public URL to announce. It fails if the program cannot be started, or if there is no tunnel after half a minute at first.
+// Keep keeps a tunnel to the local URL open until the context ends, and then returns nil. It restarts the program if it exits, and announces the new public
+// URL. It returns an error if the program cannot be started, or if there is no tunnel after half a minute at first.
 func (t *Tunnel) Keep(ctx context.Context, local string, announce func(url string)) error {
 	scheme, rest, _ := strings.Cut(local, "://")
 	host, path, _ := strings.Cut(rest, "/")
@@ -68,7 +68,7 @@ func (t *Tunnel) Keep(ctx context.Context, local string, announce func(url strin
 	}
 }
 
-// open runs the program once, and tells the address of its tunnel when it is there and as often as it may have changed.
+// open runs the program once, and reports the address of its tunnel at first and whenever it may have changed.
 func (t *Tunnel) open(ctx context.Context, target string, opened func(address string)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -77,7 +77,7 @@ func (t *Tunnel) open(ctx context.Context, target string, opened func(address st
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("ngrok: %w", err)
 	}
-	ended := make(chan error, 1) // how the program has ended, from its goroutine to this one
+	ended := make(chan error, 1) // exit status of the program, from its goroutine to this one
 	go func() { ended <- cmd.Wait() }()
 	deadline := time.After(openTimeout)
 	interval := 100 * time.Millisecond
@@ -98,7 +98,7 @@ func (t *Tunnel) open(ctx context.Context, target string, opened func(address st
 	}
 }
 
-// command prepares the program. The token is not among its arguments, for they can be seen by everyone on this machine.
+// command returns the command. The token is not an argument, because arguments are visible to all users of this machine.
 func (t *Tunnel) command(ctx context.Context, target string) *exec.Cmd {
 	args := []string{"http", "--log=stdout", "--log-format=json"}
 	if t.Region != "" {
@@ -110,7 +110,7 @@ func (t *Tunnel) command(ctx context.Context, target string) *exec.Cmd {
 	}
 	cmd.Cancel = func() error {
 		if err := cmd.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return cmd.Process.Kill() // there are no signals on Windows
+			return cmd.Process.Kill() // Windows has no signals
 		}
 		return nil
 	}
@@ -118,21 +118,21 @@ func (t *Tunnel) command(ctx context.Context, target string) *exec.Cmd {
 	return cmd
 }
 
-// output is what the program has said.
+// output parses the log of the program.
 type output struct {
 	client *http.Client
 
 	mu    sync.Mutex // guards the following
-	api   string     // the address of its API, empty until it is known
-	fault string     // its last complaint
-	rest  []byte     // what has come of a line
+	api   string     // address of its API; "" until known
+	fault string     // last error
+	rest  []byte     // incomplete line
 }
 
 func newOutput() *output {
 	return &output{client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}}
 }
 
-// Write takes a part of the log of the program.
+// Write parses a part of the log.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -146,7 +146,7 @@ func (o *output) Write(p []byte) (int, error) {
 		o.rest = rest
 	}
 	if len(o.rest) > maxAnswer {
-		o.rest = nil // it is no log
+		o.rest = nil // not a log
 	}
 	return len(p), nil
 }
@@ -164,7 +164,7 @@ func (o *output) lineLocked(line []byte) {
 	}
 }
 
-// explain adds the last complaint of the program to an error.
+// explain adds the last error of the program to an error.
 func (o *output) explain(err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -177,7 +177,7 @@ func (o *output) explain(err error) error {
 	return errors.New("it has not said why")
 }
 
-// publicURL asks the API of the program for the address of its tunnel, which is empty if there is none.
+// publicURL returns the address of the tunnel from the program's API, or "".
 func (o *output) publicURL(ctx context.Context) string {
 	o.mu.Lock()
 	api := o.api
@@ -199,7 +199,7 @@ func (o *output) publicURL(ctx context.Context) string {
 			PublicURL string `json:"public_url"`
 		}
 	}
-	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what is not whole is not JSON
+	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // truncated JSON is invalid
 	if json.Unmarshal(data, &answer) != nil {
 		return ""
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzOutput reads the log of a program in pieces: what is kept of it is limited.
+// FuzzOutput parses a log in pieces, and checks that the stored part is limited.
 func FuzzOutput(f *testing.F) {
 	f.Add([]byte(`{"msg":"starting web service","addr":"127.0.0.1:4040"}`+"\n"+`{"err":"no"}`+"\nx"), 7)
 	f.Add(bytes.Repeat([]byte("x"), 100), 1)

@@ -1,5 +1,4 @@
-// Package objectpatch is about what is to be changed in an object: by merge patches, by transformations of the whole object, and in its finalizers. It computes what becomes of the object, and what
-// is to be sent for that.
+// Package objectpatch computes changed objects and the requests for the changes: merge patches, transformations of the whole object, and finalizers.
 package objectpatch
 
 import (
@@ -11,10 +10,10 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Object is an object in JSON, and the stanzas in it; nil for those that it does not have.
+// Object is an object in JSON, with the bytes of its stanzas, nil for absent ones.
 type Object struct{ Raw, Metadata, Spec, Status []byte }
 
-// field returns the bytes of a field at the top of the object. It is known where the stanzas are, so nothing is looked through for them.
+// field returns the bytes of a field at the top of the object. It does not search for the known stanzas.
 func (o *Object) field(key string) (raw []byte) {
 	switch key {
 	case "metadata":
@@ -28,43 +27,43 @@ func (o *Object) field(key string) (raw []byte) {
 	return raw
 }
 
-// Changes are what is to be changed in an object. They are applied in this order: early transformations, Merge, the other transformations, Last, Removes, Adds. The zero value changes nothing.
+// Changes are changes to an object, applied in this order: early transformations, Merge, other transformations, Last, Removes, Adds. Zero means no change.
 type Changes struct {
 	Merge      map[string]any
 	Transforms []Transformation
 	Last       map[string]any
 
-	Adds, Removes []string // finalizers, which are guarded by themselves, and not by the version
+	Adds, Removes []string // finalizers; they have their own guards, not the resource version
 }
 
-// Empty reports whether there is nothing to change.
+// Empty reports whether there are no changes.
 func (c *Changes) Empty() bool {
 	return len(c.Merge)+len(c.Transforms)+len(c.Last) == 0 && !c.Finalizes()
 }
 
-// Finalizes reports whether finalizers are added or removed, other than by a patch of the list.
+// Finalizes reports whether finalizers are added or removed, not counting a patch of the whole list.
 func (c *Changes) Finalizes() bool { return len(c.Adds)+len(c.Removes) > 0 }
 
-// Versioned reports whether the changes can be computed only for one version of the object.
+// Versioned reports whether the changes can be computed only for one resource version.
 func (c *Changes) Versioned() bool {
 	_, lists := rawjson.Lookup(any(c.Merge), "metadata", "finalizers")
 	return len(c.Transforms) > 0 || lists && c.Finalizes()
 }
 
-// Replaces reports whether a transformation comes before what is merged.
+// Replaces reports whether a transformation precedes the merge patch.
 func (c *Changes) Replaces() bool { return slices.ContainsFunc(c.Transforms, isEarly) }
 
-// Touches reports whether the changes are about a field.
+// Touches reports whether the changes affect a field. Transformations count as changes of any field, because they apply to one resource version.
 func (c *Changes) Touches(path []string) bool {
-	return jsonpatch.Touches(c.Merge, path) || len(c.Transforms) > 0 || c.Finalizes() && path[0] == "metadata.finalizers" // transformations are sent for a version
+	return jsonpatch.Touches(c.Merge, path) || len(c.Transforms) > 0 || c.Finalizes() && path[0] == "metadata.finalizers"
 }
 
-// Holds reports whether an object is as the changes make it, as far as that can be seen without decoding it.
+// Holds reports whether the object has the changes already, as far as that is visible without decoding it.
 func (c *Changes) Holds(o *Object) bool {
 	return !c.Finalizes() && !slices.ContainsFunc(c.Transforms, func(t Transformation) bool { return !t.Holds(o) }) && o.has(c.Merge) && o.has(c.Last)
 }
 
-// has reports whether the object is as a merge patch makes it.
+// has reports whether the object has the changes of a merge patch already.
 func (o *Object) has(merge map[string]any) bool {
 	for key, want := range merge {
 		if !jsonpatch.IsApplied(o.field(key), want) {
@@ -74,7 +73,7 @@ func (o *Object) has(merge map[string]any) bool {
 	return true
 }
 
-// Put sets a decoded value in the merge patch, replacing whatever is in the way, so that a null or a scalar that was set at a parent does not lose it (CH-T49). There is at least one key.
+// Put sets a decoded value in the merge patch. It replaces a null or a scalar at a parent, which would hide the value (CH-T49). At least one key is required.
 func (c *Changes) Put(value any, keys ...string) {
 	if c.Merge == nil {
 		c.Merge = make(map[string]any)
@@ -82,12 +81,12 @@ func (c *Changes) Put(value any, keys ...string) {
 	jsonpatch.Put(c.Merge, value, keys...)
 }
 
-// Drop takes the value at a path out of the merge patch, and the parents that it leaves empty.
+// Drop removes the value at a path from the merge patch, and the parents that it leaves empty.
 func (c *Changes) Drop(keys ...string) { jsonpatch.DropValueIn(c.Merge, keys) }
 
-// Replace sets the field at the keys, of which there is at least one, without anything of what is there now. What was set below it before is dropped, and what is set there later is added.
+// Replace sets the field at the keys, at least one, and drops its present value. Earlier changes below it are dropped, and later ones are added to it.
 func (c *Changes) Replace(value any, keys ...string) {
-	for i := 1; i < len(keys); i++ { // what was removed above comes before
+	for i := 1; i < len(keys); i++ { // an earlier replacement of a parent comes first
 		if old, ok := rawjson.Lookup(any(c.Merge), keys[:i]...); ok && rawjson.AsMap(old) == nil {
 			c.Drop(keys[:i]...)
 			c.Transforms = append(c.Transforms, &replacement{keys[:i], old})
@@ -98,7 +97,7 @@ func (c *Changes) Replace(value any, keys ...string) {
 	c.Transforms = append(c.Transforms, &replacement{keys, value})
 }
 
-// Append adds what is to be changed after these changes by later ones, but for finalizers. What they replace is dropped from the merge patch.
+// Append adds later changes, except finalizers. It drops the fields that they replace from the merge patch.
 func (c *Changes) Append(later *Changes) {
 	for _, t := range later.Transforms {
 		if r, ok := t.(*replacement); ok {
@@ -108,8 +107,8 @@ func (c *Changes) Append(later *Changes) {
 	c.Merge, c.Transforms = jsonpatch.CombineMerges(c.Merge, later.Merge), append(c.Transforms, later.Transforms...)
 }
 
-// Apply returns a decoded object, which it changes, as the changes leave it. What kept returns, it has in any case whatever the transformations have made of it; that is called if there are
-// any. It fails with a [TransformError].
+// Apply applies the changes to a decoded object, in place, and returns it. Whatever the transformations do, the object keeps the fields that kept returns.
+// Apply calls kept only if there are transformations. It returns a [TransformError] if one of them fails.
 func (c *Changes) Apply(object map[string]any, o *Object, kept func() map[string]any) (changed map[string]any, err error) {
 	at := 0
 	defer func() {
@@ -145,8 +144,8 @@ func (c *Changes) Apply(object map[string]any, o *Object, kept func() map[string
 	return object, nil
 }
 
-// Model returns a model for [jsonpatch.DecodeLike] of the part of an object that the changes read and change, which is little of it but for functions, and so not worth decoding the rest. It is nil if
-// that can be anything.
+// Model returns a model for [jsonpatch.DecodeLike] of the part of the object that the changes read and change. The rest is usually large, and need not be
+// decoded. Model returns nil if that part is unknown, because of a function.
 func (c *Changes) Model() map[string]any {
 	model := jsonpatch.Union(c.Merge, c.Last)
 	if c.Finalizes() {
@@ -162,14 +161,14 @@ func (c *Changes) Model() map[string]any {
 	return model
 }
 
-// TransformError means that a transformation has failed, or has panicked.
+// TransformError is the failure or the panic of a transformation.
 type TransformError struct {
-	At       int // which one
+	At       int // index of the transformation
 	err      error
 	panicked any
 }
 
-// Error returns what has gone wrong.
+// Error implements [error].
 func (e *TransformError) Error() string {
 	if e.err != nil {
 		return e.err.Error()
@@ -177,5 +176,5 @@ func (e *TransformError) Error() string {
 	return fmt.Sprintf("a transformation has panicked: %v", e.panicked)
 }
 
-// Unwrap returns the error of the transformation, nil if it has panicked.
+// Unwrap returns the error of the transformation, or nil if it panicked.
 func (e *TransformError) Unwrap() error { return e.err }

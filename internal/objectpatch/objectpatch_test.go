@@ -39,7 +39,7 @@ func textOf(t *testing.T, v any) string {
 	return string(data)
 }
 
-// doubling is a transformation that can be anything.
+// doubling is a transformation with unknown fields.
 type doubling struct{ err error }
 
 func (d doubling) Apply(object map[string]any, _ *Object) error {

@@ -5,35 +5,35 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// State is the known state of an object that changes are sent for.
+// State is the known state of an object, for requests that change it.
 type State struct {
 	UID, Version string
-	Finalizers   []byte // the list of them in JSON, nil for none
-	Apart        bool   // whether the status is a subresource, which only requests of its own change
-	Lenient      bool   // whether transformations conflict only with changes of what they change themselves
+	Finalizers   []byte // JSON list; nil for none
+	Apart        bool   // the status is a subresource, which needs its own requests
+	Lenient      bool   // transformations conflict only with changes of the fields that they change
 }
 
-// Request is what is to be sent.
+// Request is the body of a patch request.
 type Request struct {
-	Type string // the media type
+	Type string // media type
 	Body any
 }
 
-// The media types of patches. Operations test what they change.
+// The media types of patches. A JSON patch tests the values that it changes.
 const (
 	OperationsType = "application/json-patch+json"
 	mergeType      = "application/merge-patch+json"
 )
 
-// Sides returns what the changes touch of an object in JSON, before and after them, if they are not those of one version of it.
+// Sides returns the fields that the merge patch touches, before and after it, for changes that do not depend on a resource version.
 func (c *Changes) Sides(raw []byte) (before, after map[string]any) {
 	before = rawjson.AsMap(jsonpatch.DecodeLike(raw, c.Merge))
 	after, _ = rawjson.Merge(rawjson.Clone(before), any(c.Merge)).(map[string]any)
 	return before, after
 }
 
-// Main returns what is to be sent for what changes in the object itself, between its state before and after the changes; nil for nothing. It is a merge patch where possible, because that cannot conflict
-// with what others do.
+// Main returns the request for the object itself, without a status subresource, from its states before and after the changes, or nil. It is a merge patch where
+// possible, because a merge patch cannot conflict with other clients.
 func (s *State) Main(c *Changes, before, after map[string]any) *Request {
 	if c.Versioned() {
 		return operations(s.versioned(before, after))
@@ -52,8 +52,8 @@ func (s *State) Main(c *Changes, before, after map[string]any) *Request {
 	return &Request{mergeType, jsonpatch.CombineMerges(guard, merge)}
 }
 
-// Status returns what is to be sent for what changes in the status, where that is a subresource, and takes it out of both states; nil for nothing. A merge patch of the subresource would hit a namesake
-// of the object that was recreated meanwhile; a test of the uid does not.
+// Status returns the request for the status subresource, or nil, and removes the status from both states. It tests the uid, because a merge patch of the
+// subresource could change another object that was recreated with the same name.
 func (s *State) Status(c *Changes, before, after map[string]any) *Request {
 	from, to := rawjson.MoveMember(before, "status"), rawjson.MoveMember(after, "status")
 	if c.Versioned() {
@@ -70,7 +70,7 @@ func (s *State) uidTest() []jsonpatch.Operation {
 	return []jsonpatch.Operation{{Op: "test", Path: "/metadata/uid", Value: s.UID}}
 }
 
-// versioned returns the operations between two states that were computed for one version, with their guard.
+// versioned returns the operations between two states of one resource version, with their guard.
 func (s *State) versioned(before, after map[string]any) []jsonpatch.Operation {
 	if s.Lenient {
 		return append(s.uidTest(), jsonpatch.Guard(before, jsonpatch.DiffWholeLists(before, after))...)
@@ -79,7 +79,7 @@ func (s *State) versioned(before, after map[string]any) []jsonpatch.Operation {
 	return append([]jsonpatch.Operation{guard}, jsonpatch.Diff(before, after)...)
 }
 
-// operations returns the request of some operations, nil if there are none but the guard.
+// operations returns the request for some operations, or nil if there is only the guard.
 func operations(ops []jsonpatch.Operation) *Request {
 	if len(ops) < 2 {
 		return nil

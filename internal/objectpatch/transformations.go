@@ -8,25 +8,25 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Transformation changes an object, which was o when the changes began to be applied.
+// Transformation changes an object. The argument o is the object before all changes.
 type Transformation interface {
 	Apply(object map[string]any, o *Object) error
-	// Touched is a model for [jsonpatch.DecodeLike] of what is changed or read, nil if that can be anything.
+	// Touched returns a model for [jsonpatch.DecodeLike] of the fields that it reads or changes, or nil if they are unknown.
 	Touched() map[string]any
-	// Holds reports whether nothing is changed, as far as that can be seen without decoding the object.
+	// Holds reports whether nothing changes, as far as that is visible without decoding the object.
 	Holds(o *Object) bool
 }
 
-// replacement replaces the field at the keys, or removes it for nil. It comes before what is merged.
+// replacement replaces the field at the keys, or removes it for nil. It precedes the merge patch.
 type replacement struct {
 	keys  []string
 	value any
 }
 
-// Removal returns a transformation that removes a field at the top of an object, before anything is merged.
+// Removal returns a transformation that removes a field at the top of an object, before the merge patch.
 func Removal(key string) Transformation { return &replacement{keys: []string{key}} }
 
-// isEarly reports whether a transformation comes before what is merged.
+// isEarly reports whether a transformation precedes the merge patch.
 func isEarly(t Transformation) bool {
 	_, ok := t.(*replacement)
 	return ok
@@ -56,10 +56,10 @@ func (r *replacement) Touched() map[string]any {
 // Holds implements [Transformation].
 func (r *replacement) Holds(*Object) bool { return false }
 
-// ConditionChange is a transformation that sets a condition. It comes after what is merged.
+// ConditionChange is a transformation that sets a condition. It follows the merge patch.
 type ConditionChange struct{ Condition manifest.Condition }
 
-// Apply implements [Transformation]. It compares the condition with the one that is stored, too: several handlers may set it in one patch, and only the last one counts.
+// Apply implements [Transformation]. It also compares with the stored condition, because several handlers may set it in one patch, and the last one wins.
 func (c *ConditionChange) Apply(object map[string]any, o *Object) error {
 	stored, _ := rawjson.ValueAt(o.Status, "conditions").([]any)
 	return manifest.SetCondition(object, stored, c.Condition)
@@ -76,11 +76,11 @@ func (c *ConditionChange) Holds(o *Object) bool {
 	return c.Condition.IsIn(conditions, rawjson.ScalarAt(o.Metadata, "generation"))
 }
 
-// StatusChange is a transformation that changes what has changed in the status of a struct.
+// StatusChange is a transformation that applies the changes of a status struct.
 type StatusChange struct{ jsonpatch.Change }
 
-// AddTo adds the change to others, but for what these have in them already, together with conditions that have changed: as a merge patch, or as a transformation if it depends on what other
-// clients may change at the same time. The status is that which is stored.
+// AddTo adds the change and the changed conditions to c, without the fields that c changes already. The change becomes a merge patch, or a transformation if it
+// depends on fields that other clients may change at the same time. The argument stored is the stored status.
 func (s *StatusChange) AddTo(c *Changes, stored map[string]any, conditions []Transformation) {
 	status, removed := c.Merge["status"]
 	s.WithoutMerged(rawjson.AsMap(status))

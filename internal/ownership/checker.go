@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// Result is what a check has found.
+// Result is the result of a check.
 type Result int
 
 // The results of a check.
 const (
-	Unknown Result = iota // an apply has to show whether anything differs
+	Unknown Result = iota // only an apply can show whether anything differs
 	Owned                 // the object is as applied
 	Drifted               // another configuration was applied last, or another client has changed, removed or taken over a field
 )
@@ -26,31 +26,31 @@ func (r Result) String() string {
 	return "Unknown"
 }
 
-// Checker checks objects. It remembers of each kind what the schema says and managed fields do not: which maps and lists are atomic, so that an entry
+// Checker checks objects. It caches facts about the schema of each kind that managed fields do not show: which maps and lists are atomic, so that an entry
 // stops there, and which fields no entry ever names. The zero value is ready to use, and safe for concurrent use. Its memory is bounded.
 type Checker struct {
 	mu    sync.RWMutex            // guards all below
-	kinds map[typeMeta]*kindFacts // as answers to applies have shown them
-	facts int                     // how many there are in all kinds
+	kinds map[typeMeta]*kindFacts // from responses to applies
+	facts int                     // number of facts of all kinds
 }
 
 type typeMeta struct{ apiVersion, kind string }
 
-// kindFacts is what is known of a kind.
+// kindFacts are the facts about a kind.
 type kindFacts struct {
-	ends     map[uint64]bool     // by the hash of a path: whether entries end there, though the configuration goes on
+	ends     map[uint64]bool     // by path hash: entries end there, though the configuration continues
 	accepted map[uint64]struct{} // hashes of digests and fields that count as owned
-	vanish   map[uint64]struct{} // by the hash of a path: empty maps that objects do not keep, though entries name them
+	vanish   map[uint64]struct{} // by path hash: empty maps that objects do not keep, though entries name them
 }
 
-// maxFacts is how many facts of all kinds are kept. They cost about 20 bytes each. When there are more, all are forgotten, and learnt anew.
+// maxFacts is the maximum number of facts of all kinds, of about 20 bytes each. Beyond it, all are dropped, and learned again.
 const maxFacts = 1 << 16
 
-// seed makes the hashes of paths ones that no client can provoke a collision of.
+// seed prevents clients from provoking hash collisions.
 var seed = maphash.MakeSeed()
 
-// Learn takes from the answer to an apply what that shows of the kind, and returns what [Checker.Check] then finds. The fields and the apiVersion must be those
-// of the answer itself, in which no other writer can have taken any of the fields.
+// Learn learns facts about the kind from the response to an apply, and returns the later result of [Checker.Check]. The fields and the apiVersion must come
+// from that response, in which no other writer can have taken a field.
 func (k *Checker) Learn(c *Configuration, fields []byte, apiVersion string) Result {
 	w := walker{data: fields, learns: true}
 	k.mu.RLock()
@@ -62,13 +62,13 @@ func (k *Checker) Learn(c *Configuration, fields []byte, apiVersion string) Resu
 	if same {
 		k.note(c, w.learnt)
 	}
-	if same && !w.unsure && len(fields) > 0 && apiVersion == c.apiVersion { // most answers, so that they are not gone through twice
+	if same && !w.unsure && len(fields) > 0 && apiVersion == c.apiVersion { // the common case, without a second pass
 		return Owned
 	}
 	return k.Check(c, c.digest, fields, apiVersion)
 }
 
-// note remembers facts of the kind.
+// note stores facts about the kind.
 func (k *Checker) note(c *Configuration, learnt map[uint64]bool) {
 	if len(learnt) == 0 {
 		return
@@ -84,8 +84,7 @@ func (k *Checker) note(c *Configuration, learnt map[uint64]bool) {
 	}
 }
 
-// Accept remembers that these fields are what an apply of the configuration leaves. It is for configurations about which the check cannot tell
-// even after such an apply.
+// Accept stores that an apply of the configuration results in these fields. Use it if the check is inconclusive even after such an apply.
 func (k *Checker) Accept(c *Configuration, fields []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -95,7 +94,7 @@ func (k *Checker) Accept(c *Configuration, fields []byte) {
 	}
 }
 
-// Forget forgets a kind, whose definition has changed.
+// Forget drops the facts about a kind whose definition has changed.
 func (k *Checker) Forget(apiVersion, kind string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -127,8 +126,8 @@ func (k *Checker) factsOf(c *Configuration) *kindFacts {
 	return facts
 }
 
-// Check reports whether an object is as an apply of the configuration leaves it, by the digest in its annotation and by what [FieldsOf] has found
-// in its managed fields.
+// Check reports whether an object is as an apply of the configuration leaves it, from the digest in its annotation and from the result of [FieldsOf] for its
+// managed fields.
 func (k *Checker) Check(c *Configuration, digest string, fields []byte, apiVersion string) Result {
 	if digest != c.digest || len(fields) == 0 || apiVersion != c.apiVersion {
 		return Drifted
@@ -155,11 +154,11 @@ func (k *Checker) Check(c *Configuration, digest string, fields []byte, apiVersi
 	return Drifted
 }
 
-// pairHash returns a hash of a configuration and of fields.
+// pairHash returns a hash of a configuration and fields.
 func pairHash(c *Configuration, fields []byte) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
-	_, _ = h.WriteString(c.digest) // it never fails
+	_, _ = h.WriteString(c.digest) // never fails
 	_, _ = h.Write(fields)
 	return h.Sum64()
 }

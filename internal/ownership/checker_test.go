@@ -12,10 +12,10 @@ import (
 
 const (
 	annotation = "example.com/applied"
-	noted      = `"f:metadata":{"f:annotations":{"f:example.com/applied":{}}}` // what all entries have
+	noted      = `"f:metadata":{"f:annotations":{"f:example.com/applied":{}}}` // fields that all entries have
 )
 
-// configure makes a configuration of a custom resource with some stanzas besides its metadata.
+// configure returns the configuration of a custom resource with additional stanzas.
 func configure(tb testing.TB, stanzas string) *Configuration {
 	tb.Helper()
 	return parse(tb, `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},`+stanzas+`}`)
@@ -38,13 +38,13 @@ func check(k *Checker, c *Configuration, fields string) Result {
 	return k.Check(c, c.Digest(), []byte(fields), "example.com/v1")
 }
 
-// TestCheck has fieldsV1 as kube-apiserver 1.36 has answered them: to the apply of the configuration, and after writes of others.
+// TestCheck has fieldsV1 from kube-apiserver 1.36: from the response to the apply, and after writes of other clients.
 func TestCheck(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		stanzas string
-		applied string            // the fields in the answer to the apply
-		now     map[string]Result // the fields later
+		applied string            // fields in the response to the apply
+		now     map[string]Result // later fields
 	}{
 		{"RC-50 maps", `"spec":{"a":"s","b":{"c":1}}`, `{` + noted + `,"f:spec":{"f:a":{},"f:b":{"f:c":{}}}}`, map[string]Result{
 			`{` + noted + `,"f:spec":{"f:a":{}}}`:                                   Drifted,
@@ -77,7 +77,7 @@ func TestCheck(t *testing.T) {
 			`{` + noted + `,"f:spec":{"f:list":{"k:{\"a\":1,\"b\":2}":{".":{},"f:a":{},"f:b":{}},"k:{\"a\":1}":{".":{},"f:a":{},"f:v":{}}}}}`, nil},
 		{"RC-50 sets", `"spec":{"s":["b","a","<&>"],"n":[1.0,1e21,-0.1,9007199254740993],"b":[true,false]}`,
 			`{` + noted + `,"f:spec":{"f:b":{"v:false":{},"v:true":{}},"f:n":{"v:-0.1":{},"v:1":{},"v:9007199254740993":{},"v:1e+21":{}},"f:s":{"v:\"\\u003c\\u0026\\u003e\"":{},"v:\"a\"":{},"v:\"b\"":{}}}}`, map[string]Result{
-				// Entries that were read and written again have numbers as float64.
+				// Entries that were decoded and encoded again have float64 numbers.
 				`{` + noted + `,"f:spec":{"f:b":{"v:false":{},"v:true":{}},"f:n":{"v:-0.1":{},"v:1":{},"v:9007199254740992":{},"v:1e+21":{}},"f:s":{"v:\"\\u003c\\u0026\\u003e\"":{},"v:\"a\"":{},"v:\"b\"":{}}}}`: Owned,
 				`{` + noted + `,"f:spec":{"f:b":{"v:false":{},"v:true":{}},"f:n":{"v:-0.1":{},"v:2":{},"v:9007199254740993":{},"v:1e+21":{}},"f:s":{"v:\"\\u003c\\u0026\\u003e\"":{},"v:\"a\"":{},"v:\"b\"":{}}}}`: Drifted,
 				`{` + noted + `,"f:spec":{"f:b":{"v:true":{}},"f:n":{"v:-0.1":{},"v:1":{},"v:9007199254740993":{},"v:1e+21":{}},"f:s":{"v:\"\\u003c\\u0026\\u003e\"":{},"v:\"a\"":{},"v:\"b\"":{}}}}`:              Drifted,
@@ -275,7 +275,7 @@ func TestConcurrentUse(t *testing.T) {
 	group.Wait()
 }
 
-// FuzzCheck checks anything: it must not panic, and what is as learnt is owned.
+// FuzzCheck checks arbitrary input: it must not panic, and learned fields must count as owned.
 func FuzzCheck(f *testing.F) {
 	f.Add(`{"a":[{"name":"x"},{"name":"y","b":[1,"2",true,null]}],"c":{"d":{},"e":[]}}`, `{"f:a":{"k:{\"name\":\"x\"}":{".":{},"f:name":{}},"k:{\"name\":\"y\"}":{".":{},"f:b":{"v:1":{},"v:\"2\"":{}}}},"f:c":{"f:d":{},"i:0":{}}}`)
 	f.Add(`{"a":1}`, `{"f:a":{},"k:":{},"v:":{},"v:\"":{},":":{},"":{},"k:{":{},"f:a":{"f:a"`)
@@ -315,7 +315,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// deployment is a usual child with the fields that kube-apiserver answers.
+// deployment returns a typical child with the fields in the response of kube-apiserver.
 func deployment(tb testing.TB) (*Configuration, []byte) {
 	return parse(tb, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"child","labels":{"l":"1"},"ownerReferences":[{"apiVersion":"v1","blockOwnerDeletion":true,"controller":true,"kind":"ConfigMap","name":"owner","uid":"fdea2ed9-dd14-489a-83b5-48d09c3cae95"}]},
 		"spec":{"replicas":2,"selector":{"matchLabels":{"x":"child"}},"strategy":{},"template":{"metadata":{"creationTimestamp":null,"labels":{"x":"child"}},"spec":{"containers":[{"args":["x","y"],"env":[{"name":"B","value":"1"},{"name":"A","value":"2"}],"image":"nginx","name":"w",
@@ -353,7 +353,7 @@ func TestDeployment(t *testing.T) {
 	})
 }
 
-// removeField takes a field away, and those above that only have been named for its sake.
+// removeField removes a field, and parents that were named only because of it.
 func removeField(fields map[string]any, path []string) {
 	below := fields[path[0]].(map[string]any)
 	if len(path) > 1 {

@@ -1,16 +1,16 @@
 // Package ownership reports whether an object is still as a server-side apply of one field manager has left it, without comparing any values.
 //
-// With server-side apply, a client that changes or removes a field takes it from the manager's entry in metadata.managedFields. So an object is as applied
-// if two things hold: its annotation has the digest of the configuration, and the entry still names every field of the configuration, and no other.
-// Defaults, quantities in another spelling, conversions and mutating webhooks do not matter to that, whereas a comparison of values has to know them all.
+// With server-side apply, a client that changes or removes a field takes it from the manager's entry in metadata.managedFields. So an object is as applied if
+// two things hold: its annotation has the digest of the configuration, and the entry names exactly the fields of the configuration. Defaults, other notations
+// of quantities, conversions and mutating webhooks make no difference, whereas a comparison of values would have to know them all.
 //
-// Five things are not noticed, because managed fields do not show them:
+// Managed fields do not show five changes, which therefore go unnoticed:
 //
-//   - another order of the items of a set or of a list with keys
-//   - the removal of an empty list with keys
-//   - an empty map in place of a null, or the other way round
-//   - a second item that has the keys of another one only after defaults are set, such as a port with the protocol ""
-//   - what admission webhooks make of the fields of a request
+//   - another order of the items of a set or of a list with keys.
+//   - the removal of an empty list with keys.
+//   - an empty map in place of a null, or the other way round.
+//   - a second item that has the keys of another one only after defaults are set, such as a port with the protocol "".
+//   - changes that admission webhooks make to the fields of a request.
 //
 // See https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 package ownership
@@ -30,18 +30,18 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Configuration is an apply configuration that has all fields that its manager wants to own, a "fully specified intent". It does not change.
+// Configuration is an apply configuration with all fields that its manager owns, a "fully specified intent". It is immutable.
 type Configuration struct {
 	object     map[string]any
 	apiVersion string
 	kind       string
 	digest     string
-	hasEmpty   bool // whether there is an empty map in it, but for the metadata
+	hasEmpty   bool // it has an empty map outside of the metadata
 }
 
-// New makes a configuration of an object: anything that encodes as JSON, with its apiVersion, kind and name. The object itself stays as it is.
-// The annotation of that name is set to the digest of all the rest. The stringData of a Secret become data, because the API server would have
-// the manager own them under a name that objects do not have. The error names the field that is missing or wrong.
+// New returns the configuration for an object: any value that encodes as JSON, with apiVersion, kind and name. It does not modify the object. It sets the named
+// annotation to the digest of everything else. It converts the stringData of a Secret to data, because managed fields would name it by a field that stored
+// objects do not have. An error names the missing or invalid field.
 func New(object map[string]any, annotation string) (*Configuration, error) {
 	normal, err := rawjson.NormalizeObject(object)
 	if err != nil {
@@ -50,7 +50,7 @@ func New(object map[string]any, annotation string) (*Configuration, error) {
 	return Of(rawjson.AsMap(normal), annotation)
 }
 
-// Of is [New] for an object of decoded JSON, which belongs to the configuration from then on.
+// Of is [New] for an object of decoded JSON. The configuration takes over the object.
 func Of(object map[string]any, annotation string) (*Configuration, error) {
 	if annotation == "" {
 		return nil, errors.New("invalid annotation \"\": want a name")
@@ -75,10 +75,10 @@ func Of(object map[string]any, annotation string) (*Configuration, error) {
 	return c, nil
 }
 
-// digestBytes are enough for no two configurations of an object ever to have the same digest.
+// digestBytes is the length of digests, enough to avoid collisions.
 const digestBytes = 10
 
-// canonical are buffers for the canonical form of a configuration, of which only the digest is kept.
+// canonical holds buffers for the canonical form of a configuration.
 var canonical = sync.Pool{New: func() any { return new([]byte) }}
 
 func digestOf(object map[string]any) string {
@@ -89,7 +89,7 @@ func digestOf(object map[string]any) string {
 	return hex.EncodeToString(sum[:digestBytes])
 }
 
-// check reads the apiVersion and the kind, and returns the metadata and the annotations, which are made if there are none.
+// check reads the apiVersion and the kind, and returns the metadata and the annotations, which it creates if missing.
 func (c *Configuration) check() (metadata, annotations map[string]any, err error) {
 	if c.apiVersion, err = requiredText(c.object, "apiVersion", "apiVersion"); err != nil {
 		return nil, nil, err
@@ -164,7 +164,7 @@ func encodeStringData(secret map[string]any) error {
 	return nil
 }
 
-// isStripped reports whether kube-apiserver strips a field of the map at a path from the entries of all managers.
+// isStripped reports whether kube-apiserver removes a field of the map at a path from the entries of all managers.
 func isStripped[T string | []byte](path uint64, key T) bool {
 	switch path {
 	case rootPath:
@@ -178,7 +178,7 @@ func isStripped[T string | []byte](path uint64, key T) bool {
 	return false
 }
 
-// appendCanonical appends a value so that equal ones are the same bytes: keys sorted, and numbers as the API server stores them.
+// appendCanonical appends a value in canonical form: with sorted keys, and numbers as the API server stores them.
 func appendCanonical(b []byte, value any) []byte {
 	switch v := value.(type) {
 	case map[string]any:
@@ -207,7 +207,7 @@ func appendCanonical(b []byte, value any) []byte {
 	return append(b, "null"...)
 }
 
-// appendNumber appends a number as the API server stores it: as an int64, or as a float64 if it is not one.
+// appendNumber appends a number as the API server stores it: as an int64 if possible, else as a float64.
 func appendNumber(b []byte, text string) []byte {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return strconv.AppendInt(b, n, 10)
@@ -218,10 +218,10 @@ func appendNumber(b []byte, text string) []byte {
 	return append(b, text...)
 }
 
-// Digest returns the digest of the configuration, 20 hexadecimal digits. The order of keys, and how numbers are written, make no difference to it.
+// Digest returns the digest of the configuration, 20 hexadecimal digits. It does not depend on the order of keys or the notation of numbers.
 func (c *Configuration) Digest() string { return c.digest }
 
-// JSON returns the configuration with its annotation, to be sent as it is. A precondition is added to the metadata, unless its field is "".
+// JSON returns the configuration with its annotation, as the body of a request. It adds a precondition to the metadata, unless field is "".
 func (c *Configuration) JSON(field, value string) []byte {
 	object := c.object
 	if field != "" {
@@ -231,16 +231,16 @@ func (c *Configuration) JSON(field, value string) []byte {
 	}
 	data, err := rawjson.Encode(object)
 	if err != nil {
-		panic(err) // it has been decoded from JSON
+		panic(err) // it was decoded from JSON
 	}
 	return data
 }
 
-// FieldsOf returns the fieldsV1 and the apiVersion of a manager's Apply entry, one of no subresource, in the JSON of metadata.managedFields. The fields are
-// a part of it, and nil if there is no such entry. Of several, the last one counts, as on the API server.
+// FieldsOf returns the fieldsV1 and the apiVersion of a manager's Apply entry without a subresource, from the JSON of metadata.managedFields. The fields are a
+// part of the input, or nil if there is no such entry. The last entry wins, as on the API server.
 func FieldsOf(managedFields []byte, manager string) (fields []byte, apiVersion string) {
 	var version []byte
-	_ = rawjson.EachItem(managedFields, func(entry []byte) bool { // after malformed JSON there is no such entry
+	_ = rawjson.EachItem(managedFields, func(entry []byte) bool { // malformed JSON ends the search
 		if found, in, ok := appliedFields(entry, manager); ok {
 			fields, version = found, in
 		}
@@ -249,7 +249,7 @@ func FieldsOf(managedFields []byte, manager string) (fields []byte, apiVersion s
 	return slices.Clip(fields), rawjson.Unquote(version)
 }
 
-// appliedFields returns the fields of an entry, and its apiVersion, and reports whether it is the Apply entry of a manager.
+// appliedFields returns the fields and the apiVersion of an entry, and reports whether it is the Apply entry of a manager.
 func appliedFields(entry []byte, manager string) (fields, apiVersion []byte, ok bool) {
 	applied, same, whole, readable := false, false, true, true
 	err := rawjson.EachMember(entry, func(quoted, value []byte) bool {

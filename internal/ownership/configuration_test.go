@@ -143,7 +143,7 @@ func TestFieldsOf(t *testing.T) {
 	}
 }
 
-// FuzzFieldsOf reads anything.
+// FuzzFieldsOf reads arbitrary input.
 func FuzzFieldsOf(f *testing.F) {
 	f.Add(`[{"manager":"m","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:a":{}}}]`)
 	f.Add(`[{"manager":"m","operation":"Apply","fieldsV1":`)

@@ -7,9 +7,9 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// ControllerOf returns the reference to the controller among owner references, nil if there is none.
+// ControllerOf returns the reference to the controller among owner references, or nil.
 func ControllerOf(references []byte) (controller []byte) {
-	_ = rawjson.EachItem(references, func(ref []byte) bool { // what is no list has none
+	_ = rawjson.EachItem(references, func(ref []byte) bool { // malformed input has none
 		if rawjson.ScalarAt(ref, "controller") == "true" {
 			controller = ref
 		}
@@ -18,7 +18,7 @@ func ControllerOf(references []byte) (controller []byte) {
 	return controller
 }
 
-// ControllerOfKind returns the quoted uid of the controller among owner references, if that is of a kind in whatever version; nil if there is none.
+// ControllerOfKind returns the quoted uid of the controller among owner references, if it is of a kind, in any version, or nil.
 func ControllerOfKind(references []byte, group, kind string) (uid []byte) {
 	ref := ControllerOf(references)
 	if found, _ := rawjson.Find(ref, "kind"); string(rawjson.PlainText(found)) != kind {
@@ -35,7 +35,7 @@ func ControllerOfKind(references []byte, group, kind string) (uid []byte) {
 	return uid
 }
 
-// SetOf returns the ID of the set that a manager has made an object a member of, by the label of the object and its managed fields; "" if it is in none.
+// SetOf returns the ID of the set to which a manager has added an object, from the object's label and managed fields, or "".
 func SetOf(label string, managedFields []byte, manager string) string {
 	if !applyset.IsID(label) {
 		return ""

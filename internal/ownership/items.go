@@ -7,12 +7,12 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// element is what the fields name below a list.
+// element is an element below a list in the fields.
 type element struct {
-	name  []byte // the keys of an item, as an object, or an item of a set
-	at    int    // where its own fields begin
-	count int    // of its keys
-	done  bool   // whether an item was found for it
+	name  []byte // keys of an item, as an object, or an item of a set
+	at    int    // index of its own fields
+	count int    // number of its keys
+	done  bool   // an item was found for it
 }
 
 // items compares a list that is not empty.
@@ -41,7 +41,7 @@ func (w *walker) items(list []any, at int, path uint64) (end int, ok bool) {
 	return end, w.keyed(list, elements, below(path, itemKey))
 }
 
-// elements reads the elements below a list. It returns a negative end if they are not all of one kind, or not those of a list.
+// elements reads the elements below a list. The end is negative if their kinds differ, or if they cannot be below a list.
 func (w *walker) elements(all []element, at int) (found []element, kind byte, owned bool, end int) {
 	r := rawjson.MemberReader{Data: w.data, At: at}
 	for r.Next() {
@@ -72,7 +72,7 @@ func sameSet(list []any, elements []element) bool {
 		return sameLongSet(list, elements)
 	}
 	for i, item := range list {
-		at := i // both are mostly in the same order
+		at := i // the order is usually the same
 		for elements[at].done || !sameScalar(item, elements[at].name) {
 			if at = (at + 1) % len(elements); at == i {
 				return false
@@ -83,7 +83,7 @@ func sameSet(list []any, elements []element) bool {
 	return true
 }
 
-// sameLongSet is sameSet in a time that does not grow with the square of the length.
+// sameLongSet is sameSet without quadratic time.
 func sameLongSet(list []any, elements []element) bool {
 	left := make(map[string]int, len(elements))
 	for _, e := range elements {
@@ -99,8 +99,8 @@ func sameLongSet(list []any, elements []element) bool {
 	return true
 }
 
-// keyed compares the items of a list with those elements that have their keys. An item that gives all keys belongs to the element with these. The others
-// have defaults, which are the same for all items, but are not known.
+// keyed compares the items of a list with the elements that have their keys. An item with all keys belongs to the element with the same ones. Other items have
+// default keys, which are equal for all items, but unknown.
 func (w *walker) keyed(list []any, elements []element, path uint64) bool {
 	most := 0
 	for i := range elements {
@@ -108,7 +108,7 @@ func (w *walker) keyed(list []any, elements []element, path uint64) bool {
 		most = max(most, elements[i].count)
 	}
 	m := newMatcher(list)
-	for count := most; count > 0; count-- { // an item with a key more agrees with all keys of an element with one less
+	for count := most; count > 0; count-- { // an item with one more key agrees with all keys of an element with one less
 		for i := range elements {
 			e := &elements[i]
 			if e.count != count {
@@ -125,7 +125,7 @@ func (w *walker) keyed(list []any, elements []element, path uint64) bool {
 	return w.defaulted(m, elements, path)
 }
 
-// defaulted compares the items with defaulted keys with the elements that are left. It takes those first for which there is only one element.
+// defaulted matches the items with default keys to the remaining elements. Items with a single candidate come first.
 func (w *walker) defaulted(m *matcher, elements []element, path uint64) bool {
 	for m.left > 0 {
 		progress := false
@@ -154,7 +154,7 @@ func (w *walker) defaulted(m *matcher, elements []element, path uint64) bool {
 	return true
 }
 
-// onlyElement returns the first element that is left and agrees with an item, nil if there is none, and whether there are several.
+// onlyElement returns the first remaining element that agrees with an item, or nil, and whether there are several.
 func onlyElement(item map[string]any, elements []element) (found *element, several bool) {
 	for i := range elements {
 		if e := &elements[i]; !e.done && agree(item, e.name) >= 0 {
@@ -169,14 +169,14 @@ func onlyElement(item map[string]any, elements []element) (found *element, sever
 
 func countMembers(object []byte) int {
 	n := 0
-	_ = rawjson.EachMember(object, func(_, _ []byte) bool { // of what is malformed there are fewer
+	_ = rawjson.EachMember(object, func(_, _ []byte) bool { // malformed members are not counted
 		n++
 		return true
 	})
 	return n
 }
 
-// agree returns how many of the keys an item has, -1 if it has another value for one or is not a map.
+// agree returns how many of the keys an item has. It returns -1 if a value differs, or if the item is not a map.
 func agree(item map[string]any, keys []byte) int {
 	n := 0
 	err := rawjson.EachMember(keys, func(quoted, value []byte) bool {
@@ -206,7 +206,7 @@ func memberOf(item map[string]any, quoted []byte) (value any, ok bool) {
 	return value, ok
 }
 
-// sameScalar reports whether a decoded value is the one in the bytes.
+// sameScalar reports whether a decoded value equals the one in the bytes.
 func sameScalar(value any, raw []byte) bool {
 	switch v := value.(type) {
 	case string:
@@ -221,27 +221,27 @@ func sameScalar(value any, raw []byte) bool {
 	return false
 }
 
-// sameNumber reports whether two numbers are the same float64: that is what the API server makes of all numbers in the names of elements.
+// sameNumber reports whether two numbers are the same float64: the API server converts all numbers in the names of elements.
 func sameNumber(a string, raw []byte) bool {
 	if len(a) < exactDigits && len(raw) < exactDigits && rawjson.IsDigits(a) && rawjson.IsDigits(string(raw)) {
-		return false // they are not the same text
+		return false // the caller has compared the texts
 	}
 	x, err := strconv.ParseFloat(a, 64)
 	y, malformed := floatOf(raw)
 	return err == nil && malformed == nil && x == y
 }
 
-// exactDigits are as many as all whole numbers of so many digits are exact in a float64.
+// exactDigits is the number of digits up to which all integers are exact in a float64.
 const exactDigits = 15
 
 func floatOf(raw []byte) (float64, error) {
 	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
-		return 0, rawjson.ErrMalformed // what only Go takes for a number
+		return 0, rawjson.ErrMalformed // a notation that only Go accepts
 	}
 	return strconv.ParseFloat(string(raw), 64)
 }
 
-// appendScalar and appendRawScalar append the same for values that are the same by sameScalar, and something else for others.
+// appendScalar and appendRawScalar append equal bytes exactly for values that are equal by sameScalar.
 func appendScalar(b []byte, value any) []byte {
 	switch v := value.(type) {
 	case string:
@@ -267,13 +267,13 @@ type matcher struct {
 	items []map[string]any
 	taken []bool
 	left  int
-	next  int // where the next item is likely to be
+	next  int // expected index of the next item
 
 	keys   []string         // of the first element
-	places map[string][]int // of the items by their values for these keys; nil in short lists
+	places map[string][]int // item indices by the values of these keys; nil for short lists
 }
 
-// shortList is how many items are gone through one by one.
+// shortList is the length up to which a linear search is used.
 const shortList = 32
 
 func newMatcher(list []any) *matcher {
@@ -290,7 +290,7 @@ func (m *matcher) take(i int) {
 	m.next = (i + 1) % len(m.items)
 }
 
-// exact takes the item that has all keys of an element, and returns it, nil if there is none.
+// exact takes the item that has all keys of an element, and returns it, or nil.
 func (m *matcher) exact(e *element) map[string]any {
 	if len(m.items) > shortList {
 		if places, ok := m.placesOf(e); ok {
@@ -338,7 +338,7 @@ func (m *matcher) placesOf(e *element) (places []int, ok bool) {
 	}
 	var values []byte
 	n := 0
-	_ = rawjson.EachMember(e.name, func(quoted, value []byte) bool { // of what is malformed there are fewer
+	_ = rawjson.EachMember(e.name, func(quoted, value []byte) bool { // malformed members are ignored
 		if ok = n < len(m.keys) && rawjson.QuotedIs(quoted, m.keys[n]); ok {
 			values = append(appendRawScalar(values, value), ',')
 			n++

@@ -2,12 +2,12 @@ package ownership
 
 import "github.com/kopf-go/kopf/internal/rawjson"
 
-// HasEmptyMap reports whether there is an empty map in the configuration, but for its metadata: only that can be lost.
+// HasEmptyMap reports whether the configuration has an empty map outside of the metadata: only an empty map can be lost.
 func (c *Configuration) HasEmptyMap() bool { return c.hasEmpty }
 
-// Lost reports whether an object lacks an empty map of the configuration, although the fields, which an apply has left, say that the manager owns it. The API server makes
-// such objects: when a map becomes an empty one, it removes the map with the last field that is not applied any more. The same apply once more brings it back, unless objects
-// of the kind never keep the map when it is empty, which [Checker.NoteLost] tells. The metadata do not count.
+// Lost reports whether an object lacks an empty map of the configuration, although its fields after an apply say that the manager owns the map. The API server
+// causes this: when a map becomes empty, it removes the map together with the last field that is no longer applied. Another apply restores the map, unless
+// objects of the kind never keep it, as [Checker.NoteLost] finds out. Lost ignores the metadata.
 func (k *Checker) Lost(c *Configuration, fields, object []byte) bool {
 	if !c.hasEmpty {
 		return false
@@ -26,7 +26,7 @@ func (k *Checker) Lost(c *Configuration, fields, object []byte) bool {
 	return false
 }
 
-// NoteLost takes from the answer to the same apply once more which empty maps objects of the kind never keep.
+// NoteLost learns, from the response to the repeated apply, which empty maps objects of the kind never keep.
 func (k *Checker) NoteLost(c *Configuration, fields, object []byte) {
 	paths := c.lost(fields, object)
 	if len(paths) == 0 {
@@ -41,7 +41,7 @@ func (k *Checker) NoteLost(c *Configuration, fields, object []byte) {
 	}
 }
 
-// lost returns the paths of the empty maps that are lost.
+// lost returns the paths of the lost empty maps.
 func (c *Configuration) lost(fields, object []byte) (paths []uint64) {
 	for key, value := range c.object {
 		if key != "metadata" && hasEmptyMap(value) {
@@ -60,7 +60,7 @@ func appendLostMember(paths []uint64, key string, value any, fields, have []byte
 	return appendLost(paths, value, under, found, below(path, key))
 }
 
-// appendLost appends the paths of the empty maps in a value that are owned, and that there are not.
+// appendLost appends the paths of the empty maps in a value that are owned, but missing.
 func appendLost(paths []uint64, wanted any, fields, have []byte, path uint64) []uint64 {
 	switch v := wanted.(type) {
 	case map[string]any:
@@ -82,14 +82,14 @@ func appendLost(paths []uint64, wanted any, fields, have []byte, path uint64) []
 	return paths
 }
 
-// appendLostItem is appendLost for an item of a list with keys. One whose keys are defaults is left out, for there may be several.
+// appendLostItem is appendLost for an item of a list with keys. It skips items with default keys, because there may be several.
 func appendLostItem(paths []uint64, item map[string]any, fields, have []byte, path uint64) []uint64 {
-	_ = rawjson.EachMember(fields, func(quoted, under []byte) bool { // of what is malformed nothing is lost
+	_ = rawjson.EachMember(fields, func(quoted, under []byte) bool { // malformed input has lost nothing
 		name := []byte(rawjson.Unquote(quoted))
 		if len(name) < 2 || name[0] != keys || agree(item, name[2:]) < countMembers(name[2:]) {
 			return true
 		}
-		_ = rawjson.EachItem(have, func(one []byte) bool { // as above
+		_ = rawjson.EachItem(have, func(one []byte) bool { // the same
 			if !hasKeys(one, name[2:]) {
 				return true
 			}
@@ -114,7 +114,7 @@ func hasKeys(item, keys []byte) bool {
 	return all && err == nil
 }
 
-// hasEmptyMap reports whether there is an empty map anywhere in a value.
+// hasEmptyMap reports whether a value contains an empty map.
 func hasEmptyMap(value any) bool {
 	switch v := value.(type) {
 	case map[string]any:

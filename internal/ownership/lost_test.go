@@ -2,7 +2,7 @@ package ownership
 
 import "testing"
 
-// TestLost has objects as applies have left them that have made maps empty.
+// TestLost has objects after applies that have emptied maps.
 func TestLost(t *testing.T) {
 	c := parse(t, `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"m":{},"deep":{"m":{},"n":1},"l":[{"k":1,"m":{}},{"k":2}]}}`)
 	const fields = `{"f:metadata":{"f:annotations":{"f:x":{}}},"f:spec":{"f:m":{},"f:deep":{"f:m":{},"f:n":{}},"f:l":{"k:{\"k\":1}":{".":{},"f:k":{},"f:m":{}},"k:{\"k\":2}":{".":{},"f:k":{}}}}}`
@@ -13,7 +13,7 @@ func TestLost(t *testing.T) {
 		`{"m":{},"deep":{"n":1},"l":[{"k":2},{"k":1,"m":{}}]}`:                   true,
 		`{"m":{},"deep":{"m":{},"n":1},"l":[{"k":2,"m":{}},{"k":1}]}`:            true,
 		`{"m":{},"deep":{"m":{},"n":1},"l":[{"k":2,"m":{}}]}`:                    false,
-		`{"m":1,"deep":{"m":{},"n":1},"l":3}`:                                    false, // a webhook has made that of them
+		`{"m":1,"deep":{"m":{},"n":1},"l":3}`:                                    false, // a webhook has changed them to that
 	} {
 		t.Run("RC-50 "+spec, func(t *testing.T) {
 			if got := new(Checker).Lost(c, []byte(fields), []byte(`{"metadata":{"annotations":{}},"spec":`+spec+`}`)); got != want {

@@ -7,28 +7,28 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// walker goes through a configuration and the fieldsV1 of an entry side by side. The fields are not decoded.
+// walker walks a configuration and the fieldsV1 of an entry in parallel, without decoding the fields.
 //
-// What they mean is defined in sigs.k8s.io/structured-merge-diff, fieldpath/serialize.go: members of maps are f:<key>, items of lists are k:<keys>, or
-// v:<value> in sets, and a "." says that the manager owns the map, list or item itself, too. An entry names the members of maps with a
-// fixed set of fields only where something below is owned, so that such maps vanish with the last owned field.
+// Their format is defined in sigs.k8s.io/structured-merge-diff, fieldpath/serialize.go. Members of maps are f:<key>, items of lists are k:<keys>, or v:<value>
+// in sets, and "." means that the manager owns the map, list or item itself, too. An entry names a map with a fixed set of fields only if something below is
+// owned, so that such maps vanish with the last owned field.
 type walker struct {
 	data   []byte
 	known  map[uint64]bool // see kindFacts.ends
-	learns bool            // whether the fields are of the answer to an apply
-	learnt map[uint64]bool // what that shows beyond what is known
-	unsure bool            // whether something depends on facts that are not known, or that change
-	text   []byte          // the unquoted names of the elements from the root to the present one
+	learns bool            // the fields come from the response to an apply
+	learnt map[uint64]bool // new facts from that response
+	unsure bool            // the result depends on unknown or changing facts
+	text   []byte          // unquoted names of the elements from the root to the present one
 }
 
-// walk reports whether the fields are those of the configuration, as far as it is known.
+// walk reports whether the fields match the configuration, as far as known.
 func (w *walker) walk(c *Configuration) bool {
 	_, ok := w.fields(c.object, nil, 0, rootPath)
 	return ok
 }
 
-// Paths are hashes of the keys from the root. They go on with one of these below the place of a list. A place without a schema can
-// have a map in one object and a list in another, so that facts about lists have a path of their own.
+// Paths are hashes of the keys from the root, and of one of these values for a level of a list. A value without a schema can be a map in one object and a list
+// in another, so facts about lists have their own paths.
 const (
 	rootPath uint64 = 0
 	itemKey         = "\x00item"
@@ -46,7 +46,7 @@ func below[T string | []byte](path uint64, key T) uint64 {
 	return (bits.RotateLeft64(path, 23) ^ maphash.String(seed, string(key))) * 0x9e3779b97f4a7c15
 }
 
-// value compares a value with the fields at an index, and returns the index after them. It returns false as soon as there is a difference.
+// value compares a value with the fields at an index, and returns the index after them. It returns false at the first difference.
 func (w *walker) value(value any, at int, path uint64) (end int, ok bool) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -62,7 +62,7 @@ func (w *walker) value(value any, at int, path uint64) (end int, ok bool) {
 	return w.leaf(at)
 }
 
-// leaf compares a value that has nothing below it.
+// leaf compares a value without values below it.
 func (w *walker) leaf(at int) (end int, ok bool) {
 	r := rawjson.MemberReader{Data: w.data, At: at}
 	for r.Next() {
@@ -76,17 +76,17 @@ func (w *walker) leaf(at int) (end int, ok bool) {
 	return r.At, r.Err == nil
 }
 
-// The kinds of the elements of a path.
+// The kinds of path elements.
 const (
 	self    = '.'
 	field   = 'f'
 	keys    = 'k'
 	member  = 'v'
 	index   = 'i'
-	unknown = 0 // of a later version, which kube-apiserver ignores, too
+	unknown = 0 // of a later version; kube-apiserver ignores it, too
 )
 
-// element returns the kind and the name of the present element. The name is valid until the length of the text is reset.
+// element returns the kind and the name of the present element. The name is valid until the text is truncated.
 func (w *walker) element(r *rawjson.MemberReader) (kind byte, name []byte) {
 	quoted := r.Key.Of(w.data)
 	text := rawjson.PlainText(quoted)
@@ -108,14 +108,14 @@ func (w *walker) element(r *rawjson.MemberReader) (kind byte, name []byte) {
 	return unknown, nil
 }
 
-// skip goes on after the value of a member.
+// skip moves past the value of a member.
 func skip(r *rawjson.MemberReader) bool {
 	end, err := rawjson.SkipValue(r.Data, r.At)
 	r.At = end
 	return err == nil
 }
 
-// fields compares a map that is not empty. If it is an item of a list, its keys are those in the name of the element.
+// fields compares a map that is not empty. The keys of a list item are those in the name of its element.
 func (w *walker) fields(value map[string]any, itemKeys []byte, at int, path uint64) (end int, ok bool) {
 	r := rawjson.MemberReader{Data: w.data, At: at}
 	named, owned, start := 0, false, len(w.text)
@@ -156,7 +156,7 @@ func (w *walker) fields(value map[string]any, itemKeys []byte, at int, path uint
 	return r.At, ok
 }
 
-// countNameable returns how many members of a map entries can name.
+// countNameable returns the number of members of a map that entries can name.
 func countNameable(value map[string]any, path uint64) (n int) {
 	for key := range value {
 		if !isStripped(path, key) {
@@ -166,7 +166,7 @@ func countNameable(value map[string]any, path uint64) (n int) {
 	return n
 }
 
-// isDefaulted reports whether a field is a key of an item. The item need not have it, since keys may have defaults.
+// isDefaulted reports whether a field is a key of an item. The item may lack it, because keys may have defaults.
 func isDefaulted(itemKeys []byte, name string) bool {
 	if itemKeys == nil {
 		return false
@@ -175,7 +175,7 @@ func isDefaulted(itemKeys []byte, name string) bool {
 	return ok
 }
 
-// ends reports whether fields may end at a map or a list that is not empty: those of an atomic one do.
+// ends reports whether fields may end at a map or a list that is not empty, because it is atomic.
 func (w *walker) ends(value any, path uint64) bool {
 	switch v := value.(type) {
 	case []any:
@@ -191,7 +191,7 @@ func (w *walker) ends(value any, path uint64) bool {
 	return path == references || w.ask(path)
 }
 
-// alwaysNamed reports whether a value has anything in it that is named in an entry if the value is not atomic.
+// alwaysNamed reports whether an entry always names something below a value that is not atomic.
 func alwaysNamed(value any) bool {
 	switch v := value.(type) {
 	case []any:
@@ -207,7 +207,7 @@ func alwaysNamed(value any) bool {
 	return true
 }
 
-// unnamed reports whether all members of a map that the fields at an index do not name are ones that no entry names.
+// unnamed reports whether no entry names the members of a map that the fields at an index omit.
 func (w *walker) unnamed(value map[string]any, at int, path uint64) bool {
 	named := make(map[string]bool, len(value))
 	r := rawjson.MemberReader{Data: w.data, At: at}
@@ -226,7 +226,7 @@ func (w *walker) unnamed(value map[string]any, at int, path uint64) bool {
 	return true
 }
 
-// missing reports whether a value may be missing in an entry. An empty list with keys always is, and a status if it is a subresource.
+// missing reports whether an entry may omit a value. It always omits an empty list with keys, and a status that is a subresource.
 func (w *walker) missing(value any, path uint64, status bool) bool {
 	if status {
 		return w.ask(path)
@@ -245,7 +245,7 @@ func (w *walker) missing(value any, path uint64, status bool) bool {
 	return false
 }
 
-// ask reports whether entries end at a path or have nothing there, although the configuration has. It says yes if that is not known.
+// ask reports whether entries end at a path, or omit it, although the configuration continues. It returns true if that is unknown.
 func (w *walker) ask(path uint64) bool {
 	if w.learns {
 		w.teach(path, true)
@@ -256,7 +256,7 @@ func (w *walker) ask(path uint64) bool {
 	return ends || !known
 }
 
-// teach notes what an answer to an apply shows.
+// teach stores a fact from the response to an apply.
 func (w *walker) teach(path uint64, ends bool) {
 	if !w.learns {
 		return

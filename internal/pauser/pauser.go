@@ -1,6 +1,5 @@
-// Package pauser knows whether an operator works or pauses, and why. Time is divided into epochs, in which the operator works
-// and pauses alternately; what belongs to an epoch that is over is ignored. Peers block it on goroutines of their own, and workers
-// compare the number of the epoch.
+// Package pauser tracks whether and why an operator pauses. Time is divided into epochs of work and of pause, in turn. Work of an earlier epoch is ignored.
+// Peers pause the operator on their own goroutines, and workers compare the number of the epoch.
 package pauser
 
 import (
@@ -16,9 +15,9 @@ type Pauser struct {
 	current atomic.Uint32 // even while the operator works, odd while it pauses
 
 	mu       sync.Mutex // guards following
-	blockers []string   // the reasons to pause, by name
+	blockers []string   // reasons to pause, by name
 	end      context.Context
-	cancel   context.CancelFunc // ends the above with the epoch; nil if it is not used
+	cancel   context.CancelFunc // cancels the above at the end of the epoch; nil if unused
 }
 
 // Epoch returns the number of the epoch.
@@ -32,11 +31,10 @@ func (p *Pauser) Epoch() uint32 {
 // Paused reports whether the operator pauses now.
 func (p *Pauser) Paused() bool { return IsPause(p.Epoch()) }
 
-// IsPause reports whether the operator pauses in the epoch of a number.
+// IsPause reports whether the operator pauses in an epoch.
 func IsPause(epoch uint32) bool { return epoch%2 == 1 }
 
-// Block adds a reason for the operator to pause, or takes it away. When it returns, the new epoch
-// has begun: nothing of the old one will start.
+// Block adds or removes a reason to pause. When it returns, the new epoch has begun, and no work of the old one starts any more.
 func (p *Pauser) Block(name string, wanted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,15 +63,15 @@ func (p *Pauser) state() (epoch uint32, end context.Context, blockers string) {
 	return p.Epoch(), p.end, strings.Join(p.blockers, ", ")
 }
 
-// Blockers returns the reasons to pause, "" if the operator works.
+// Blockers returns the reasons to pause, or "" if the operator works.
 func (p *Pauser) Blockers() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Join(p.blockers, ", ")
 }
 
-// WaitActive waits until the operator works, and returns the number of that epoch, with a context that ends with the epoch or
-// when it is released. A function is called for a pause before its end is awaited.
+// WaitActive waits until the operator works, and returns the number of that epoch, with a context that ends with the epoch or with release. Before it waits for
+// the end of a pause, it calls a function.
 func (p *Pauser) WaitActive(ctx context.Context, pause func(blockers string)) (inner context.Context, epoch uint32, release func()) {
 	inner, cancel := context.WithCancel(ctx)
 	for {

@@ -1,4 +1,4 @@
-// Package peerrecord reads and writes what operators store of themselves in peering objects.
+// Package peerrecord reads and writes the records of operators in peering objects.
 package peerrecord
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// WholeSeconds rounds the lifetime of a record up to what the record says of it; it is zero for a record that is dead at once.
+// WholeSeconds rounds the lifetime of a record up to whole seconds. It returns zero for a record that expires immediately.
 func WholeSeconds(lifetime time.Duration) time.Duration { return apirequest.WholeSeconds(lifetime) }
 
-// Interval returns how long to wait until a record with that lifetime is written again, with some jitter.
+// Interval returns the time until the next renewal of a record with a lifetime, with some jitter.
 func Interval(lifetime time.Duration) time.Duration {
 	whole, jitter := WholeSeconds(lifetime), time.Duration(5+rand.IntN(6))*time.Second
 	if whole == time.Second {
@@ -27,14 +27,14 @@ func Interval(lifetime time.Duration) time.Duration {
 	return max(min(whole, max(whole-jitter, time.Second)), time.Second)
 }
 
-// SafeLifetime returns for how long after its last record an operator may work: it ceases a little before the death of the record, because others must not
-// find that dead before.
+// SafeLifetime returns how long an operator may work after the last renewal of its record: a little shorter than the lifetime, so that the operator pauses
+// before the record expires for others.
 func SafeLifetime(lifetime time.Duration) time.Duration {
 	whole := WholeSeconds(lifetime)
 	return whole - min(time.Second, whole/10)
 }
 
-// Record returns what an operator writes of itself: nil, which removes the record, if it is dead at once.
+// Record returns the record that an operator writes. It returns nil, which removes the record, if the lifetime is zero.
 func Record(priority int, lifetime time.Duration) any {
 	seconds := WholeSeconds(lifetime) / time.Second
 	if seconds == 0 {
@@ -47,14 +47,14 @@ func Record(priority int, lifetime time.Duration) any {
 type Peer struct {
 	Priority float64
 	Lifetime time.Duration
-	Lastseen time.Time // zero if it does not say that
+	Lastseen time.Time // zero if absent
 	Raw      string
-	Deadline time.Time // when it is dead by our clock
+	Deadline time.Time // expiration time by the local clock
 }
 
-// DeadlineAt returns when a record is dead that is seen now. After the first listing, a record has been seen coming and counts from then on, however wrong
-// the clock of its operator may be. Of earlier ones only their content is known, but no record lives longer than its lifetime from when it was
-// first seen. The known record is the one that was seen before.
+// DeadlineAt returns the expiration time of a record that is seen now. After the first list, a record counts from its arrival, however wrong the clock of its
+// operator is. The age of earlier records is only known from their content, but no record outlives its lifetime from when it was first seen. The record known
+// is the one that was seen before.
 func (p Peer) DeadlineAt(now time.Time, known Peer, listed bool) time.Time {
 	switch latest := now.Add(p.Lifetime); {
 	case p.Lastseen.IsZero():
@@ -68,7 +68,7 @@ func (p Peer) DeadlineAt(now time.Time, known Peer, listed bool) time.Time {
 	}
 }
 
-// Read reads a record. What it does not say is the default, and fields that are not known are ignored.
+// Read reads a record. It uses defaults for missing fields and ignores unknown fields.
 func Read(raw []byte) (Peer, error) {
 	p := Peer{Lifetime: time.Minute, Raw: string(raw)}
 	if !strings.HasPrefix(p.Raw, "{") {

@@ -50,12 +50,12 @@ func TestInterval(t *testing.T) {
 			t.Errorf("a lifetime of %ds: got only the intervals %v", tt.lifetime, seen)
 		}
 	}
-	for range 100 { // as the longest lifetime there is
+	for range 100 { // the longest possible lifetime
 		if got := Interval(math.MaxInt64); got < math.MaxInt64-12*time.Second {
 			t.Errorf("the longest lifetime: got the interval %s", got)
 		}
 	}
-	if got := Interval(time.Second); got != time.Second/2 { // or the record would be dead when it is renewed
+	if got := Interval(time.Second); got != time.Second/2 { // else the record would have expired before its renewal
 		t.Errorf("a lifetime of 1s: got the interval %s", got)
 	}
 }

@@ -15,32 +15,32 @@ import (
 
 // Object is a peering object that a [Command] changes.
 type Object interface {
-	// Read asks for the object.
+	// Read reads the object.
 	Read(ctx context.Context) (State, error)
-	// Write is that of [Server].
+	// Write is [Server.Write].
 	Write(ctx context.Context, version string, records map[string]any) (State, error)
-	// Failure is that of [Server].
+	// Failure is [Server.Failure].
 	Failure(err error) Failure
 }
 
-// Place is where a peering object may be.
+// Place is a possible place of a peering object.
 type Place struct {
 	Resource, Namespace string
 	Object              Object
 }
 
-// Command writes a record into peering objects, so that the operators of lower priorities pause, or removes it again.
+// Command writes a record into peering objects, so that operators with lower priorities pause, or removes it.
 type Command struct {
 	Name     string // of the objects
 	ID       string // of the record
-	Freeze   bool   // whether to write the record
+	Freeze   bool   // write the record instead of removing it
 	Priority int
 	Lifetime time.Duration
-	Message  string    // to be printed; "" for none
-	Out, Err io.Writer // for what was done, and for what is missing
+	Message  string    // printed; "" for none
+	Out, Err io.Writer // for results, and for warnings about missing objects
 }
 
-// Run does it in all objects that there are. It fails if there are none, or if any cannot be changed.
+// Run changes all existing peering objects. It returns an error if there are none, or if a change fails.
 func (c *Command) Run(ctx context.Context, places []Place) error {
 	var failures []error
 	done := false
@@ -57,7 +57,7 @@ func (c *Command) Run(ctx context.Context, places []Place) error {
 	return errors.Join(failures...)
 }
 
-// write does it in one object. A missing one is no failure: it may be elsewhere.
+// write changes one object. A missing object is no error: it may be elsewhere.
 func (c *Command) write(ctx context.Context, place Place) (written bool, err error) {
 	where := strings.TrimSuffix(fmt.Sprintf("%s %q in %s", place.Resource, c.Name, place.Namespace), " in ")
 	state, err := place.Object.Read(ctx)

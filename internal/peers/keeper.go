@@ -12,66 +12,65 @@ import (
 	"github.com/kopf-go/kopf/internal/peerrecord"
 )
 
-// Server is where the peering object is.
+// Server accesses the peering object.
 type Server interface {
-	// Write writes records into the object, or removes those that are nil, and returns what the object is then. If a version is given, it fails with 409 when
-	// the object has another one.
+	// Write writes records into the object, removes nil ones, and returns the new state. With a version, it fails with 409 if the object has another one.
 	Write(ctx context.Context, version string, records map[string]any) (State, error)
-	// NamespaceEnding asks whether the namespace of the object is being deleted, or gone.
+	// NamespaceEnding reports whether the namespace of the object is being deleted or does not exist.
 	NamespaceEnding(ctx context.Context) (bool, error)
-	// Follow tells the keeper of the object until the context ends.
+	// Follow watches the object, and passes its states to the keeper, until the context ends.
 	Follow(ctx context.Context, k *Keeper)
-	// Failure tells what an error of these means.
+	// Failure classifies an error of these methods.
 	Failure(err error) Failure
 }
 
-// Failure is the answer to a request that has failed.
+// Failure describes a failed request.
 type Failure struct {
-	Code       int           // its HTTP status; 0 if there was none
-	Denied     bool          // whether an admission webhook or a policy has refused it
-	RetryAfter time.Duration // what the server asks for
+	Code       int           // HTTP status; 0 without a response
+	Denied     bool          // an admission webhook or a policy rejected it
+	RetryAfter time.Duration // as the server requests
 }
 
-// uncertain reports whether the request may have been carried out.
+// uncertain reports whether the server may have processed the request.
 func (f Failure) uncertain() bool { return f.Code == 0 || f.Code >= 500 && !f.Denied }
 
-// transient reports whether the server may well take the same request soon.
+// transient reports whether a retry may soon succeed.
 func (f Failure) transient() bool {
 	return f.uncertain() || f.Code == http.StatusTooManyRequests && !f.Denied
 }
 
-// Elector tells whether this replica of the operator holds the Lease of an election.
+// Elector reports whether this replica of the operator holds the Lease.
 type Elector interface{ Holds() bool }
 
-// Keeper keeps an operator's membership in one peering object: [Keeper.Run] has the own record alive, and the operator pauses for what the stream shows.
+// Keeper maintains an operator's membership in one peering object: [Keeper.Run] renews the own record, and the operator pauses because of other records.
 type Keeper struct {
 	server     Server
-	stealth    bool    // whether the renewals are not logged
-	elector    Elector // in whose terms alone the own record is written; nil without an election
+	stealth    bool    // do not log the renewals
+	elector    Elector // only its leader writes the own record; nil without an election
 	pauser     *pauser.Pauser
 	meter      *metrics.Metrics
 	name       string          // for the pauser, and in logs
-	sessionCtx context.Context // ends when the session stops
+	sessionCtx context.Context // ends with the session
 	cancel     context.CancelFunc
-	observed   context.Context // ends when a whole listing was evaluated, or the session stops
+	observed   context.Context // ends when a complete list was evaluated, or with the session
 	setSeen    context.CancelFunc
-	wakeup     chan struct{} // holds a token when there may be something to do before the time
+	wakeup     chan struct{} // holds a token if something may be due early
 
-	mayHaveRecord bool // whether there may be a record of us, which is to be removed at the end; the goroutine's own
+	mayHaveRecord bool // the own record may exist and must be removed at the end; only the goroutine of Run uses it
 
 	mu          sync.Mutex // guards following
 	state       Session
-	inListing   bool          // whether the object was in the listing
-	expiryTimer *time.Timer   // checks whether we are to pause when our record is about to expire
-	alive       int64         // others, as they are counted
-	looked      chan struct{} // closed when an attempt has ended that begins from now on; nil if nothing waits for that
+	inListing   bool          // the object was in the list
+	expiryTimer *time.Timer   // fires shortly before the own record expires
+	alive       int64         // number of other operators, as counted by the meter
+	looked      chan struct{} // closed at the end of the next attempt; nil if nothing waits for it
 }
 
-// Options are what a [Keeper] is made of.
+// Options are the settings of a [Keeper].
 type Options struct {
-	Server  Server // nil while there is no resource of peering objects: the operator waits for one
+	Server  Server // nil while the API server has no peering resource: the operator waits for one
 	Name    string // of the membership, for the pauser and in logs
-	Stealth bool   // whether the renewals of the record are not logged
+	Stealth bool   // do not log the renewals
 	Elector Elector
 	Pauser  *pauser.Pauser
 	Meter   *metrics.Metrics
@@ -83,7 +82,7 @@ func NewKeeper(ctx context.Context, o *Options) *Keeper {
 	k := &Keeper{
 		server: o.Server, name: o.Name, stealth: o.Stealth, elector: o.Elector, pauser: o.Pauser, meter: o.Meter, state: o.Session, wakeup: make(chan struct{}, 1),
 	}
-	if o.Server == nil || k.pauser.Paused() { // perhaps because of a session that is about to stop, and this one has not been evaluated
+	if o.Server == nil || k.pauser.Paused() { // an earlier session may be about to stop, and this one has not been evaluated
 		k.pauser.Block(k.name, true)
 	}
 	k.sessionCtx, k.cancel = context.WithCancel(ctx)
@@ -91,15 +90,15 @@ func NewKeeper(ctx context.Context, o *Options) *Keeper {
 	return k
 }
 
-// Namespace returns that of the object, "" for none.
+// Namespace returns the namespace of the object, or "".
 func (k *Keeper) Namespace() string { return k.state.Namespace }
 
-// Observed returns a context that ends when a whole listing was evaluated, or the session stops.
+// Observed returns a context that ends when a complete list was evaluated, or with the session.
 func (k *Keeper) Observed() context.Context { return k.observed }
 
 func (k *Keeper) holds() bool { return k.elector == nil || k.elector.Holds() }
 
-// Run keeps the own record alive until the session ends, and then removes it.
+// Run renews the own record until the session ends, and then removes it.
 func (k *Keeper) Run() {
 	ctx := k.sessionCtx
 	if k.server == nil {
@@ -108,7 +107,7 @@ func (k *Keeper) Run() {
 		return
 	}
 	if k.holds() {
-		k.keepAlive(ctx) // so that of two operators that start at the same time, at least one sees the other
+		k.keepAlive(ctx) // first, so that at least one of two operators that start at the same time sees the other
 	}
 	var streams sync.WaitGroup
 	streams.Go(func() { k.server.Follow(ctx, k) })
@@ -122,12 +121,12 @@ func (k *Keeper) Run() {
 		k.expiryTimer.Stop()
 	}
 	k.mu.Unlock()
-	if !k.mayHaveRecord || k.elector != nil { // with an election, the record is that of all replicas: another one goes on with it, or it expires
+	if !k.mayHaveRecord || k.elector != nil { // with an election, all replicas share the record: another one renews it, or it expires
 		return
 	}
 	nothing, began := map[string]any{k.state.Identity: nil}, time.Now()
 	_, err := k.server.Write(context.WithoutCancel(ctx), "", nothing)
-	if err != nil && k.server.Failure(err).uncertain() && time.Since(began) < time.Second { // perhaps the connection has ended with the streams that it was shared with
+	if err != nil && k.server.Failure(err).uncertain() && time.Since(began) < time.Second { // perhaps the connection ended with the streams that shared it
 		_, err = k.server.Write(context.WithoutCancel(ctx), "", nothing)
 	}
 	if err != nil && k.server.Failure(err).Code != http.StatusNotFound {
@@ -135,7 +134,7 @@ func (k *Keeper) Run() {
 	}
 }
 
-// step does what is due, or waits until something is.
+// step performs the next action, or waits until one is due.
 func (k *Keeper) step(ctx context.Context) {
 	k.mu.Lock()
 	next := k.state.Next(time.Now(), k.holds())
@@ -158,7 +157,7 @@ func (k *Keeper) step(ctx context.Context) {
 	}
 }
 
-// Stop ends the session, and withdraws its reasons to pause.
+// Stop ends the session, and removes its reasons to pause.
 func (k *Keeper) Stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -168,7 +167,7 @@ func (k *Keeper) Stop() {
 	k.pauser.Block(k.name, false)
 }
 
-// warnMissing logs, from time to time, what the operator waits for.
+// warnMissing logs, from time to time, that the operator waits for a peering resource.
 func (k *Keeper) warnMissing(ctx context.Context) {
 	for {
 		k.state.Logger.Warn("Pausing, because the mandatory peering has no resource", "help", "K205", "peering", k.state.Name, "hint", "apply the custom resource definitions of peering")
@@ -178,10 +177,10 @@ func (k *Keeper) warnMissing(ctx context.Context) {
 	}
 }
 
-// writeGrace is how long the end of an operator waits for a record that is being written.
+// writeGrace is the grace period at shutdown for a running write of the record.
 const writeGrace = 2 * time.Second
 
-// keepAlive writes the own record, and looks at those of the others in the answer.
+// keepAlive writes the own record, and evaluates the other records in the response.
 func (k *Keeper) keepAlive(ctx context.Context) {
 	k.mu.Lock()
 	looked := k.looked
@@ -191,7 +190,7 @@ func (k *Keeper) keepAlive(ctx context.Context) {
 	if looked != nil {
 		defer close(looked)
 	}
-	writing, done := await.Outlive(ctx, writeGrace) // what is cut off may be carried out later than the removal of the record
+	writing, done := await.Outlive(ctx, writeGrace) // the server may process a canceled write after the removal of the record
 	state, err := k.server.Write(writing, "", map[string]any{k.state.Identity: peerrecord.Record(k.state.Priority, k.state.Lifetime)})
 	done()
 	var failure Failure
@@ -219,14 +218,14 @@ func (k *Keeper) keepAlive(ctx context.Context) {
 		k.state.Failed(err, max(2*time.Second, failure.RetryAfter))
 	default:
 		k.state.Failed(err, 0)
-		if !k.state.Look(time.Now()) { // there will be no event that tells of a record that has expired
+		if !k.state.Look(time.Now()) { // a record that expires causes no event
 			return
 		}
 	}
 	k.applyLocked()
 }
 
-// awaitExpiryLocked has it noticed in time when the own record dies.
+// awaitExpiryLocked starts the timer for the expiration of the own record.
 func (k *Keeper) awaitExpiryLocked() {
 	if k.state.Lifetime <= 0 || k.sessionCtx.Err() != nil {
 		return
@@ -245,7 +244,7 @@ func (k *Keeper) checkExpiry() {
 	k.applyLocked()
 }
 
-// removeExpired removes the expired records, unless one of them has shown a sign of life meanwhile.
+// removeExpired removes the expired records, unless one of them was renewed meanwhile.
 func (k *Keeper) removeExpired(ctx context.Context) {
 	records := make(map[string]any)
 	k.mu.Lock()
@@ -265,7 +264,7 @@ func (k *Keeper) removeExpired(ctx context.Context) {
 	}
 }
 
-// checkNamespace asks whether the namespace of a missing object is being deleted, or gone: nothing can be missed there.
+// checkNamespace checks whether the namespace of a missing object is being deleted or does not exist. Then the object is not needed.
 func (k *Keeper) checkNamespace(ctx context.Context, question int) {
 	ending, err := false, error(nil)
 	if k.state.Namespace != "" && k.state.Mandatory {
@@ -282,7 +281,7 @@ func (k *Keeper) checkNamespace(ctx context.Context, question int) {
 	}
 }
 
-// Recheck has it found out anew whether the namespace of the object is being deleted.
+// Recheck schedules another check whether the namespace of the object is being deleted.
 func (k *Keeper) Recheck() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -290,8 +289,8 @@ func (k *Keeper) Recheck() {
 	k.wake()
 }
 
-// Renew has the own record written anew, as another replica may have removed it. The channel is closed when that was tried, and the records in the answer were looked at,
-// which the stream may not have shown yet. It is nil if there is nothing to renew.
+// Renew schedules a write of the own record, because another replica may have removed it. It closes the channel after the attempt, when the records in the
+// response were evaluated: the stream may not have shown them yet. It returns nil if there is nothing to renew.
 func (k *Keeper) Renew() (looked <-chan struct{}) {
 	if k.server == nil || k.sessionCtx.Err() != nil {
 		return nil
@@ -301,12 +300,12 @@ func (k *Keeper) Renew() (looked <-chan struct{}) {
 	if k.looked == nil {
 		k.looked = make(chan struct{})
 	}
-	k.state.Renew(time.Now()) // what is known is of an earlier term
+	k.state.Renew(time.Now()) // the known state is of an earlier term
 	k.wake()
 	return k.looked
 }
 
-// endLookLocked has nothing wait any more for a session that ends.
+// endLookLocked releases those who wait for an attempt, at the end of the session.
 func (k *Keeper) endLookLocked() {
 	if k.looked != nil {
 		close(k.looked)
@@ -314,14 +313,14 @@ func (k *Keeper) endLookLocked() {
 	}
 }
 
-// BeginListing notes that a listing begins.
+// BeginListing records the start of a list.
 func (k *Keeper) BeginListing() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.inListing = false
 }
 
-// See takes a state of the object from the stream.
+// See handles a state of the object from the stream.
 func (k *Keeper) See(state State) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -330,7 +329,7 @@ func (k *Keeper) See(state State) {
 	k.applyLocked()
 }
 
-// SeeDeleted takes the end of the object from the stream.
+// SeeDeleted handles the deletion of the object.
 func (k *Keeper) SeeDeleted(version string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -338,7 +337,7 @@ func (k *Keeper) SeeDeleted(version string) {
 	k.applyLocked()
 }
 
-// EndListing notes that the listing is complete.
+// EndListing records that the list is complete.
 func (k *Keeper) EndListing() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -351,14 +350,14 @@ func (k *Keeper) EndListing() {
 	k.applyLocked()
 }
 
-// ForgetVersion has the next state that is seen taken for the newest one: the API server may have an older history now.
+// ForgetVersion makes the next state the newest one, because the API server may have been restored to an older history.
 func (k *Keeper) ForgetVersion() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.state.ForgetVersion()
 }
 
-// FailWatching decides what becomes of a session whose object cannot be watched. Operators whose peering is not mandatory go on without it.
+// FailWatching handles the failure to watch the object. An operator without mandatory peering works without the object.
 func (k *Keeper) FailWatching(err error) {
 	if code := k.server.Failure(err).Code; code != http.StatusForbidden && code != http.StatusNotFound {
 		return
@@ -372,13 +371,13 @@ func (k *Keeper) FailWatching(err error) {
 	}
 }
 
-// countLocked counts the others that live.
+// countLocked updates the number of other operators that are alive.
 func (k *Keeper) countLocked(alive int64) {
 	k.meter.Add(metrics.Peers, alive-k.alive)
 	k.alive = alive
 }
 
-// wake has the goroutine of the session check what is due.
+// wake wakes the goroutine of [Keeper.Run].
 func (k *Keeper) wake() {
 	select {
 	case k.wakeup <- struct{}{}:
@@ -386,7 +385,7 @@ func (k *Keeper) wake() {
 	}
 }
 
-// applyLocked does what follows from what is known now: the operator pauses or goes on, and the goroutine of the session checks what is due.
+// applyLocked applies a changed state: the operator pauses or resumes, and the goroutine of [Keeper.Run] wakes up.
 func (k *Keeper) applyLocked() {
 	if k.sessionCtx.Err() != nil {
 		k.countLocked(0)
@@ -396,7 +395,7 @@ func (k *Keeper) applyLocked() {
 	k.wake()
 	decision, decided := k.state.Decide(time.Now(), k.holds())
 	if !decided {
-		return // it depends on an answer that is not there yet
+		return // a check of the namespace is pending
 	}
 	k.pauser.Block(k.name, decision.Pause)
 	if decision.Observed {

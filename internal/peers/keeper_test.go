@@ -20,25 +20,25 @@ import (
 	"github.com/kopf-go/kopf/internal/pauser"
 )
 
-// board is a server with one peering object, which tells its follower of each change at once.
+// board is a server with one peering object. It reports each change to its follower at once.
 type board struct {
 	mu       sync.Mutex
 	gone     bool
 	version  int
 	records  map[string]any
-	writes   []string // the identities of each write, a removal with a minus
-	ending   bool     // whether the namespace is being deleted
-	err      error    // of the next writes
+	writes   []string // identities of each write; a minus marks a removal
+	ending   bool     // the namespace is being deleted
+	err      error    // for the next writes
 	follower *Keeper
 }
 
-// errCode is the answer of a server that refuses.
+// errCode is the status code of a rejected request.
 type errCode int
 
 func (e errCode) Error() string { return fmt.Sprint("HTTP ", int(e)) }
 
 func (b *board) state() State {
-	status, _ := json.Marshal(b.records) // which holds for texts and numbers
+	status, _ := json.Marshal(b.records) // cannot fail for strings and numbers
 	return State{Version: fmt.Sprint(b.version), Status: status}
 }
 
@@ -90,7 +90,7 @@ func (b *board) Follow(ctx context.Context, k *Keeper) {
 	<-ctx.Done()
 }
 
-// put has another operator write its record.
+// put writes the record of another operator.
 func (b *board) put(id string, priority, lifetime int) {
 	b.mu.Lock()
 	b.records[id] = map[string]any{"priority": priority, "lifetime": lifetime, "lastseen": time.Now().UTC().Format(time.RFC3339)}
@@ -107,7 +107,7 @@ func (b *board) written() []string {
 	return b.writes
 }
 
-// membership is a keeper that runs, of the operator "me" with the priority 5.
+// membership is a running keeper for the operator "me" with priority 5.
 type membership struct {
 	*Keeper
 	t      *testing.T
@@ -260,7 +260,7 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// silent is a board whose stream brings nothing.
+// silent is a board whose stream delivers nothing.
 type silent struct{ *board }
 
 func (s silent) Follow(ctx context.Context, k *Keeper) {

@@ -1,5 +1,5 @@
-// Package peers keeps the membership of an operator in a peering object. A [Session] decides, by the records that operators keep of themselves there, whether one of them
-// works or pauses, and what it has to do for its own record: it makes no requests, and reads no clock. A [Keeper] does that.
+// Package peers keeps the membership of an operator in a peering object. A [Session] reads the records of the operators there. It decides whether its own
+// operator works or pauses, and when to write the operator's record. It makes no requests and reads no clock. A [Keeper] does both.
 package peers
 
 import (
@@ -15,53 +15,53 @@ import (
 // State is a state of the peering object.
 type State struct {
 	Version string
-	Status  []byte // JSON, which has the records by the identities
+	Status  []byte // JSON object of the records by identity
 }
 
-// Session is an operator's membership in one peering object. It must not be used on several goroutines at once. After any change, [Session.Decide] returns
-// what follows, and [Session.Next] what is to be done next. Its exported fields are to be set before.
+// Session is an operator's membership in one peering object. It is not safe for concurrent use. After any change, [Session.Decide] returns whether to pause,
+// and [Session.Next] returns the next action. Set the exported fields before use.
 type Session struct {
 	Identity  string
 	Priority  int
-	Lifetime  time.Duration // of the own record; there is none without
-	Mandatory bool          // whether the operator pauses without a peering object
+	Lifetime  time.Duration // of the own record; 0 for no record
+	Mandatory bool          // pause while there is no peering object
 
 	Name, Namespace string       // of the object
 	Logger          *slog.Logger // of the operator
-	Log             *slog.Logger // the same, with where the object is
+	Log             *slog.Logger // the same, with the attributes of the object
 
-	object  *State // the newest state, nil if the object is missing
-	listed  bool   // whether a whole listing has been seen, or will never be
+	object  *State // newest state; nil if the object is missing
+	listed  bool   // a complete list was seen, or the object cannot be watched
 	records map[string]peerrecord.Peer
-	broken  map[string]string // records that cannot be read, as they are
-	alive   int64             // others
-	expired []string          // whose records are to be removed from the newest state
+	broken  map[string]string // records that cannot be read, by identity
+	alive   int64             // number of other operators
+	expired []string          // identities of the expired records in the newest state
 
-	missingSeen     int  // how often the object was found missing, or its namespace to change
-	missingChecked  int  // for which of those times it is known whether the namespace is being deleted
-	namespaceEnding bool // whether it is, or is gone
+	missingSeen     int  // counts how often the object was missing, or its namespace changed
+	missingChecked  int  // the value of missingSeen that namespaceEnding belongs to
+	namespaceEnding bool // the namespace is being deleted or does not exist
 
-	blockers      string // for whom the operator pauses
-	warnedVersion string // the last state of the object that has the same priority in it, and was warned of
+	blockers      string // the operators that this one pauses for
+	warnedVersion string // last version of the object with a warning about equal priorities
 
-	hasOwnRecord bool      // whether the own record is in the newest state
-	renewedAt    time.Time // when it was last written with success; zero if never
-	writeErr     error     // why the last attempt to write it has failed, nil if it has not, or there is no object
-	passing      bool      // whether the server may well take soon what has failed
-	lapsed       bool      // whether the operator pauses because its record counts as dead, or may
-	attemptedAt  time.Time // when it was last tried to be written
-	attempted    *State    // the newest state at that time
-	nextWrite    time.Time // when it is to be written again
+	hasOwnRecord bool      // the own record is in the newest state
+	renewedAt    time.Time // last successful write; zero if none
+	writeErr     error     // of the last write; nil if it succeeded, or without an object
+	passing      bool      // writeErr is transient
+	lapsed       bool      // the operator pauses because its record has expired, or may have
+	attemptedAt  time.Time // last write, successful or not
+	attempted    *State    // newest state at that time
+	nextWrite    time.Time // due time of the next write
 }
 
-// Decision is what follows from what is known.
+// Decision is the result of [Session.Decide].
 type Decision struct {
-	Pause    bool // whether the operator pauses because of this object
-	Observed bool // whether the object was seen as it is, or will never be
+	Pause    bool // pause because of this object
+	Observed bool // a complete list was seen, or the object cannot be watched
 }
 
-// Decide decides whether the operator pauses: for rivals, without its mandatory object, and without a living record. A replica of the operator that
-// does not hold the Lease of an election has no record to renew. It is not decided while that depends on an answer that is not there.
+// Decide decides whether the operator pauses: for operators with the same or a higher priority, without its mandatory object, or because its own record has
+// expired. A replica that does not hold the Lease has no record to renew. Nothing is decided while a check of the namespace is pending.
 func (s *Session) Decide(now time.Time, holds bool) (d Decision, decided bool) {
 	if s.missingChecked != s.missingSeen {
 		return d, false
@@ -76,14 +76,14 @@ func (s *Session) Decide(now time.Time, holds bool) (d Decision, decided bool) {
 	return Decision{Pause: s.blockers != "" || lapsed || s.object == nil && s.Mandatory && !s.namespaceEnding, Observed: s.listed}, true
 }
 
-// Alive returns how many others live, as they were last counted.
+// Alive returns the last number of other operators that are alive.
 func (s *Session) Alive() int64 { return s.alive }
 
-// LapseTime returns when the operator ceases to work unless its record is renewed before.
+// LapseTime returns when the operator pauses unless it renews its record.
 func (s *Session) LapseTime() time.Time { return s.renewedAt.Add(peerrecord.SafeLifetime(s.Lifetime)) }
 
-// isLapsed reports whether the own record counts as dead for the others, or will at any moment, although there is an object for it. An
-// operator that was never allowed to write one works without, as those without the permission to watch the peers do.
+// isLapsed reports whether the own record has expired for the others, or may have, although its object exists. An operator that was never allowed to write a
+// record works without one, and so does an operator without the permission to watch the peers.
 func (s *Session) isLapsed(now time.Time, holds bool) bool {
 	switch known := !s.renewedAt.IsZero(); {
 	case s.object == nil || s.Lifetime <= 0 || !holds:
@@ -97,7 +97,7 @@ func (s *Session) isLapsed(now time.Time, holds bool) bool {
 	}
 }
 
-// See takes a state of the object. An older one than the known one is ignored: answers and the stream can be quicker than each other.
+// See handles a state of the object. It ignores states older than the known one, because responses and the stream can overtake each other.
 func (s *Session) See(now time.Time, state State) {
 	if s.object != nil && apirequest.NewerVersion(s.object.Version, state.Version) {
 		return
@@ -107,7 +107,7 @@ func (s *Session) See(now time.Time, state State) {
 	s.evaluate(now, first)
 }
 
-// Look looks again at the known state, and reports whether there is one.
+// Look evaluates the known state again, and reports whether there is one.
 func (s *Session) Look(now time.Time) bool {
 	if s.object != nil {
 		s.evaluate(now, false)
@@ -115,13 +115,13 @@ func (s *Session) Look(now time.Time) bool {
 	return s.object != nil
 }
 
-// Listed notes that a whole listing has been seen, or will never be, and reports whether that was known.
+// Listed records that a complete list was seen, or that the object cannot be watched. It returns the earlier value.
 func (s *Session) Listed() (before bool) {
 	before, s.listed = s.listed, true
 	return before
 }
 
-// ForgetVersion has the next state that is seen taken for the newest one, whatever its version: the API server may have an older history now.
+// ForgetVersion makes the next state the newest one, whatever its version, because the API server may have been restored to an older history.
 func (s *Session) ForgetVersion() {
 	if s.object != nil {
 		s.object = &State{Status: s.object.Status}
@@ -134,7 +134,7 @@ func (s *Session) evaluate(now time.Time, first bool) {
 	var expiry time.Time // of the last of their records
 	known, broken, own := s.records, s.broken, false
 	s.records, s.broken, s.expired, s.alive = make(map[string]peerrecord.Peer), make(map[string]string), nil, 0
-	_ = rawjson.EachMember(s.object.Status, func(quoted, raw []byte) bool { // what is no object has no records
+	_ = rawjson.EachMember(s.object.Status, func(quoted, raw []byte) bool { // a malformed status has no records
 		id := rawjson.Unquote(quoted)
 		p, err := peerrecord.Read(raw)
 		if err != nil {
@@ -168,14 +168,14 @@ func (s *Session) evaluate(now time.Time, first bool) {
 		s.schedule(p.Deadline)
 		return true
 	})
-	if !own && (s.hasOwnRecord || first) && s.Lifetime > 0 { // it was removed, or there was no object for it: others must not believe that we are gone
+	if !own && (s.hasOwnRecord || first) && s.Lifetime > 0 { // another client removed it, or the object is new: others must not assume that this operator has stopped
 		s.schedule(now)
 	}
 	s.hasOwnRecord = own
 	s.setBlockers(higher, same, expiry)
 }
 
-// setBlockers has the operator pause in favor of those with a higher priority or the same one, or go on without any.
+// setBlockers makes the operator pause for operators with a higher or the same priority, or resume without any.
 func (s *Session) setBlockers(higher, same []string, expiry time.Time) {
 	blockers := strings.Join(append(higher, same...), ", ")
 	attrs := []any{"priority", s.Priority, "expiry", expiry, "hint", s.hint()}
@@ -185,7 +185,7 @@ func (s *Session) setBlockers(higher, same []string, expiry time.Time) {
 			s.Log.Info("Pausing operations in favour of "+blockers+".", append(attrs, "help", "K201")...)
 		}
 	case len(same) > 0 && s.warnedVersion != "" && s.warnedVersion == s.object.Version && s.blockers == blockers:
-		// That state of the object was warned of, as the answer to a request of ours or as what the stream has shown.
+		// The session has warned about this state already, in a response or from the stream.
 	case len(same) > 0:
 		s.warnedVersion = s.object.Version
 		s.Log.Warn("Possibly conflicting operators with the same priority: "+blockers+".", append(attrs, "help", "K202")...)
@@ -198,7 +198,7 @@ func (s *Session) setBlockers(higher, same []string, expiry time.Time) {
 	s.blockers = blockers
 }
 
-// hint says what ends a pause.
+// hint explains how to end a pause.
 func (s *Session) hint() string {
 	where := s.Name
 	if s.Namespace != "" {
@@ -208,11 +208,12 @@ func (s *Session) hint() string {
 		"a record that an operator has left when it was killed, or that a person has left, is removed by: resume --peering " + where + " --id KEY"
 }
 
-// Lost notes that there is no peering object. Without it, no operator has peers; if it is mandatory, there is nothing to do but to wait, unless
-// the namespace is being deleted. The version is that of the deletion, if it is known; gone means that it is not merely unseen.
+// Lost records that there is no peering object. Without one, an operator has no peers. If it is mandatory, the operator waits for it, unless the namespace is
+// being deleted. The version is that of the deletion, if known. The flag gone means that the object does not exist. Without it, the operator may not see the
+// object.
 func (s *Session) Lost(version string, gone bool) {
 	if s.object != nil && s.object.Version != version && apirequest.NewerVersion(s.object.Version, version) {
-		return // an answer was quicker than the stream, and has shown the next object of the name
+		return // a response overtook the stream, and has shown a new object with the name
 	}
 	if s.object != nil && gone && !s.Mandatory {
 		s.Log.Warn("The peering object has been deleted; working as without peers until it exists again", "help", "K209")
@@ -225,22 +226,21 @@ func (s *Session) Lost(version string, gone bool) {
 	s.Recheck()
 }
 
-// Recheck has it found out whether the namespace of the missing object is being deleted. Until that is known, all is as it was.
+// Recheck requests a check whether the namespace of the missing object is being deleted. Until the result is known, nothing changes.
 func (s *Session) Recheck() {
 	if s.object == nil && s.Mandatory {
 		s.missingSeen++
 	}
 }
 
-// Checked takes the answer whether the namespace of the missing object is being deleted, or gone: nothing can be missed there. It is the answer to the
-// question of a [Step]; unless that was the last one, it is to be asked again. If the server may well answer soon what it has not, it is tried again after a time; zero means that
-// it will not.
+// Checked takes the result of a check whether the namespace of the missing object is being deleted or does not exist. The question is that of the [Step].
+// Checked returns false if a later check is pending. After a transient error, the duration says when to retry. Zero means no retry.
 func (s *Session) Checked(now time.Time, question int, ending bool, after time.Duration) (last bool) {
 	s.missingChecked, s.namespaceEnding = question, ending
 	if question != s.missingSeen {
 		return false
 	}
-	if s.object != nil { // it is not missing any more, and what it says has waited for this answer
+	if s.object != nil { // the object exists again; its evaluation has waited for this result
 		return true
 	}
 	if after > 0 {

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// began is when the sessions begin.
+// began is the start time of the sessions.
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// session is a session of the operator "me" with the priority 5, with its clock and what it logs.
+// session is a session of the operator "me" with priority 5, with its clock and its log.
 type session struct {
 	*Session
 	t   *testing.T
@@ -35,7 +35,7 @@ func newSession(t *testing.T, adjust ...func(*Session)) *session {
 
 func mandatory(s *Session) { s.Mandatory = true }
 
-// listed is a session that has seen a whole listing: an empty object of the version 1.
+// listed returns a session that has seen a complete list: an empty object with version 1.
 func listed(t *testing.T, adjust ...func(*Session)) *session {
 	s := newSession(t, adjust...)
 	s.see(1)
@@ -43,14 +43,14 @@ func listed(t *testing.T, adjust ...func(*Session)) *session {
 	return s
 }
 
-// operator is the record of an operator with a lifetime of a minute.
+// operator is the record of an operator, with a lifetime of a minute.
 type operator struct {
 	id       string
 	priority int
-	seen     time.Time // when it was last alive, as it says; zero if it does not
+	seen     time.Time // its own last-seen time; zero if absent
 }
 
-// see takes a state of a version with the records of operators.
+// see passes a state to the session: a version with the records of operators.
 func (s *session) see(version int, operators ...operator) {
 	s.t.Helper()
 	s.See(s.now, stateOf(s.t, version, operators...))
@@ -73,7 +73,7 @@ func stateOf(t *testing.T, version int, operators ...operator) State {
 	return State{Version: fmt.Sprint(version), Status: status}
 }
 
-// wantPause wants the operator to pause or to work, and lines with some texts in the log since the last time.
+// wantPause checks whether the operator pauses, and that the new log lines contain the texts.
 func (s *session) wantPause(pause bool, lines ...string) {
 	s.t.Helper()
 	d, decided := s.Decide(s.now, true)
@@ -91,7 +91,7 @@ func (s *session) wantLines(lines ...string) {
 	}
 }
 
-// wantNext wants an action next, after a time.
+// wantNext checks the next action and its waiting time.
 func (s *session) wantNext(action Action, wait time.Duration) {
 	s.t.Helper()
 	if got := s.Next(s.now, true); got.Action != action || got.Wait != wait {
@@ -99,7 +99,7 @@ func (s *session) wantNext(action Action, wait time.Duration) {
 	}
 }
 
-// writes makes an attempt to write the own record, which is answered with a state.
+// writes performs a write of the own record, with a state as the response.
 func (s *session) writes(version int, operators ...operator) {
 	s.t.Helper()
 	s.Begin(s.now)
@@ -135,7 +135,7 @@ func TestRivals(t *testing.T) {
 	}
 }
 
-// TestSeenTwice proves that a state is warned of once, be it as an answer or as what the stream has shown.
+// TestSeenTwice checks that a state causes one warning, even if both the response and the stream show it.
 func TestSeenTwice(t *testing.T) {
 	s := listed(t)
 	s.see(2, equal)
@@ -166,11 +166,11 @@ func TestOutdatedStates(t *testing.T) {
 	}
 	s.see(2, boss)
 	s.wantPause(true, "Pausing operations")
-	s.Lost("2", true) // of the state that is known
+	s.Lost("2", true) // of the known state
 	s.wantPause(false, "The peering object has been deleted", "Resuming operations after the pause.")
 }
 
-// TestAnswers proves that the answer to an attempt counts whatever its version, unless something was seen since it began.
+// TestAnswers checks that the response to a write counts whatever its version, unless a state was seen since the request.
 func TestAnswers(t *testing.T) {
 	s := listed(t)
 	s.see(10)
@@ -204,11 +204,11 @@ func TestDeadRecords(t *testing.T) {
 	if next := s.Next(s.now, true); next.Action != Idle {
 		t.Errorf("got the step %+v, want none", next)
 	}
-	s.see(2, operator{"wrong", 6, began.Add(-2 * time.Hour)}) // its clock is, for the record has come since the listing
+	s.see(2, operator{"wrong", 6, began.Add(-2 * time.Hour)}) // its clock is wrong: the record arrived after the list
 	s.wantPause(true, "in favour of wrong ")
 }
 
-// TestDeadlines proves that the own record is written when one that the operator pauses for is dead, so that the answer shows that.
+// TestDeadlines checks that the own record is written when a blocking record expires, so that the response shows the expiration.
 func TestDeadlines(t *testing.T) {
 	s := listed(t)
 	s.Begin(s.now)
@@ -309,7 +309,7 @@ func TestRemovedRecord(t *testing.T) {
 	s.writes(2, me)
 	s.now = s.now.Add(300 * time.Millisecond)
 	s.see(3)
-	s.wantNext(Idle, 700*time.Millisecond) // no more often than each second
+	s.wantNext(Idle, 700*time.Millisecond) // at most once a second
 	s.now = s.now.Add(10 * time.Second)
 	s.writes(4, me)
 	s.now = s.now.Add(5 * time.Second)
@@ -322,7 +322,7 @@ func TestRemovedRecord(t *testing.T) {
 	}
 }
 
-// TestNewObject proves that the own record is written as soon as there is an object.
+// TestNewObject checks that the own record is written as soon as the object exists.
 func TestNewObject(t *testing.T) {
 	s := newSession(t)
 	s.Begin(s.now)
@@ -344,7 +344,7 @@ func TestStandby(t *testing.T) {
 
 func TestMandatory(t *testing.T) {
 	const missing = "Pausing, because the mandatory peering object does not exist"
-	// asked wants the namespace to be asked for, and returns the question.
+	// asked expects a check of the namespace, and returns its question.
 	asked := func(s *session) int {
 		t.Helper()
 		if _, decided := s.Decide(s.now, true); decided {
@@ -374,7 +374,7 @@ func TestMandatory(t *testing.T) {
 		s.Lost("3", true)
 		s.Checked(s.now, asked(s), true, 0)
 		s.wantPause(false)
-		s.Recheck() // it may be there again
+		s.Recheck() // it may exist again
 		s.Checked(s.now, asked(s), false, 0)
 		s.wantPause(true, missing)
 	})

@@ -6,28 +6,28 @@ import (
 	"github.com/kopf-go/kopf/internal/peerrecord"
 )
 
-// Step is what is to be done next.
+// Step is the next action of a keeper.
 type Step struct {
 	Action   Action
-	Wait     time.Duration // of Idle: for how long, unless something changes
-	Question int           // of CheckNamespace: for [Session.Checked]
+	Wait     time.Duration // for Idle: maximum time until the next step
+	Question int           // for CheckNamespace: the argument of [Session.Checked]
 }
 
-// Action is what to do in a step.
+// Action is the kind of a step.
 type Action int
 
 // The actions.
 const (
 	Idle           Action = iota // nothing
-	CheckNamespace               // find out whether the namespace of the missing object is being deleted
+	CheckNamespace               // check whether the namespace of the missing object is being deleted
 	Write                        // write the own record
-	RemoveExpired                // remove the records of others that are dead
+	RemoveExpired                // remove the expired records of others
 )
 
-// standbyInterval is how often a replica that stands by looks whether anything is due, without being woken.
+// standbyInterval is how often a replica in standby checks for due actions, unless it is woken.
 const standbyInterval = time.Minute
 
-// Next returns what is to be done next. A replica of the operator that does not hold the Lease of an election writes nothing.
+// Next returns the next step. A replica that does not hold the Lease writes nothing.
 func (s *Session) Next(now time.Time, holds bool) Step {
 	wait := s.nextWrite.Sub(now)
 	switch {
@@ -43,27 +43,27 @@ func (s *Session) Next(now time.Time, holds bool) Step {
 	return Step{Wait: wait}
 }
 
-// Begin begins an attempt to write the own record. Whatever comes of it, the next one is due when the record has to be renewed; what is seen meanwhile can bring that forward.
+// Begin records the start of a write of the own record, and schedules its next renewal. Later changes in the object can make it due earlier.
 func (s *Session) Begin(now time.Time) {
 	s.attemptedAt, s.nextWrite, s.attempted = now, now.Add(peerrecord.Interval(s.Lifetime)), s.object
 }
 
-// Written notes that the own record was written by the attempt, which was answered with a state of the object.
+// Written records a successful write of the own record, with the state in the response.
 func (s *Session) Written(now time.Time, state State) {
 	s.renewedAt, s.writeErr = s.attemptedAt, nil
 	if s.object == s.attempted {
-		s.ForgetVersion() // the answer is newer, because nothing else has been seen since it was asked for
+		s.ForgetVersion() // the response is newer, because no other state was seen since the request
 	}
 	s.See(now, state)
 }
 
-// NotFound notes that the own record was not written because there is no peering object.
+// NotFound records that the write failed because there is no peering object.
 func (s *Session) NotFound() {
 	s.writeErr = nil
 	s.Lost("", true)
 }
 
-// Failed notes that the own record was not written. If the server may well take it soon, it is tried again after a time; zero means that it will not.
+// Failed records a failed write. If the error is transient, the duration says when to retry. Zero means no retry before the next renewal.
 func (s *Session) Failed(err error, after time.Duration) {
 	if s.writeErr == nil {
 		s.Log.Warn("Writing our record to the peering object failed; retrying", "help", "K207", "error", err)
@@ -73,13 +73,13 @@ func (s *Session) Failed(err error, after time.Duration) {
 	}
 }
 
-// Renew has the own record written as soon as possible, and forgets what is known of an earlier one.
+// Renew schedules a write of the own record as soon as possible, and forgets the earlier writes.
 func (s *Session) Renew(now time.Time) {
 	s.renewedAt, s.writeErr = time.Time{}, nil
 	s.schedule(now)
 }
 
-// schedule has the own record written at a time, if not before, but no more often than each second.
+// schedule makes the next write due at a time, if it is not due earlier, but at most once a second.
 func (s *Session) schedule(due time.Time) {
 	if soonest := s.attemptedAt.Add(time.Second); due.Before(soonest) {
 		due = soonest
@@ -89,8 +89,8 @@ func (s *Session) schedule(due time.Time) {
 	}
 }
 
-// TakeExpired returns whose records are dead, to be removed from the version of the object, unless one of them has shown a sign of life meanwhile: then the object has
-// another one.
+// TakeExpired returns the identities of expired records, and the version of the object to remove them from. The version prevents the removal of a record that
+// was renewed meanwhile.
 func (s *Session) TakeExpired() (version string, identities []string) {
 	if s.object != nil {
 		version = s.object.Version

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Difference returns a text as what differs from a base: how many bytes are the same at its beginning and at its end, and those between.
+// Difference encodes a text as its difference from a base: the lengths of the common beginning and end, and the bytes between.
 func Difference(base, text []byte) string {
 	most := min(len(text), len(base))
 	head, tail := 0, 0
@@ -19,7 +19,7 @@ func Difference(base, text []byte) string {
 	return fmt.Sprintf("%d %d %s", head, tail, text[head:len(text)-tail])
 }
 
-// Restore returns the text that has a difference from a base, and whether it can have that.
+// Restore decodes a difference from a base, and reports whether it is valid.
 func Restore(base []byte, difference string) (text []byte, ok bool) {
 	parts := strings.SplitN(difference, " ", 3)
 	if len(parts) < 3 {

@@ -1,4 +1,4 @@
-// Package progressrecord writes and reads the parts of records of progress as the annotations of objects have them.
+// Package progressrecord encodes and decodes the handler progress in annotations.
 package progressrecord
 
 import (
@@ -12,13 +12,13 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Member is a key with its value, nil if it is unset.
+// Member is a key with its value, nil if unset.
 type Member struct {
 	Key   string
 	Value any
 }
 
-// Members are the members of a record in their order.
+// Members are the members of a record, in order.
 type Members []Member
 
 // Decoded returns the members as decoded JSON.
@@ -76,7 +76,7 @@ func decodeAs[T any](value any, want string) (T, error) {
 	return v, nil
 }
 
-// maxCount is beyond all attempts that were ever made. A larger number is meant to overflow.
+// maxCount is larger than any real number of attempts. It prevents overflows.
 const maxCount = 1 << 30
 
 func decodeCount(value any) (int, error) {
@@ -91,7 +91,7 @@ func decodeCount(value any) (int, error) {
 	return min(count, maxCount), nil
 }
 
-// decodeTime reads a time that can be written again: its year, in UTC, has four digits.
+// decodeTime parses a time that can be written again: its year in UTC has four digits.
 func decodeTime(value any) (time.Time, error) {
 	s, err := decodeAs[string](value, "a time")
 	if err != nil {
@@ -133,7 +133,7 @@ func decode(value, into any) (err error) {
 	return err
 }
 
-// Record is a record. See kopf.ProgressRecord for its fields.
+// Record is a progress record. The fields are those of kopf.ProgressRecord.
 type Record struct {
 	Started, Stopped, Delayed time.Time
 	Purpose                   string
@@ -143,7 +143,7 @@ type Record struct {
 	Subrefs                   []string
 }
 
-// Members returns the keys of the record in their order; the unset ones only if they are asked for.
+// Members returns the members of the record, in order, and on request also the unset ones.
 func (r *Record) Members(unset bool) Members {
 	all := Members{
 		{Key: "started", Value: timestamp(r.Started)},
@@ -181,7 +181,7 @@ func (r *Record) Members(unset bool) Members {
 	return set
 }
 
-// Parse reads a decoded record. Members that are null, or unknown, are passed over.
+// Parse parses a decoded record. It ignores null and unknown members.
 func Parse(value any) (*Record, error) {
 	members, ok := value.(map[string]any)
 	if !ok {

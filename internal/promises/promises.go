@@ -1,6 +1,5 @@
-// Package promises holds what each example of the repository promises: which of its handlers are called, how often, and what
-// they leave. There is one source and there are two judges: the tests of the examples play them on the API server in memory,
-// those in e2e on the real one.
+// Package promises specifies the behavior of each example in the repository: which handlers are called, how often, and their effects. Two suites check it: the
+// tests of the examples use the in-memory API server, those in e2e a real one.
 package promises
 
 import (
@@ -14,14 +13,14 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// Promise is what one example promises.
+// Promise specifies the behavior of one example.
 type Promise struct {
-	// Play plays it: starts the example, does something to the object, and names all that comes of it. What is not
-	// named must not happen: outcomes of handlers that nobody has promised fail the test, as do warnings and errors.
+	// Play runs the example, changes its object, and names all outcomes. Other outcomes of handlers fail the test, and so do warnings and errors that Play does
+	// not name.
 	Play func(s *Stage)
-	// Namespace is where it works. Defaults to one of its own.
+	// Namespace is the namespace of the example. Default: one for each example.
 	Namespace string
-	// Alone tells that it can't be played beside others on one API server.
+	// Alone excludes other examples on the same API server.
 	Alone bool
 }
 
@@ -35,7 +34,7 @@ var All = map[string]Promise{
 		s.Has("status", map[string]any{"create_fn": map[string]any{"message": "hello world"}})
 		s.Handled()
 		s.Free()
-		s.Change(map[string]any{"spec": map[string]any{"field": "changed"}}) // which nobody handles
+		s.Change(map[string]any{"spec": map[string]any{"field": "changed"}}) // without a handler
 		s.Delete()
 		s.Stop()
 		s.DoesNotPanic()
@@ -72,7 +71,7 @@ var All = map[string]Promise{
 			"Handler 'strict' failed with an exception and will stop now.",
 			`handler "stubborn" has used up its 3 attempts`,
 			`error="panic: nobody has thought of this"`,
-			"main.panicking(", // in the stack
+			"main.panicking(", // in the stack trace
 		)
 		s.Succeeds("waiting")
 		s.Tells("Creation is processed: 1 succeeded; 4 failed.")
@@ -137,7 +136,7 @@ var All = map[string]Promise{
 		records(2)
 		s.Tells("Pausing operations in favour of", "The guard ends.  reason=OperatorPausing")
 		s.TellsTimes(2, "The guard begins.")
-		s.Stop() // the second one, and the first one goes on
+		s.Stop() // the second one; the first one continues
 		s.Tells("Resuming operations after the pause")
 		s.TellsTimes(3, "The guard begins.")
 		s.Delete()
@@ -163,7 +162,7 @@ var All = map[string]Promise{
 		s.Create()
 		s.Tells("An event has come.  type=")
 		s.Ignores("failing")
-		s.Has("metadata.annotations", map[string]any{"someannotation": "somevalue"}) // nothing is stored
+		s.Has("metadata.annotations", map[string]any{"someannotation": "somevalue"}) // stored nothing
 		s.Free()
 		s.Change(map[string]any{"spec": map[string]any{"field": "changed"}})
 		s.Ignores("failing")
@@ -174,7 +173,7 @@ var All = map[string]Promise{
 		s.Stop()
 		s.DoesNotPanic()
 	}},
-	"09-testing": {Play: func(s *Stage) { // beside its own tests
+	"09-testing": {Play: func(s *Stage) { // it has its own tests, too
 		s.Start()
 		s.Create()
 		s.Retries("order")
@@ -208,7 +207,7 @@ var All = map[string]Promise{
 		s.Tells(`the label of the pod: time: invalid duration "soon"`, "/sleeper] The time of the pod is over.")
 		s.Succeeds("limit")
 		s.Becomes(sleeper, "to be gone", func(object *kopf.Body) bool { return object == nil })
-		s.HasOf(lasting, "metadata.annotations", nil) // nothing is stored
+		s.HasOf(lasting, "metadata.annotations", nil) // stored nothing
 		s.HasOf(patient, "metadata.finalizers", nil)
 		none := time.Duration(0)
 		if err := s.client.Delete(s.Context(), patient, &kopf.DeleteOptions{GracePeriod: &none}); err != nil {
@@ -230,9 +229,9 @@ var All = map[string]Promise{
 		s.Change(map[string]any{"spec": map[string]any{"field": "changed"}})
 		s.Succeeds("switched/spec.field", "accompany/spec.field")
 		s.Tells("The field has been switched.  old=value new=changed", "The object matches no more.  reason=FiltersMismatch")
-		s.Free() // as there is no daemon any more
+		s.Free() // no daemon is left
 		s.Handled()
-		s.Change(map[string]any{"spec": map[string]any{"field": "other"}}) // which is not what is handled
+		s.Change(map[string]any{"spec": map[string]any{"field": "other"}}) // not handled
 		s.Delete()
 		s.Stop()
 		s.DoesNotPanic()
@@ -301,7 +300,7 @@ var All = map[string]Promise{
 		s.DoesNotPanic()
 	}},
 	"16-indexing": {Play: func(s *Stage) {
-		s.Create() // before the operator is there: handlers know of it all the same
+		s.Create() // before the operator: handlers receive it all the same
 		address := s.FreeAddress()
 		s.Start("--liveness=http://" + address + "/healthz")
 		s.Warns("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet")
@@ -316,7 +315,7 @@ var All = map[string]Promise{
 		s.Stop()
 		s.DoesNotPanic()
 	}},
-	"17-admission": {Alone: true, Play: func(s *Stage) { // beside its own test
+	"17-admission": {Alone: true, Play: func(s *Stage) { // it has its own test, too
 		s.Start()
 		s.Tells("Reconfiguring the validating webhook auto.kopf.dev.", "Reconfiguring the mutating webhook auto.kopf.dev.")
 		object := func(spec map[string]any) map[string]any {
@@ -406,7 +405,7 @@ var All = map[string]Promise{
 			s.Fatal(err)
 		}
 		s.Change(map[string]any{"spec": map[string]any{"items": []any{"item2"}}})
-		s.Start() // what has happened meanwhile makes no difference
+		s.Start() // changes in the meantime make no difference
 		made("item2")
 		s.Becomes(child("item3"), "to be gone", gone)
 		s.Delete()
@@ -427,7 +426,7 @@ var All = map[string]Promise{
 		s.Stop()
 		s.DoesNotPanic()
 	}},
-	"23-leader-election": {Play: func(s *Stage) { // as its own tests do
+	"23-leader-election": {Play: func(s *Stage) { // similar to its own tests
 		s.Start()
 		s.Tells("From now on, this replica works.")
 		s.Create()
@@ -440,7 +439,7 @@ var All = map[string]Promise{
 		s.Start()
 		s.Tells("Standing by for the holder of the Lease")
 		slices.Reverse(s.running)
-		s.Stop() // the first one, and the second one goes on
+		s.Stop() // the first one; the second one continues
 		s.Tells("Another replica may work now.", "Released the Lease")
 		s.TellsTimes(2, "From now on, this replica works.")
 		s.Becomes(s.object(), "to be counted by the other replica", func(o *kopf.Body) bool { return o.Status().String("countedBy") != by })
@@ -450,7 +449,7 @@ var All = map[string]Promise{
 		s.Stop()
 		s.DoesNotPanic()
 	}},
-	"24-website": {Play: func(s *Stage) { // as its own tests do
+	"24-website": {Play: func(s *Stage) { // similar to its own tests
 		child := func(apiVersion, kind string) kopf.ObjectReference {
 			return kopf.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: s.Namespace, Name: "kopf-example-1"}
 		}
@@ -467,7 +466,7 @@ var All = map[string]Promise{
 		s.Stop()
 		s.DoesNotPanic()
 	}},
-	"25-database": {Play: func(s *Stage) { // as its own tests do
+	"25-database": {Play: func(s *Stage) { // similar to its own tests
 		s.Start()
 		s.Create()
 		s.HasOf(kopf.ObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Namespace: s.Namespace, Name: "kopf-example-1"}, "metadata.name", "kopf-example-1")
@@ -479,7 +478,7 @@ var All = map[string]Promise{
 		s.Stop()
 		s.DoesNotPanic()
 	}},
-	"26-shared-secret": {Alone: true, Play: func(s *Stage) { // for it serves all namespaces; as its own tests do
+	"26-shared-secret": {Alone: true, Play: func(s *Stage) { // it serves all namespaces; similar to its own tests
 		team := s.Namespace + "-team"
 		create := func(kind, namespace, name string, more map[string]any) {
 			object := map[string]any{"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"name": name, "namespace": namespace, "labels": map[string]any{"team": s.Namespace}}}
@@ -501,7 +500,7 @@ var All = map[string]Promise{
 		s.Stop()
 		s.DoesNotPanic()
 	}},
-	"27-external-database": {Play: func(s *Stage) { // as its own tests do
+	"27-external-database": {Play: func(s *Stage) { // similar to its own tests
 		s.Install("manifests", "--only", "CustomResourceDefinition")
 		db := kopf.ObjectReference{APIVersion: "example.com/v1", Kind: "Database", Namespace: s.Namespace, Name: "orders"}
 		object := func(gib int) map[string]any {

@@ -22,34 +22,34 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This file knows how a promise is checked: the words in which promises are written. Nothing is waited for but what is going to come, so
-// a slow machine makes no difference. It runs on the goroutine of a test, but for one that waits for the end of each process.
+// This file provides the steps of promises. They wait only for certain events, so a slow machine makes no difference. They run on the goroutine of a test.
+// Another goroutine waits for the end of each process.
 
-// patience is how long anything may take that is waited for. The garbage collector of a cluster looks for new kinds twice a minute.
+// patience is the timeout of each wait. The garbage collector of a cluster discovers new kinds twice a minute.
 const patience = 2 * time.Minute
 
-// Stage is where one example is played: its process, its namespace, and all that it has told.
+// Stage runs one example: it has the process, the namespace and the log.
 type Stage struct {
 	*testing.T
 	*World
 	Namespace string
 
 	program string
-	running []*process // also those that have ended
-	// promised counts the outcomes of handlers, such as "create succeeded", that were promised so far.
+	running []*process // including those that have ended
+	// promised counts the promised outcomes of handlers, such as "create succeeded".
 	promised  map[string]int
-	uncounted []string // the outcomes that are as many as it takes
-	warned    []string // what warnings and errors may say
+	uncounted []string // outcomes promised any number of times
+	warned    []string // allowed texts of warnings and errors
 }
 
-// process is a running example, or one that has ended.
+// process is a running or finished example.
 type process struct {
 	cmd  *exec.Cmd
 	log  Buffer
 	done chan struct{} // closed at its end
 }
 
-// Buffer takes what a process writes while the test reads it.
+// Buffer collects the output of a process while the test reads it.
 type Buffer struct {
 	mu  sync.Mutex // guards buf
 	buf bytes.Buffer
@@ -76,7 +76,7 @@ func until(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// Start starts the example in its namespace, beside those that run already.
+// Start starts another process of the example in its namespace.
 func (s *Stage) Start(options ...string) {
 	s.Helper()
 	s.Run(append([]string{"run", "--namespace=" + s.Namespace}, options...)...)
@@ -91,17 +91,17 @@ func (s *Stage) Run(args ...string) {
 		s.Fatal(err)
 	}
 	go func() {
-		_ = p.cmd.Wait() // how it ended stands in its state
+		_ = p.cmd.Wait() // its state has the result
 		close(p.done)
 	}()
 	s.running = append(s.running, p)
 }
 
-// Stop interrupts the process that was started last, and checks that it ends well.
+// Stop interrupts the last process, and checks its exit status.
 func (s *Stage) Stop() {
 	s.Helper()
 	p := s.running[len(s.running)-1]
-	if p.cmd.Process.Signal(os.Interrupt) != nil { // there is no such thing on Windows
+	if p.cmd.Process.Signal(os.Interrupt) != nil { // Windows does not support it
 		_ = p.cmd.Process.Kill()
 		<-p.done
 		return
@@ -116,7 +116,7 @@ func (s *Stage) Stop() {
 	}
 }
 
-// curtain ends what is left after a failure, and tells what was told.
+// curtain kills remaining processes after a failure, and logs their output.
 func (s *Stage) curtain() {
 	for _, p := range s.running {
 		_ = p.cmd.Process.Kill() // it may have ended
@@ -135,7 +135,7 @@ func (s *Stage) log() string {
 	return all.String()
 }
 
-// Tells waits until the log has all the phrases.
+// Tells waits until the log contains all phrases.
 func (s *Stage) Tells(phrases ...string) {
 	s.Helper()
 	for _, phrase := range phrases {
@@ -143,13 +143,13 @@ func (s *Stage) Tells(phrases ...string) {
 	}
 }
 
-// TellsTimes waits until the log has a phrase so often.
+// TellsTimes waits until the log contains a phrase a number of times.
 func (s *Stage) TellsTimes(n int, phrase string) {
 	s.Helper()
 	until(s.T, fmt.Sprintf("the log tells %d times %q", n, phrase), func() bool { return strings.Count(s.log(), phrase) >= n })
 }
 
-// DoesNotTell checks that the log does not have a phrase.
+// DoesNotTell checks that the log does not contain a phrase.
 func (s *Stage) DoesNotTell(phrase string) {
 	s.Helper()
 	if strings.Contains(s.log(), phrase) {
@@ -157,27 +157,27 @@ func (s *Stage) DoesNotTell(phrase string) {
 	}
 }
 
-// Warns waits for warnings or errors, which are not allowed otherwise unless they are outcomes that were promised.
+// Warns waits for warnings or errors. Others are not allowed, except promised outcomes.
 func (s *Stage) Warns(phrases ...string) {
 	s.Helper()
 	s.warned = append(s.warned, phrases...)
 	s.Tells(phrases...)
 }
 
-// Succeeds promises one more success of each handler or daemon, and waits for them. Those of timers and of event handlers are in the log when they leave
+// Succeeds promises one more success of each handler or daemon, and waits for them. The log has successes of timers and event handlers only if they change
 // something.
 func (s *Stage) Succeeds(ids ...string) { s.Helper(); s.promise("succeeded", ids...) }
 
-// Fails promises that handlers fail for good, once.
+// Fails promises one permanent failure of each handler.
 func (s *Stage) Fails(ids ...string) { s.Helper(); s.promise("failed", ids...) }
 
-// Retries promises one more attempt of each handler that is going to be followed by another one.
+// Retries promises one more failed attempt of each handler that will be retried.
 func (s *Stage) Retries(ids ...string) { s.Helper(); s.promise("retries", ids...) }
 
-// Ignores promises one more error of each handler that makes no difference.
+// Ignores promises one more ignored error of each handler.
 func (s *Stage) Ignores(ids ...string) { s.Helper(); s.promise("ignored", ids...) }
 
-// Often promises outcomes, such as "tick succeeded", at least once and as often as it takes.
+// Often promises outcomes, such as "tick succeeded", one or more times.
 func (s *Stage) Often(outcomes ...string) {
 	s.Helper()
 	s.uncounted = append(s.uncounted, outcomes...)
@@ -202,7 +202,7 @@ var outcomeWords = map[string]string{
 	"failed with an exception and will try": "retries", "failed with an exception and will stop": "failed", "failed with an exception and will ignore": "ignored",
 }
 
-// outcomes counts the outcomes in the log that are about objects of the namespace.
+// outcomes counts the outcomes in the log for objects of the namespace.
 func (s *Stage) outcomes() map[string]int {
 	counts := map[string]int{}
 	for _, m := range outcomeLine.FindAllStringSubmatch(s.log(), -1) {
@@ -213,7 +213,7 @@ func (s *Stage) outcomes() map[string]int {
 	return counts
 }
 
-// settle checks, when all processes have ended, that no more has happened than was promised.
+// settle checks, after the end of all processes, that there were no other outcomes.
 func (s *Stage) settle() {
 	s.Helper()
 	for _, p := range s.running {
@@ -238,10 +238,10 @@ func (s *Stage) settle() {
 	}
 }
 
-// DoesNotPanic checks the log for the panics of handlers, which do not end an operator.
+// DoesNotPanic checks the log for panics of handlers, which do not end an operator.
 func (s *Stage) DoesNotPanic() { s.Helper(); s.DoesNotTell("panic: ") }
 
-// object is the one of the file obj.yaml.
+// object returns the reference of the object in obj.yaml.
 func (s *Stage) object() kopf.ObjectReference {
 	return kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample", Namespace: s.Namespace, Name: "kopf-example-1"}
 }
@@ -265,7 +265,7 @@ func (s *Stage) Apply(file string) {
 	}
 }
 
-// Install applies the manifests that a command of the example prints, and waits until the kinds in them are served.
+// Install applies the manifests that a command of the example prints, and waits until the API server serves their kinds.
 func (s *Stage) Install(args ...string) {
 	s.Helper()
 	printed, err := s.Command(s.program, args).Output()
@@ -288,7 +288,7 @@ func (s *Stage) Install(args ...string) {
 	}
 }
 
-// Create creates the object of the file obj.yaml.
+// Create creates the object of obj.yaml.
 func (s *Stage) Create() { s.Helper(); s.Apply("obj.yaml") }
 
 // Change patches the object.
@@ -299,7 +299,7 @@ func (s *Stage) Change(patch map[string]any) {
 	}
 }
 
-// Delete deletes the object, and waits until it is gone.
+// Delete deletes the object, and waits until it does not exist any more.
 func (s *Stage) Delete() {
 	s.Helper()
 	if s.Meanwhile != nil {
@@ -311,7 +311,7 @@ func (s *Stage) Delete() {
 	s.Becomes(s.object(), "to be gone", func(object *kopf.Body) bool { return object == nil })
 }
 
-// Becomes waits until an object is as the condition says, which gets nil when there is none.
+// Becomes waits until an object satisfies the condition, which receives nil if the object does not exist.
 func (s *Stage) Becomes(ref kopf.ObjectReference, what string, condition func(object *kopf.Body) bool) *kopf.Body {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -323,7 +323,7 @@ func (s *Stage) Becomes(ref kopf.ObjectReference, what string, condition func(ob
 	return object
 }
 
-// Has waits until a field of the object has a value, nil if it is to be absent.
+// Has waits until a field of the object has a value. Nil means absent.
 func (s *Stage) Has(path kopf.FieldPath, want any) { s.Helper(); s.HasOf(s.object(), path, want) }
 
 // HasOf is Has for any object.
@@ -334,7 +334,7 @@ func (s *Stage) HasOf(ref kopf.ObjectReference, path kopf.FieldPath, want any) {
 	})
 }
 
-// generic returns a value as encoding/json decodes it.
+// generic converts a value to decoded JSON.
 func generic(t *testing.T, value any) (decoded any) {
 	t.Helper()
 	data, err := json.Marshal(value)
@@ -349,13 +349,13 @@ func generic(t *testing.T, value any) (decoded any) {
 
 const finalizer = "kopf.zalando.org/KopfFinalizerMarker"
 
-// Held waits until the object is held by the finalizer, which [Stage.Delete] sees going.
+// Held waits until the object has kopf's finalizer. [Stage.Delete] waits for its removal.
 func (s *Stage) Held() { s.Helper(); s.Has("metadata.finalizers", []string{finalizer}) }
 
-// Free checks that the object is not held, as it is now.
+// Free waits until the object has no finalizers.
 func (s *Stage) Free() { s.Helper(); s.Has("metadata.finalizers", nil) }
 
-// Handled waits until a change of the object is handled, and nothing of the handling is left but what it was handled as.
+// Handled waits until a change of the object is handled, and only the last-handled configuration is stored.
 func (s *Stage) Handled() {
 	s.Helper()
 	s.Becomes(s.object(), "to be handled", func(object *kopf.Body) bool {
@@ -388,7 +388,7 @@ func (s *Stage) Posted(kind, reason, message string) {
 	})
 }
 
-// FreeAddress returns an address of this machine where nobody listens.
+// FreeAddress returns an unused address of this machine.
 func (s *Stage) FreeAddress() string {
 	s.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -399,7 +399,7 @@ func (s *Stage) FreeAddress() string {
 	return listener.Addr().String()
 }
 
-// Answers waits until a page is there, and returns it.
+// Answers waits until a page is available, and returns it.
 func (s *Stage) Answers(url string) (page string) {
 	s.Helper()
 	until(s.T, "an answer of "+url, func() bool {

@@ -12,10 +12,9 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This file knows where examples are played: an API server of any make, which knows their kinds, and the programs. It runs on the
-// goroutines of tests.
+// This file provides the environment of examples: an API server that knows their kinds, and the programs. It runs on the goroutines of tests.
 
-// Build builds all examples as they are shipped, and returns the folder with the programs. The root is the folder of the repository.
+// Build builds all examples as in a release, and returns the folder of the programs. The root is the folder of the repository.
 func Build(t *testing.T, root string) string {
 	t.Helper()
 	bin := t.TempDir()
@@ -28,7 +27,7 @@ func Build(t *testing.T, root string) string {
 	return bin
 }
 
-// Names returns the names of the examples that there are: the folders with a number. The root is the folder of the repository.
+// Names returns the names of all examples: the folders with a number. The root is the folder of the repository.
 func Names(t *testing.T, root string) []string {
 	t.Helper()
 	folders, err := filepath.Glob(filepath.Join(root, "examples", "[0-9][0-9]-*"))
@@ -43,21 +42,20 @@ func Names(t *testing.T, root string) []string {
 
 // World is an API server that knows the kinds of the examples.
 type World struct {
-	// Namespace is where all examples are played. Defaults to one for each of them.
+	// Namespace is the namespace of all examples. Default: one for each example.
 	Namespace string
-	// Command makes the command of an example. Defaults to one with the kubeconfig, and nothing else in its environment.
+	// Command returns the command for an example. Default: one with the kubeconfig, and without other environment variables.
 	Command func(program string, args []string) *exec.Cmd
-	// Meanwhile is called before the object of an example is deleted. It may be nil.
+	// Meanwhile, if not nil, is called before the object of an example is deleted.
 	Meanwhile func(s *Stage)
 
 	root       string // the folder of the repository
-	programs   string // the folder of what Build has built
-	kubeconfig string // the path of the administrator's
+	programs   string // folder of the result of Build
+	kubeconfig string // path of the administrator's kubeconfig
 	client     *kopf.Client
 }
 
-// NewWorld makes a world of an API server that is reached by a kubeconfig, or as the connection says, by an administrator. It waits until the
-// kinds are served.
+// NewWorld returns the world of an API server, given by a kubeconfig and by an administrator's connection. It waits until the kinds are served.
 func NewWorld(t *testing.T, root, programs, kubeconfig string, admin *kopf.ConnectionInfo) *World {
 	t.Helper()
 	client, err := kopf.NewClient(admin, nil)
@@ -89,7 +87,7 @@ func NewWorld(t *testing.T, root, programs, kubeconfig string, admin *kopf.Conne
 	return w
 }
 
-// manifests reads the objects of a file of the examples.
+// manifests reads the objects of a file.
 func (w *World) manifests(t *testing.T, file string) []map[string]any {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(w.root, "examples", file))
@@ -103,8 +101,7 @@ func (w *World) manifests(t *testing.T, file string) []map[string]any {
 	return objects
 }
 
-// PlayAll plays all examples there are in the folder of the repository, each in the world that it gets: those that can at the same time,
-// because they do little but wait, and then the others.
+// PlayAll runs all examples in the repository, each in its world: first those that may run concurrently, because they mostly wait, and then the others.
 func PlayAll(t *testing.T, root string, world func(t *testing.T) *World) {
 	t.Helper()
 	var together sync.WaitGroup
@@ -122,7 +119,7 @@ func PlayAll(t *testing.T, root string, world func(t *testing.T) *World) {
 	}
 }
 
-// Play runs an example in a namespace of its own, and checks that it keeps its promise.
+// Play runs an example in its own namespace, and checks its promise.
 func (w *World) Play(t *testing.T, name string) {
 	t.Helper()
 	promise, ok := All[name]

@@ -1,5 +1,5 @@
-// Package ratelimit holds back requests that would overload the API server: more than so many in a second, all while the server
-// has too much to do, and those of one API group while that is not served. It runs on the goroutines of the requests.
+// Package ratelimit delays requests that would overload the API server. It limits all requests per second, delays all of them while the server is overloaded,
+// and delays those of one API group while that is unavailable. It runs on the goroutines of the requests.
 package ratelimit
 
 import (
@@ -13,51 +13,51 @@ import (
 	"time"
 )
 
-// maxBackoff is the longest pause that is made on our own account while the server refuses everything.
+// maxBackoff is the maximum backoff, without a Retry-After, while the server rejects all requests.
 const maxBackoff = time.Minute
 
-// maxBurst keeps the arithmetic of a bucket within the range of durations.
+// maxBurst avoids overflows of durations.
 const maxBurst = 1_000_000_000
 
-// refusalsLeft is how many 503 in a row are left alone, if they do not say when to come back: extensions of the API server that are down
-// answer so, and the rest of it is well.
+// refusalsLeft is the number of responses 503 in a row, without a Retry-After, that cause no delay: unavailable extension API servers send them while the
+// others work.
 const refusalsLeft = 2
 
-// Config is how many requests may go.
+// Config has the limits.
 type Config struct {
-	Rate     int             // in a second; zero means no limit
-	Burst    int             // how many may go at once after a quiet time
-	Backoffs []time.Duration // after the refusals in a row
-	Exact    bool            // whether a pause that the server asks for counts even if our own pause is longer
+	Rate     int             // per second; zero means no limit
+	Burst    int             // requests at once after an idle time
+	Backoffs []time.Duration // after consecutive rejections
+	Exact    bool            // a Retry-After also replaces a longer backoff
 }
 
-// Limiter are the rate limiters of a client: one for all requests, and one for each API group whose requests are refused by 503. That says nothing
-// of other groups, which other servers may serve: extensions of the API server, or the pods behind a proxy. Only when several are refused at
-// the same time, it is taken for an answer of the API server itself.
+// Limiter has the rate limiters of a client: one for all requests, and one for each API group that responds with 503. Such a response does not concern other
+// groups, which other servers may serve: extension API servers, or pods behind a proxy. Only if several groups are rejected at the same time, the response
+// counts as one of the API server itself.
 type Limiter struct {
 	all    *bucket
-	config Config // of the limiters of groups
+	config Config // of the group limiters
 	log    *slog.Logger
 
 	mu      sync.Mutex         // guards refused
-	refused map[string]*bucket // by the group
+	refused map[string]*bucket // by group
 }
 
-// maxGroups is of how many groups limiters are kept that have nothing to hold back any more.
+// maxGroups is the maximum number of idle group limiters.
 const maxGroups = 100
 
-// New returns what lets so many requests go, nil if there is no limit.
+// New returns a limiter, or nil if there is no limit.
 func New(c Config, log *slog.Logger) *Limiter {
 	all := newBucket(c, log)
 	if all == nil {
 		return nil
 	}
 	l := &Limiter{all: all, config: c, log: log, refused: make(map[string]*bucket)}
-	l.config.Rate, l.config.Burst = maxBurst, maxBurst // which is no limit
+	l.config.Rate, l.config.Burst = maxBurst, maxBurst // no limit
 	return l
 }
 
-// groupOf returns the beginning of a path that tells who answers: up to the API group, or up to a proxy.
+// groupOf returns the prefix of a path that identifies the server: up to the API group, or up to a proxy.
 func groupOf(path string) string {
 	const proxy = "/proxy"
 	if i := strings.Index(path, proxy+"/"); i >= 0 {
@@ -70,31 +70,31 @@ func groupOf(path string) string {
 		if path[i] != '/' {
 			continue
 		}
-		if slashes++; slashes == 3 { // as in /apis/apps/v1 and /api/v1/pods
+		if slashes++; slashes == 3 { // such as /apis/apps/v1 and /api/v1/pods
 			return path[:i]
 		}
 	}
 	return path
 }
 
-// proxied reports whether a group is what is behind a proxy.
+// proxied reports whether a group is behind a proxy.
 func proxied(group string) bool { return strings.HasSuffix(group, "/proxy") }
 
-// bucketOf returns the limiter of a group, nil if there is none.
+// bucketOf returns the limiter of a group, or nil.
 func (l *Limiter) bucketOf(group string) *bucket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.refused[group]
 }
 
-// noneRefused reports whether no group is refused.
+// noneRefused reports whether no group is being rejected.
 func (l *Limiter) noneRefused() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.refused) == 0
 }
 
-// Wait returns when a request may go, or the context has ended.
+// Wait waits until a request may be sent, or the context ends.
 func (l *Limiter) Wait(ctx context.Context, path string) error {
 	if l == nil {
 		return nil
@@ -107,7 +107,7 @@ func (l *Limiter) Wait(ctx context.Context, path string) error {
 	return l.all.wait(ctx)
 }
 
-// Hold holds back requests for a while, because the server asks for it: those of the group for 503, and all for 429.
+// Hold delays requests for a Retry-After: those of the group for 503, and all for 429.
 func (l *Limiter) Hold(path string, code int, pause time.Duration) {
 	if l == nil || pause <= 0 {
 		return
@@ -119,12 +119,12 @@ func (l *Limiter) Hold(path string, code int, pause time.Duration) {
 	l.bucketFor(groupOf(path)).applyRetryAfter(pause)
 }
 
-// ofGroup reports whether a refusal speaks for one group alone. The API server itself says 429 when it has too much to do.
+// ofGroup reports whether a rejection concerns only one group. The API server itself responds with 429 when it is overloaded.
 func ofGroup(path string, code int) bool {
 	return code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests && proxied(groupOf(path))
 }
 
-// bucketFor returns the limiter of a group, which is made if there is none.
+// bucketFor returns the limiter of a group, and creates it if missing.
 func (l *Limiter) bucketFor(group string) *bucket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,14 +139,14 @@ func (l *Limiter) bucketFor(group string) *bucket {
 	return r
 }
 
-// Answered notes the answer to a request.
+// Answered records the response to a request.
 func (l *Limiter) Answered(path string, sent time.Time, code int, pause time.Duration) {
 	if l == nil || code == 0 {
 		return
 	}
 	group := groupOf(path)
 	if ofGroup(path, code) {
-		if r := l.bucketFor(group); !proxied(group) && l.othersRefused(r) { // one limiter slows down at a time
+		if r := l.bucketFor(group); !proxied(group) && l.othersRefused(r) { // only one limiter backs off at a time
 			r.deferBackoff(pause)
 			l.all.answered(sent, code, 0)
 		} else {
@@ -160,7 +160,7 @@ func (l *Limiter) Answered(path string, sent time.Time, code int, pause time.Dur
 	l.all.answered(sent, code, pause)
 }
 
-// recovered notes an answer that is no refusal, and gives up the limiter of the group when it has nothing to hold back any more.
+// recovered records a response that is not a rejection, and removes an idle group limiter.
 func (l *Limiter) recovered(group string, sent time.Time, code int) {
 	if l.noneRefused() {
 		return
@@ -177,7 +177,7 @@ func (l *Limiter) recovered(group string, sent time.Time, code int) {
 	}
 }
 
-// othersRefused reports whether other groups of the API server are refused now, too.
+// othersRefused reports whether other groups of the API server are being rejected, too.
 func (l *Limiter) othersRefused(own *bucket) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,27 +189,27 @@ func (l *Limiter) othersRefused(own *bucket) bool {
 	return false
 }
 
-// bucket is a token bucket (https://en.wikipedia.org/wiki/Token_bucket) that the server can close for a while. Requests go in the order in which they
-// come. After a refusal, they go one by one, with pauses that are halved by each answer that is none.
+// bucket is a token bucket (https://en.wikipedia.org/wiki/Token_bucket) that the server can close for a while. Requests keep their order. After a rejection,
+// they are sent one by one, with delays that each successful response halves.
 type bucket struct {
-	rate     int // of tokens in a second
-	burst    int // how many can be saved
+	rate     int // tokens per second
+	burst    int // maximum number of saved tokens
 	log      *slog.Logger
-	backoffs []time.Duration // after the refusals in a row
-	exact    bool            // whether a pause that the server asks for counts even if our own pause is longer
+	backoffs []time.Duration // after consecutive rejections
+	exact    bool            // a Retry-After also replaces a longer backoff
 
 	mu       sync.Mutex // guards following
-	next     time.Time  // when the next token comes if none was saved; the further back, the more are saved
-	closed   time.Time  // until when no request may go
-	warnedAt time.Time  // when it was last told that requests are held back
+	next     time.Time  // time of the next token if none is saved; the earlier, the more are saved
+	closed   time.Time  // no request may be sent before
+	warnedAt time.Time  // last warning about delayed requests
 	backoff  time.Duration
-	refused  int           // answers in a row that were refusals
-	last     time.Time     // when the last answer came
-	pauses   int           // that were made for them
-	renewed  chan struct{} // closed when what was said to those who wait counts no more
+	refused  int           // consecutive rejections
+	last     time.Time     // time of the last response
+	pauses   int           // number of backoffs for them
+	renewed  chan struct{} // closed when the tokens of waiting requests become invalid
 }
 
-// newBucket returns what lets so many requests go, nil if there is no limit.
+// newBucket returns a bucket, or nil if there is no limit.
 func newBucket(c Config, log *slog.Logger) *bucket {
 	if c.Rate <= 0 {
 		return nil
@@ -220,7 +220,7 @@ func newBucket(c Config, log *slog.Logger) *bucket {
 	}
 }
 
-// wait returns when the next request may go, or the context has ended.
+// wait waits until the next request may be sent, or the context ends.
 func (r *bucket) wait(ctx context.Context) error {
 	if r == nil {
 		return nil
@@ -248,7 +248,7 @@ func (r *bucket) wait(ctx context.Context) error {
 	}
 }
 
-// reserve takes a token, and tells how long to wait for it, unless that is renewed.
+// reserve takes a token, and returns the time to wait for it, unless renewed is closed before.
 func (r *bucket) reserve(now time.Time) (pause time.Duration, renewed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -277,7 +277,7 @@ func (r *bucket) intervalLocked() time.Duration {
 	return max(time.Second/time.Duration(r.rate), r.backoff)
 }
 
-// isRefusing reports whether requests are refused or held back. A refusal is forgotten if no request was made for longer than the longest pause.
+// isRefusing reports whether requests are rejected or delayed. A rejection expires if there is no request for longer than the longest backoff.
 func (r *bucket) isRefusing() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -285,7 +285,7 @@ func (r *bucket) isRefusing() bool {
 	return now.Before(r.closed) || r.refused > 0 && now.Before(r.last.Add(2*maxBackoff))
 }
 
-// idle reports whether nothing is held back, and no request would be. While a request waits, answers come.
+// idle reports whether nothing is delayed, and no new request would be. While a request waits, responses arrive.
 func (r *bucket) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -293,7 +293,7 @@ func (r *bucket) idle() bool {
 	return !now.Before(r.closed) && (r.refused == 0 && r.backoff == 0 || !now.Before(r.last.Add(2*maxBackoff)))
 }
 
-// deferBackoff notes a refusal that the limiter of all requests makes its pauses for. Only a pause that the server asks for is the group's own.
+// deferBackoff records a rejection for which the limiter of all requests backs off. The group's limiter applies only a Retry-After.
 func (r *bucket) deferBackoff(pause time.Duration) {
 	r.applyRetryAfter(pause)
 	r.mu.Lock()
@@ -306,7 +306,7 @@ func (r *bucket) deferBackoff(pause time.Duration) {
 	}
 }
 
-// cancel takes the token back of a request that does not wait for it any more.
+// cancel returns the token of a request that stops waiting.
 func (r *bucket) cancel(renewed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -315,31 +315,30 @@ func (r *bucket) cancel(renewed <-chan struct{}) {
 	}
 }
 
-// renewLocked has all who wait take other tokens, the first of which comes then.
+// renewLocked makes all waiting requests take new tokens, the first of which is due at a time.
 func (r *bucket) renewLocked(next time.Time) {
 	r.next = next
 	close(r.renewed)
 	r.renewed = make(chan struct{})
 }
 
-// applyRetryAfter holds back all requests for a while, because the server asks for it.
+// applyRetryAfter delays all requests for a Retry-After.
 func (r *bucket) applyRetryAfter(requested time.Duration) {
 	if r == nil || requested <= 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.backoff == 0 { // or all would come at once then, and their refusals would be of requests that were on their way when another pause began
+	if r.backoff == 0 { // else all would be sent at once then, and their rejections would be ignored as late ones
 		r.backoff = r.backoffLocked(0)
 	}
 	if until := time.Now().Add(requested); until.After(r.closed) {
 		r.closed = until
-		r.renewLocked(until) // nothing is saved for then
+		r.renewLocked(until) // no tokens are saved
 	}
 }
 
-// answered notes the answer to a request. While the server refuses all of them, it gets fewer and fewer; when it does not any more, they
-// come faster and faster.
+// answered records the response to a request. While the server rejects requests, they become slower. Afterwards, they become faster.
 func (r *bucket) answered(sent time.Time, code int, requested time.Duration) {
 	if r == nil || code == 0 {
 		return
@@ -362,7 +361,7 @@ func (r *bucket) answered(sent time.Time, code int, requested time.Duration) {
 	switch {
 	case code == http.StatusServiceUnavailable && requested == 0 && r.refused <= refusalsLeft:
 		return
-	case late: // it was on its way when the pause began
+	case late: // the request was sent before the backoff began
 		own = 0
 	default:
 		r.pauses++
@@ -377,8 +376,8 @@ func (r *bucket) answered(sent time.Time, code int, requested time.Duration) {
 	}
 }
 
-// backoffLocked returns the pause after a number of pauses that have not helped: those between the attempts of a request, and then twice as long each
-// time. It differs a little each time, so that operators that were refused together do not come back together.
+// backoffLocked returns the next backoff after a number of them: first the delays between attempts of a request, and then twice as long each time. It includes
+// jitter, so that operators that were rejected together do not return together.
 func (r *bucket) backoffLocked(pauses int) time.Duration {
 	last := time.Second
 	if n := len(r.backoffs); n > 0 {

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// slowed reports whether requests go one by one.
+// slowed reports whether requests are sent one by one.
 func (f *bucket) slowed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.backoff > 0
 }
 
-// TestRequestGroups tests which requests are held back together. DF-7
+// TestRequestGroups tests which requests are delayed together. DF-7
 func TestRequestGroups(t *testing.T) {
 	t.Run("DF-7 a path tells who answers", func(t *testing.T) {
 		for path, want := range map[string]string{
@@ -56,7 +56,7 @@ func TestRequestGroups(t *testing.T) {
 				if slowed := l.all.slowed(); slowed != (len(groups) > 1) {
 					t.Errorf("all requests are slowed down: %t", slowed)
 				}
-				for l.all.slowed() || !l.noneRefused() { // all are well again, and those who wait are let go faster and faster
+				for l.all.slowed() || !l.noneRefused() { // all succeed again, and waiting requests are sent faster and faster
 					for _, group := range groups {
 						if err := l.Wait(t.Context(), group+"/v1"); err != nil {
 							t.Fatal(err)
@@ -94,8 +94,7 @@ func TestRequestGroups(t *testing.T) {
 	})
 }
 
-// BenchmarkWait asks for leave to make a request, with no need to wait: what the limit costs each of them.
-// See it with: go test -run xxx -bench Wait ./internal/ratelimit
+// BenchmarkWait measures the cost of the limit for a request that need not wait. Run it with: go test -run xxx -bench Wait ./internal/ratelimit
 func BenchmarkWait(b *testing.B) {
 	c := limitConfig()
 	c.Rate, c.Burst = 1e9, 1e9
@@ -108,7 +107,7 @@ func BenchmarkWait(b *testing.B) {
 	}
 }
 
-// limitConfig is the configuration of a client with the default settings.
+// limitConfig returns the default configuration of a client.
 func limitConfig() Config {
 	return Config{Rate: 1000, Burst: 20000, Backoffs: []time.Duration{time.Second, time.Second, 2 * time.Second, 3 * time.Second}}
 }

@@ -2,8 +2,8 @@ package rawjson
 
 import "bytes"
 
-// Differences calls a function for each difference between two decoded values, in the order of their paths, with the values on both sides, of which nil is one that is absent or
-// null. Objects are compared key by key, lists and scalars as a whole. The path is used again afterwards.
+// Differences calls note for each difference between two decoded values, in the order of their paths. An absent value or a null is nil. Objects are compared by
+// key, lists and scalars as a whole. The path is reused after the call.
 func Differences(before, after any, note func(path []string, before, after any)) {
 	differences(nil, before, after, note)
 }
@@ -20,13 +20,13 @@ func differences(path []string, before, after any, note func(path []string, befo
 	}
 }
 
-// DifferencesIn is [Differences] of two values in JSON. What is the same in its bytes is not decoded.
+// DifferencesIn is [Differences] for two values in JSON. It does not decode equal bytes.
 func DifferencesIn(before, after []byte, note func(path []string, before, after any)) {
 	differencesIn(nil, before, after, note)
 }
 
 func differencesIn(path []string, before, after []byte, note func(path []string, before, after any)) {
-	const deep = 64 // from there on, scanning each level anew costs more than decoding it
+	const deep = 64 // beyond it, another scan of each level costs more than decoding
 	if bytes.Equal(before, after) {
 		return
 	}

@@ -8,13 +8,13 @@ import (
 	"io"
 )
 
-// ErrBrokenFrame is the error of a watch that broke off in the middle of an event.
+// ErrBrokenFrame is the error of a watch that ended in the middle of an event.
 var ErrBrokenFrame = errors.New("the watch broke off in the middle of an event")
 
-// frameBuffer is as large as the records of TLS, which is what comes at a time.
+// frameBuffer is the size of a TLS record, which arrives at once.
 const frameBuffer = 16 << 10
 
-// ReadFrames splits a watch into its lines, of any length, and hands them over in a buffer that is used again afterwards.
+// ReadFrames splits a watch stream into lines of any length. It reuses the buffer after each call of handle.
 func ReadFrames(r io.Reader, handle func(line []byte) error) error {
 	b := bufio.NewReaderSize(r, frameBuffer)
 	var long []byte
@@ -46,10 +46,10 @@ func ReadFrames(r io.Reader, handle func(line []byte) error) error {
 	}
 }
 
-// Frame is one event of a watch, in the bytes that it came in.
+// Frame is one watch event, as bytes.
 type Frame struct {
 	Type   string
-	Raw    []byte // of the object, and what follows it
+	Raw    []byte // the object, and the bytes after it
 	Object Header
 }
 
@@ -80,7 +80,7 @@ func (f *Frame) Scan(line []byte) error {
 	return nil
 }
 
-// eventType returns the type of an event, without an allocation for the usual ones.
+// eventType returns the type of an event. It does not allocate for the usual types.
 func eventType(quoted []byte) string {
 	for _, known := range [...]string{"ADDED", "MODIFIED", "DELETED", "BOOKMARK"} {
 		if len(quoted) == len(known)+2 && string(quoted[1:len(quoted)-1]) == known {

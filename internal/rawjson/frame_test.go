@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// eventText is an event of a watch.
+// eventText returns a watch event.
 func eventText(kind string) string {
 	return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","resourceVersion":"11"}}}`+"\n", kind)
 }
@@ -61,10 +61,10 @@ func FuzzReadEvent(f *testing.F) {
 			Object json.RawMessage
 		}
 		if json.Unmarshal(text, &want) != nil || !utf8.Valid(text) || strings.Count(strings.ToLower(string(text)), "ype") > 1 || strings.Count(strings.ToLower(string(text)), "bject") > 1 {
-			return // of what is no JSON, or says a thing twice, nothing is demanded but to survive it
+			return // invalid JSON and duplicate keys must only not panic
 		}
 		if !bytes.Contains(text, []byte(`"type"`)) || !bytes.Contains(text, []byte(`"object"`)) {
-			return // package encoding/json takes keys in any case
+			return // encoding/json ignores the case of keys
 		}
 		if len(want.Object) == 0 || want.Object[0] != '{' {
 			if err == nil {
@@ -78,7 +78,7 @@ func FuzzReadEvent(f *testing.F) {
 	})
 }
 
-// FuzzWatchFrames compares the reading of frames, in pieces of any size, with the splitting of the whole text.
+// FuzzWatchFrames compares the reading of frames, in pieces of any size, with splitting the whole text.
 func FuzzWatchFrames(f *testing.F) {
 	f.Add([]byte("{}\n\n{}\n"), 1)
 	f.Add([]byte(" \n{\"a\":1}\r\n{"), 3)

@@ -1,9 +1,9 @@
 package rawjson
 
-// Range is a part of some bytes, by the indices of its begin and of its end. The zero range is of what is not there.
+// Range is a part of some bytes, from an index up to another. The zero value is absent.
 type Range struct{ From, To int }
 
-// Of returns the part, nil of what is not there. Like [Lookup], it is not copied to its callers.
+// Of returns the bytes of the range, or nil if it is absent. Like [Lookup], it is not inlined.
 //
 //go:noinline
 func (r Range) Of(raw []byte) []byte {
@@ -13,26 +13,25 @@ func (r Range) Of(raw []byte) []byte {
 	return raw[r.From:r.To:r.To]
 }
 
-// Header is where the parts of an object are in its bytes, as one pass finds them: it is on the way of every event, and most objects are
-// never read any further. The ranges are of values, with their quotes and brackets.
+// Header holds the places of the parts of an object in its bytes, found in one pass. Every event takes this path, and most objects are not read any further.
+// The ranges are those of values, with their quotes and brackets.
 type Header struct {
 	End                                                       int // of the object
 	APIVersion, Kind, Metadata, Spec, Status                  Range
-	Name, Namespace, UID, ResourceVersion, DeletionTimestamp  Range // in the metadata, as the following
+	Name, Namespace, UID, ResourceVersion, DeletionTimestamp  Range // of the metadata, like the following ones
 	Labels, Annotations, Finalizers, OwnerReferences, Managed Range
 
-	Other      [MaxOther]HeaderMember // the other stanzas, and the spec, in their order
-	OtherCount int                    // how many of them there are, and may be more than there is room for
+	Other      [MaxOther]HeaderMember // the other stanzas and the spec, in their order
+	OtherCount int                    // their number, which may exceed MaxOther
 }
 
-// HeaderMember is where a member of an object is in its bytes.
+// HeaderMember is the place of a member of an object.
 type HeaderMember struct{ Key, Value Range }
 
-// MaxOther is the number of stanzas, besides the usual ones, that a header has room for. Few kinds have more than three.
+// MaxOther is the number of stanzas that a header holds in addition to the usual ones. Few kinds have more than three.
 const MaxOther = 6
 
-// Scan finds the parts of the object that the data begins with. Of equal keys, the last one counts. The error is ErrTruncated if the data end
-// before the object does.
+// Scan finds the parts of the object at the start of data. The last of equal keys wins. It returns ErrTruncated if the data ends before the object.
 func (h *Header) Scan(data []byte) error {
 	*h = Header{}
 	w := MemberReader{Data: data}
@@ -70,7 +69,7 @@ func (h *Header) Scan(data []byte) error {
 	return w.Err
 }
 
-// scanMetadata finds the parts of the metadata that begin at data[i], and returns the index after them.
+// scanMetadata finds the parts of the metadata, which begins at data[i], and returns the index after it.
 func (h *Header) scanMetadata(data []byte, i int) (int, error) {
 	h.Name, h.Namespace, h.UID, h.ResourceVersion, h.DeletionTimestamp = Range{}, Range{}, Range{}, Range{}, Range{}
 	h.Labels, h.Annotations, h.Finalizers, h.OwnerReferences, h.Managed = Range{}, Range{}, Range{}, Range{}, Range{}
@@ -91,7 +90,7 @@ func (h *Header) scanMetadata(data []byte, i int) (int, error) {
 	return w.At, w.Err
 }
 
-// field returns the range of a key in the metadata, nil if it does not matter.
+// field returns the range for a key of the metadata, or nil for other keys.
 func (h *Header) field(key []byte) *Range {
 	switch string(key) {
 	case "name":
@@ -118,17 +117,17 @@ func (h *Header) field(key []byte) *Range {
 	return nil
 }
 
-// MemberReader walks over the members of the object that begins at Data[At]: after Next, At is the index of a value, and the caller sets it to
-// the index after that value.
+// MemberReader iterates over the members of the object at Data[At]. After Next, At is the index of a value, and the caller must set it to the index after that
+// value.
 type MemberReader struct {
 	Data  []byte
 	At    int
-	Key   Range // with its quotes
+	Key   Range // with quotes
 	begun bool
-	Err   error // why there are no more, nil at the end of the object
+	Err   error // why there are no more members; nil at the end of the object
 }
 
-// Next goes to the next member, and reports whether there is one. After the last one, At is the index after the object.
+// Next moves to the next member, and reports whether there is one. After the last one, At is the index after the object.
 func (m *MemberReader) Next() bool {
 	i := SkipSpace(m.Data, m.At)
 	if !m.begun {
@@ -168,5 +167,5 @@ func (m *MemberReader) Next() bool {
 	return true
 }
 
-// Name returns what the key means.
+// Name returns the decoded key.
 func (m *MemberReader) Name() []byte { return Text(m.Key.Of(m.Data)) }

@@ -6,34 +6,33 @@ import (
 	"io"
 )
 
-// ListPage reads one page of a list of objects, and can be used for one after the other.
+// ListPage reads pages of a list of objects, one after another.
 type ListPage struct {
-	// Take gets the header of each object, and bytes that begin with it and are used again afterwards. An error ends the reading.
+	// Take receives the header of each object, and bytes that begin with the object and are reused after the call. An error stops the reading.
 	Take          func(h *Header, raw []byte) error
-	Version, Next string // of the list, and of the next page, which is empty if there is none
-	Taken         bool   // whether Take was called for the page
+	Version, Next string // of the list, and its continue token; "" on the last page
+	Taken         bool   // Take was called for this page
 
 	complete bool
 	from     io.Reader
-	buffer   []byte // what was read and not yet understood is in buffer[at:]
+	buffer   []byte // buffer[at:] is not parsed yet
 	at       int
 	item     Header
 }
 
-// pageBuffer is how much of a page is read at a time. An object that is larger makes the buffer grow.
+// pageBuffer is the size of one read. The buffer grows for a larger object.
 const pageBuffer = 32 << 10
 
-// MaxObject is up to what size objects are read, in bytes. API servers keep none of more than a few million.
+// MaxObject is the maximum size of an object, in bytes. API servers store at most a few million bytes.
 const MaxObject = 64 << 20
 
-// ErrUnreadable is the error of an answer that has come whole, and is not what an API server sends: the page of a proxy, perhaps.
+// ErrUnreadable is the error of a complete response that does not come from an API server, such as the error page of a proxy.
 var ErrUnreadable = errors.New("the answer cannot be understood")
 
-// ErrTooLarge is the error of an object that does not end. It wraps ErrUnreadable.
+// ErrTooLarge is the error of an object beyond MaxObject. It wraps ErrUnreadable.
 var ErrTooLarge = fmt.Errorf("%w: an object has more than %d bytes", ErrUnreadable, MaxObject)
 
-// Read reads the page as it comes in. A page that breaks off must not pass for a complete one, for what is not in it would be taken for
-// deleted.
+// Read reads a page while it arrives. It returns an error for a truncated page, because objects missing in a complete page count as deleted.
 func (p *ListPage) Read(answer io.Reader) error {
 	p.complete, p.Taken, p.Version, p.Next = false, false, "", ""
 	if p.from, p.at = answer, 0; p.buffer == nil {
@@ -97,7 +96,7 @@ func (p *ListPage) items() error {
 	}
 	if c != '[' {
 		value, err := p.value()
-		if err == nil && !IsNull(value) { // so some servers write an empty list
+		if err == nil && !IsNull(value) { // some servers write an empty list as null
 			err = fmt.Errorf("%w: the items of a list are %.20q", ErrUnreadable, value)
 		}
 		p.complete = err == nil
@@ -120,7 +119,7 @@ func (p *ListPage) items() error {
 	}
 }
 
-// object finds the next item. Its header counts from where the page is.
+// object finds the next item. The indices of its header start at the item.
 func (p *ListPage) object() error {
 	for {
 		err := p.item.Scan(p.buffer[p.at:])
@@ -136,7 +135,7 @@ func (p *ListPage) object() error {
 	}
 }
 
-// grow reads more of an item. Of a large one, it reads as much again as there is, for the item is gone through from its beginning then.
+// grow reads more of an item. It doubles the data of a large item, because the item is scanned from its start again.
 func (p *ListPage) grow() error {
 	before := len(p.buffer) - p.at
 	enough := before + 1
@@ -146,7 +145,7 @@ func (p *ListPage) grow() error {
 	for len(p.buffer)-p.at < enough {
 		if err := p.fill(); err != nil {
 			if len(p.buffer)-p.at > before && !errors.Is(err, ErrTooLarge) {
-				return nil // it may be enough
+				return nil // perhaps the item is complete
 			}
 			return err
 		}
@@ -154,14 +153,14 @@ func (p *ListPage) grow() error {
 	return nil
 }
 
-// value returns the bytes of the next value, until more is read.
+// value returns the bytes of the next value. They are valid until the next read.
 func (p *ListPage) value() ([]byte, error) {
 	if _, err := p.peek(); err != nil {
 		return nil, err
 	}
 	for {
 		end, err := SkipValue(p.buffer, p.at)
-		if err == nil && end < len(p.buffer) { // a number that ends where the buffer ends may go on
+		if err == nil && end < len(p.buffer) { // a number at the end of the buffer may be incomplete
 			value := p.buffer[p.at:end]
 			p.at = end
 			return value, nil
@@ -175,7 +174,7 @@ func (p *ListPage) value() ([]byte, error) {
 	}
 }
 
-// more goes to the next member or item, and reports whether there is one before the bracket.
+// more moves to the next member or item, and reports whether there is one before the bracket.
 func (p *ListPage) more(bracket byte, first bool) (bool, error) {
 	c, err := p.peek()
 	if err != nil {
@@ -196,7 +195,7 @@ func (p *ListPage) more(bracket byte, first bool) (bool, error) {
 	return true, err
 }
 
-// peek returns the next byte that is no white space.
+// peek returns the next byte that is not white space.
 func (p *ListPage) peek() (byte, error) {
 	for {
 		if p.at = SkipSpace(p.buffer, p.at); p.at < len(p.buffer) {
@@ -208,7 +207,7 @@ func (p *ListPage) peek() (byte, error) {
 	}
 }
 
-// fill reads more of the page. What was understood makes room for it.
+// fill reads more of the page. It drops the parsed bytes.
 func (p *ListPage) fill() error {
 	if p.at > 0 {
 		p.buffer = p.buffer[:copy(p.buffer, p.buffer[p.at:])]

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// readPage reads a page in pieces of a size, and returns its items as they were taken.
+// readPage reads a page in pieces of a size, and returns the items passed to Take.
 func readPage(text []byte, size int) (items []string, p *ListPage, err error) {
 	p = &ListPage{Take: func(o *Header, raw []byte) error {
 		items = append(items, string(raw[:o.End]))
@@ -62,7 +62,7 @@ func TestListPage(t *testing.T) {
 	}
 }
 
-// FuzzListPage holds the reading of pages, in pieces of any size, against package encoding/json, which reads them as a whole.
+// FuzzListPage compares the reading of pages, in pieces of any size, with encoding/json, which reads a whole page.
 func FuzzListPage(f *testing.F) {
 	f.Add([]byte(`{"items":[{"metadata":{"name":"a"}},{"a":"\"}"}],"metadata":{"resourceVersion":"7","continue":"x"}}`), 3)
 	f.Add([]byte(`{"metadata":null,"items":null}`), 1)
@@ -72,7 +72,7 @@ func FuzzListPage(f *testing.F) {
 		var list map[string]json.RawMessage
 		var want []json.RawMessage
 		if json.Unmarshal(text, &list) != nil || !utf8.Valid(text) || bytes.Count(text, []byte("tem")) > 1 || bytes.Count(text, []byte("meta")) > 1 {
-			return // of what is no JSON, or says a thing twice, nothing is demanded but to survive it
+			return // invalid JSON and duplicate keys must only not panic
 		}
 		if list["items"] == nil || json.Unmarshal(list["items"], &want) != nil {
 			if err == nil && list["items"] == nil {

@@ -2,15 +2,13 @@ package rawjson
 
 import "slices"
 
-// Object is a JSON object that keeps the order of its members, and the bytes
-// of those that have not changed.
+// Object is a JSON object that keeps the order of its members, and the bytes of unchanged members.
 type Object struct {
 	Members []Member
-	few     [4]Member // room for the members of most objects, so that they cost one allocation
+	few     [4]Member // avoids another allocation for most objects
 }
 
-// Member is a key with either the bytes of its value or, once something below it was
-// changed, the object it holds.
+// Member is a key with the bytes of its value or, after a change below it, with the nested object.
 type Member struct {
 	Key    string
 	raw    []byte
@@ -24,14 +22,14 @@ func NewObject() *Object {
 	return o
 }
 
-// ParseObject reads the members of the object in raw; there are none in any other value.
+// ParseObject reads the members of the object in raw. Other values have none.
 func ParseObject(raw []byte) *Object { return ParseObjectExcept(raw, nil) }
 
-// ParseObjectExcept is ParseObject without the members of some keys, those that except reports, which may be nil.
+// ParseObjectExcept is ParseObject without the keys for which except returns true. A nil function excludes nothing.
 func ParseObjectExcept(raw []byte, except func(key string) bool) *Object {
 	o := NewObject()
-	var positions map[string]int                          // of all members, nil while they are few
-	_ = EachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
+	var positions map[string]int                          // of all members; nil while they are few
+	_ = EachMember(raw, func(quoted, value []byte) bool { // malformed members are ignored
 		key := Key(quoted)
 		switch {
 		case except != nil && except(key):
@@ -53,7 +51,7 @@ func ParseObjectExcept(raw []byte, except func(key string) bool) *Object {
 	return o
 }
 
-// fewMembers is up to how many members are gone through one by one.
+// fewMembers is the number of members up to which a linear search is used.
 const fewMembers = 64
 
 func (o *Object) positions() map[string]int {
@@ -64,12 +62,12 @@ func (o *Object) positions() map[string]int {
 	return positions
 }
 
-// Index returns the index of a member, -1 if there is none.
+// Index returns the index of a member, or -1.
 func (o *Object) Index(key string) int {
 	return slices.IndexFunc(o.Members, func(m Member) bool { return m.Key == key })
 }
 
-// Put sets a member, in its old place if there is one.
+// Put sets a member. An existing member keeps its place.
 func (o *Object) Put(key string, raw []byte) {
 	if i := o.Index(key); i >= 0 {
 		o.Members[i] = Member{Key: key, raw: raw}
@@ -78,14 +76,14 @@ func (o *Object) Put(key string, raw []byte) {
 	o.Members = append(o.Members, Member{Key: key, raw: raw})
 }
 
-// Delete takes a member away, if there is one.
+// Delete removes a member, if it exists.
 func (o *Object) Delete(key string) {
 	if i := o.Index(key); i >= 0 {
 		o.Members = slices.Delete(o.Members, i, i+1)
 	}
 }
 
-// Child returns the object under key to be changed, nil if there is none.
+// Child returns the object under key for changes, or nil if there is none.
 func (o *Object) Child(key string) *Object {
 	i := o.Index(key)
 	if i < 0 {
@@ -101,8 +99,7 @@ func (o *Object) Child(key string) *Object {
 	return m.Nested
 }
 
-// Set puts the bytes of a value at a path, making the objects on the way. It reports
-// whether it could: a value that is not an object stands in the way otherwise.
+// Set sets the bytes of the value at a path, and creates missing objects. It reports false if a parent is not an object.
 func (o *Object) Set(raw []byte, path ...string) bool {
 	for _, key := range path[:len(path)-1] {
 		next := o.Child(key)
@@ -119,8 +116,8 @@ func (o *Object) Set(raw []byte, path ...string) bool {
 	return true
 }
 
-// Remove takes the value at a path away, together with the parents that are empty then, and reports whether
-// that changed anything. As in the original, the parents go also if they were empty before.
+// Remove removes the value at a path, and then its empty parents. It reports whether that changed anything. As in Kopf for Python, it also removes parents that
+// were empty before.
 func (o *Object) Remove(path ...string) bool {
 	if len(path) == 0 || o.Index(path[0]) < 0 {
 		return false
@@ -141,7 +138,7 @@ func (o *Object) Remove(path ...string) bool {
 	return changed
 }
 
-// IsEmpty reports whether there is an empty object or a null under key.
+// IsEmpty reports whether the value under key is an empty object or null.
 func (o *Object) IsEmpty(key string) bool {
 	i := o.Index(key)
 	if i < 0 {
@@ -167,7 +164,7 @@ func (o *Object) Raw(key string) ([]byte, bool) {
 	return m.raw, true
 }
 
-// Size returns about how many bytes AppendTo appends.
+// Size returns the approximate number of bytes that AppendTo appends.
 func (o *Object) Size() int {
 	n := 2
 	for _, m := range o.Members {

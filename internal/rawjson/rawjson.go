@@ -1,11 +1,11 @@
-// Package rawjson reads and changes JSON in its bytes, without decoding it, because most of what an API server sends is never
-// asked for. What is decoded is map[string]any, []any, string, [encoding/json.Number], bool and nil.
+// Package rawjson reads and changes JSON as bytes, without decoding it, because operators use little of what an API server sends. Decoded values are
+// map[string]any, []any, string, [encoding/json.Number], bool and nil.
 //
-// The functions expect JSON as encoding/json accepts it. On anything else they stop early and never panic; the error is left to
-// the decoding, if there is one. None of them keeps state, and all may be called by several goroutines.
+// The functions expect valid JSON. On invalid JSON, they stop early and never panic. The decoder reports the error, if the value is decoded at all. The
+// functions keep no state, and are safe for concurrent use.
 //
-// [ListPage] and [ReadFrames] read the answers of an API server while they come in: neither a page of a list nor its objects are there twice,
-// and an object of which only the header is looked at costs nothing but that.
+// [ListPage] and [ReadFrames] read responses of an API server while they arrive. They hold no second copy of a page or its objects. For an object of which only
+// the header is used, there is no other cost.
 package rawjson
 
 import (
@@ -20,7 +20,7 @@ import (
 	"unicode/utf8"
 )
 
-// ErrMalformed is wrapped by the errors of all functions on bytes, and ErrTruncated by those about bytes that end too early.
+// ErrMalformed is wrapped by the errors of all functions on bytes, and ErrTruncated by the errors about data that ends too early.
 var (
 	ErrMalformed = errors.New("malformed JSON")
 	ErrTruncated = fmt.Errorf("%w: it breaks off", ErrMalformed)
@@ -39,14 +39,14 @@ func SkipSpace(data []byte, i int) int {
 	return i
 }
 
-// The bytes of a word that are equal to a byte, or less, are found with arithmetic on the whole word. A bit is the highest one of such a
-// byte; those above the lowest bit may be wrong.
+// The functions below find the bytes of a word that are equal to, or less than, a byte, with arithmetic on the whole word. They set the highest bit of such
+// bytes. Bits above the lowest one set may be wrong.
 const (
 	lowBits  = 0x0101010101010101
 	highBits = 0x8080808080808080
 )
 
-// equalBytes marks the bytes of w that are c.
+// equalBytes marks the bytes of w that equal c.
 func equalBytes(w uint64, c byte) uint64 {
 	x := w ^ lowBits*uint64(c)
 	return (x - lowBits) &^ x & highBits
@@ -126,9 +126,8 @@ func skipNested(data []byte, i int) (int, error) {
 	return 0, ErrTruncated
 }
 
-// EachMember calls yield with the quoted key and the bytes of the value of each member
-// of the object in raw, in order, until yield returns false. A value that is
-// not an object has no members.
+// EachMember calls yield for each member of the object in raw, with the quoted key and the bytes of the value, in order, until yield returns false. Other
+// values have no members.
 func EachMember(raw []byte, yield func(quoted, value []byte) bool) error {
 	w := MemberReader{Data: raw, At: SkipSpace(raw, 0)}
 	if w.At >= len(raw) || raw[w.At] != '{' {
@@ -147,8 +146,7 @@ func EachMember(raw []byte, yield func(quoted, value []byte) bool) error {
 	return w.Err
 }
 
-// EachItem calls yield with the bytes of each item of the list in raw, in
-// order, until yield returns false. A value that is not a list has no items.
+// EachItem calls yield with the bytes of each item of the list in raw, in order, until yield returns false. Other values have no items.
 func EachItem(raw []byte, yield func(value []byte) bool) error {
 	i := SkipSpace(raw, 0)
 	if i >= len(raw) || raw[i] != '[' {
@@ -173,7 +171,7 @@ func EachItem(raw []byte, yield func(value []byte) bool) error {
 	return nil
 }
 
-// QuotedIs reports whether the quoted JSON string, of valid UTF-8, means key.
+// QuotedIs reports whether the quoted JSON string, of valid UTF-8, decodes to key.
 func QuotedIs(quoted []byte, key string) bool {
 	if inner := quoted[1 : len(quoted)-1]; bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner) == key
@@ -181,11 +179,10 @@ func QuotedIs(quoted []byte, key string) bool {
 	return Unquote(quoted) == key
 }
 
-// IsNull reports whether there is no value, or a null.
+// IsNull reports whether the value is absent or null.
 func IsNull(raw []byte) bool { return len(raw) == 0 || string(raw) == "null" }
 
-// Unquote returns the text of a quoted JSON string, "" if it is not one. What is no
-// Unicode text in it is replaced by U+FFFD, as encoding/json does.
+// Unquote decodes a quoted JSON string, or returns "" for another value. It replaces invalid Unicode with U+FFFD, as encoding/json does.
 func Unquote(quoted []byte) string {
 	if IsQuoted(quoted) && IsPlain(quoted) {
 		return string(quoted[1 : len(quoted)-1])
@@ -193,7 +190,7 @@ func Unquote(quoted []byte) string {
 	return string(AppendUnquoted(nil, quoted))
 }
 
-// Key is [Unquote] of a key, without an allocation for those that most objects have.
+// Key is [Unquote] for a key. It does not allocate for the keys that most objects have.
 func Key(quoted []byte) string {
 	for _, known := range [...]string{"apiVersion", "kind", "metadata", "spec", "status", "data", "labels", "annotations", "kopf"} {
 		if len(quoted) == len(known)+2 && string(quoted[1:len(quoted)-1]) == known {
@@ -208,7 +205,7 @@ func IsQuoted(raw []byte) bool {
 	return len(raw) > 1 && raw[0] == '"' && raw[len(raw)-1] == '"'
 }
 
-// AppendUnquoted appends the text of a quoted JSON string, nothing if it is not one.
+// AppendUnquoted appends a decoded JSON string. It appends nothing for another value.
 func AppendUnquoted(b, quoted []byte) []byte {
 	if !IsQuoted(quoted) {
 		return b
@@ -229,8 +226,7 @@ func AppendUnquoted(b, quoted []byte) []byte {
 	return b
 }
 
-// plainPrefix returns how many of the bytes mean themselves in a JSON string and are written as
-// AppendString writes them.
+// plainPrefix returns the length of the prefix that needs no decoding, and no escapes in AppendString.
 func plainPrefix(s []byte) int {
 	i := 0
 	for ; i+8 <= len(s); i += 8 {
@@ -247,10 +243,10 @@ func plainPrefix(s []byte) int {
 	return i
 }
 
-// IsPlain reports whether all of a quoted string is a plain prefix.
+// IsPlain reports whether a quoted string needs no decoding, and no escapes in AppendString.
 func IsPlain(quoted []byte) bool { return plainPrefix(quoted[1:len(quoted)-1]) == len(quoted)-2 }
 
-// PlainText returns the text of a quoted string that means itself, nothing of others.
+// PlainText returns the text of a quoted string that needs no decoding, or nil.
 func PlainText(quoted []byte) []byte {
 	if !IsQuoted(quoted) || !IsPlain(quoted) {
 		return nil
@@ -258,7 +254,7 @@ func PlainText(quoted []byte) []byte {
 	return quoted[1 : len(quoted)-1]
 }
 
-// Text returns what a quoted string means, without a copy where that is possible.
+// Text decodes a quoted string, without a copy if possible.
 func Text(quoted []byte) []byte {
 	if IsPlain(quoted) {
 		return quoted[1 : len(quoted)-1]
@@ -266,8 +262,7 @@ func Text(quoted []byte) []byte {
 	return []byte(Unquote(quoted))
 }
 
-// nextRune returns the character that a JSON string goes on with, and how many bytes mean it, 0 if none
-// may stand there.
+// nextRune returns the next character of a JSON string, and the number of bytes that encode it, or 0 if they are invalid.
 func nextRune(s []byte) (rune, int) {
 	switch c := s[0]; {
 	case c == '"' || c < ' ':
@@ -304,7 +299,7 @@ func nextRune(s []byte) (rune, int) {
 	return r, 6
 }
 
-// unicodeEscape returns the code of the \uXXXX that s begins with, -1 if it begins with anything else.
+// unicodeEscape returns the code of the \uXXXX at the start of s, or -1.
 func unicodeEscape(s []byte) rune {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return -1
@@ -323,13 +318,13 @@ func unicodeEscape(s []byte) rune {
 	return r
 }
 
-// Find returns the bytes of the value at a path of keys. It walks objects only.
+// Find returns the bytes of the value at a path of keys. It descends into objects only.
 func Find(raw []byte, path ...string) ([]byte, bool) {
 	for _, key := range path {
 		var found []byte
-		_ = EachMember(raw, func(quoted, value []byte) bool { // a malformed rest has no such key
+		_ = EachMember(raw, func(quoted, value []byte) bool { // malformed data has no such key
 			if QuotedIs(quoted, key) {
-				found = value // the last of equal keys wins, as when decoding
+				found = value // the last of equal keys wins, as in decoding
 			}
 			return true
 		})
@@ -341,13 +336,13 @@ func Find(raw []byte, path ...string) ([]byte, bool) {
 	return bytes.TrimSpace(raw), len(raw) > 0
 }
 
-// StringAt returns the string at a path of keys, "" where there is none.
+// StringAt returns the string at a path of keys, or "".
 func StringAt(raw []byte, path ...string) string {
 	v, _ := Find(raw, path...)
 	return Unquote(v)
 }
 
-// JoinPath returns the path of keys. See [SplitPath].
+// JoinPath joins keys to a path. See [SplitPath].
 func JoinPath(keys []string) string {
 	escaped := make([]string, len(keys))
 	for i, key := range keys {
@@ -356,7 +351,7 @@ func JoinPath(keys []string) string {
 	return strings.Join(escaped, ".")
 }
 
-// SplitPath returns the keys of a path, which are joined by dots. A dot or a backslash inside of a key is preceded by a backslash.
+// SplitPath splits a path at its dots. A backslash escapes a dot or a backslash in a key.
 func SplitPath(p string) []string {
 	if p == "" {
 		return nil
@@ -379,7 +374,7 @@ func SplitPath(p string) []string {
 	return append(keys, string(key))
 }
 
-// ScalarAt returns the text at a path of keys, "" where there is none. Numbers and booleans are returned as they are written.
+// ScalarAt returns the string at a path of keys, or "". It returns numbers and booleans as written.
 func ScalarAt(raw []byte, path ...string) string {
 	v, _ := Find(raw, path...)
 	switch {
@@ -391,7 +386,7 @@ func ScalarAt(raw []byte, path ...string) string {
 	return string(v)
 }
 
-// IntAt returns the whole number at a path of keys, also if it is written as 1.0 or 1e3. It is 0 where there is none or it does not fit.
+// IntAt returns the integer at a path of keys, even if written as 1.0 or 1e3. It returns 0 if there is none, or if it does not fit.
 func IntAt(raw []byte, path ...string) int64 {
 	text := ScalarAt(raw, path...)
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -405,8 +400,8 @@ func IntAt(raw []byte, path ...string) int64 {
 	return d.int64()
 }
 
-// FloatAt returns the number at a path of keys, or the text of one, 0 where there is none, and an infinity where it does not fit. What only Go takes for a
-// number, such as "inf", "0x10" and "1_0", is none.
+// FloatAt returns the number at a path of keys, or in a string there. It returns 0 if there is none, and an infinity if it does not fit. Notations that only Go
+// accepts, such as "inf", "0x10" and "1_0", are not numbers.
 func FloatAt(raw []byte, path ...string) float64 {
 	text := ScalarAt(raw, path...)
 	if strings.Trim(text, "0123456789+-.eE") != "" {
@@ -419,18 +414,18 @@ func FloatAt(raw []byte, path ...string) float64 {
 	return f
 }
 
-// StringsAt returns the strings of the list at a path of keys, nil where there is none.
+// StringsAt returns the strings of the list at a path of keys, or nil.
 func StringsAt(raw []byte, path ...string) []string {
 	list, _ := Find(raw, path...)
 	var all []string
-	_ = EachItem(list, func(value []byte) bool { // what is malformed is not there
+	_ = EachItem(list, func(value []byte) bool { // malformed items are ignored
 		all = append(all, Unquote(value))
 		return true
 	})
 	return all
 }
 
-// ValueAt returns the decoded value at a path of keys, nil where there is none.
+// ValueAt returns the decoded value at a path of keys, or nil.
 func ValueAt(raw []byte, path ...string) any {
 	v, ok := Find(raw, path...)
 	if !ok {
@@ -443,17 +438,17 @@ func ValueAt(raw []byte, path ...string) any {
 	return value
 }
 
-// Keys returns the keys of the object in raw in their order.
+// Keys returns the keys of the object in raw, in order.
 func Keys(raw []byte) []string {
 	var keys []string
-	_ = EachMember(raw, func(quoted, _ []byte) bool { // what is malformed is not there
+	_ = EachMember(raw, func(quoted, _ []byte) bool { // malformed members are ignored
 		keys = append(keys, Unquote(quoted))
 		return true
 	})
 	return keys
 }
 
-// Map returns the decoded object in raw, never nil: it is empty if there is no object.
+// Map returns the decoded object in raw, or an empty map for another value.
 func Map(raw []byte) map[string]any {
 	m, err := DecodeObject(raw)
 	if err != nil {
@@ -462,8 +457,8 @@ func Map(raw []byte) map[string]any {
 	return m
 }
 
-// AppendString appends s as a JSON string in pure ASCII: everything else is
-// written as \uXXXX, as the original does in stored annotations. Like [Lookup], it is not copied to its callers.
+// AppendString appends s as a JSON string in pure ASCII, with \uXXXX for other characters, as Kopf for Python stores annotations. Like [Lookup], it is not
+// inlined.
 //
 //go:noinline
 func AppendString(b []byte, s string) []byte {
@@ -481,7 +476,7 @@ func AppendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// appendEscaped appends one character as it stands in a JSON string in pure ASCII.
+// appendEscaped appends one character of a JSON string in pure ASCII.
 func appendEscaped(b []byte, r rune) []byte {
 	switch r {
 	case '"', '\\':
@@ -508,10 +503,9 @@ func appendEscaped(b []byte, r rune) []byte {
 	return append(b, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 }
 
-// AppendCompact appends the JSON value in raw without white space and in pure ASCII, the
-// order of keys and the spelling of numbers kept.
+// AppendCompact appends the JSON value in raw without white space and in pure ASCII. It keeps the order of keys and the notation of numbers.
 func AppendCompact(b, raw []byte) []byte {
-	start := 0 // of what is to be copied as it is
+	start := 0 // of the bytes to copy unchanged
 	for i := 0; i < len(raw); {
 		switch raw[i] {
 		case ' ', '\t', '\r', '\n':
@@ -534,8 +528,8 @@ func AppendCompact(b, raw []byte) []byte {
 	return append(b, raw[min(start, len(raw)):]...)
 }
 
-// appendRecoded appends the rest, from raw[i] on, of a string as AppendString would write it, and
-// returns the index of its closing quote's successor. It gives up at what may not stand in a string.
+// appendRecoded appends the rest of a string, from raw[i] on, as AppendString writes it, and returns the index after its closing quote. It stops at invalid
+// characters.
 func appendRecoded(b, raw []byte, i int) ([]byte, int) {
 	for i < len(raw) && raw[i] != '"' {
 		n := plainPrefix(raw[i:])
@@ -555,7 +549,7 @@ func appendRecoded(b, raw []byte, i int) ([]byte, int) {
 	return b, i
 }
 
-// EntryAt returns the text of a member, and whether there is one.
+// EntryAt returns the string of a member, and reports whether the member exists.
 func EntryAt(stanza []byte, key string) (string, bool) {
 	v, ok := Find(stanza, key)
 	if !ok || IsNull(v) {
@@ -564,31 +558,31 @@ func EntryAt(stanza []byte, key string) (string, bool) {
 	return Unquote(v), true
 }
 
-// StringMap returns the texts of an object by their keys.
+// StringMap returns the string members of an object.
 func StringMap(raw []byte) map[string]string {
 	m := make(map[string]string)
-	_ = EachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
+	_ = EachMember(raw, func(quoted, value []byte) bool { // malformed members are ignored
 		m[Unquote(quoted)] = Unquote(value)
 		return true
 	})
 	return m
 }
 
-// RawMembers returns the bytes of the members of an object by their keys.
+// RawMembers returns the bytes of the members of an object by key.
 func RawMembers(raw []byte) map[string][]byte {
 	m := make(map[string][]byte)
-	_ = EachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
+	_ = EachMember(raw, func(quoted, value []byte) bool { // malformed members are ignored
 		m[Key(quoted)] = value
 		return true
 	})
 	return m
 }
 
-// DecodeOrNil decodes a value, nil if it cannot be decoded.
+// DecodeOrNil decodes a value, or returns nil for malformed JSON.
 func DecodeOrNil(raw []byte) any {
 	if IsQuoted(raw) && IsPlain(raw) {
 		return string(raw[1 : len(raw)-1])
 	}
-	v, _ := Decode(raw) // malformed is nil, as absent
+	v, _ := Decode(raw) // malformed counts as absent
 	return v
 }

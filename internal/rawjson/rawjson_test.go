@@ -70,7 +70,7 @@ func TestNormalizeJSON(t *testing.T) {
 	}
 }
 
-// TestNormalizePlain compares what is copied with what the way over JSON makes of it.
+// TestNormalizePlain compares copied values with encoded and decoded ones.
 func TestNormalizePlain(t *testing.T) {
 	type m = map[string]any
 	deep := m{}
@@ -192,11 +192,11 @@ func TestFindJSON(t *testing.T) {
 	raw := []byte(` { "a" : { "b\u002fc" : [ 1 , "}" ] , "d" : "x\\" , "d" : "y\"" } , "n" : null , "\u0061a":{} } `)
 	tests := []struct {
 		path []string
-		want string // "" is nothing
+		want string // "" for no result
 	}{
 		{nil, strings.TrimSpace(string(raw))},
 		{[]string{"a", "b/c"}, `[ 1 , "}" ]`},
-		{[]string{"a", "d"}, `"y\""`}, // the last one, as when decoding
+		{[]string{"a", "d"}, `"y\""`}, // the last one, as in decoding
 		{[]string{"n"}, `null`},
 		{[]string{"aa"}, `{}`},
 		{[]string{"n", "x"}, ``},
@@ -223,7 +223,7 @@ func TestUnquote(t *testing.T) {
 		{`"\udc0e\ud83d"`, "\ufffd\ufffd"},
 		{"\"\xff\xfe\"", "\ufffd\ufffd"},
 		{"\"é\x7f\"", "é\x7f"},
-		{`"\u12"`, ""}, // from here on it is no string
+		{`"\u12"`, ""}, // not a string, like the following ones
 		{`"\x"`, ""},
 		{`"a\"`, ""},
 		{"\"a\nb\"", ""},
@@ -287,7 +287,7 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// FuzzScanner compares the reading of bytes with encoding/json.
+// FuzzScanner compares the functions on bytes with encoding/json.
 func FuzzScanner(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":{"b":[1,2.50,null,true,"x"]},"c":"\u00e9\ud83d\ude00\n"}`, ` [ {} , [] , "" ] `, `"\ud800"`, `{"a":1,"a":{"b":2}}`,
@@ -299,7 +299,7 @@ func FuzzScanner(f *testing.F) {
 		compact := AppendCompact(nil, data)
 		object := ParseObject(data)
 		v, err := Decode(data)
-		if err != nil { // only that it neither panics nor hangs
+		if err != nil { // must only neither panic nor hang
 			_, _ = Find(data, "a", "b")
 			_ = EachItem(data, func([]byte) bool { return true })
 			_ = Unquote(data)
@@ -321,7 +321,7 @@ func FuzzScanner(f *testing.F) {
 	})
 }
 
-// FuzzDecodedValues holds the reading and writing of decoded values against package encoding/json.
+// FuzzDecodedValues compares the decoding and encoding of values with encoding/json.
 func FuzzDecodedValues(f *testing.F) {
 	for _, text := range []string{`"a"`, `"\u00e9\ud800"`, `-0`, `01`, `0`, `1e5`, `{"b":[null,true,"\n"],"a":{"<":12}}`, `"a","b"`, `"\x"`, "\"\xff\x7f\"", `[]`, `"\u2028"`, ` null`} {
 		f.Add([]byte(text))
@@ -409,7 +409,7 @@ func FuzzNumbers(f *testing.F) {
 	})
 }
 
-// far tells that a number is too large or too small for the slow comparison.
+// far reports whether a number is too large or too small for the slow comparison.
 func far(x string) bool {
 	_, exponent, _ := strings.Cut(strings.ToLower(x), "e")
 	n, err := strconv.Atoi(exponent)

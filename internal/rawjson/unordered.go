@@ -3,30 +3,30 @@ package rawjson
 import "bytes"
 
 const (
-	// maxDistance is how far a member may be from where it is looked for: the time grows with it.
+	// maxDistance limits the distance of a member from its expected place, because the time grows with it.
 	maxDistance = 64
-	// maxDepth is how deep values may be.
+	// maxDepth limits the depth of values.
 	maxDepth = 100
 )
 
-// UnorderedComparer compares values in one pass over each. It has buffers, and so is for one goroutine.
+// UnorderedComparer compares values in one pass over each. It reuses its buffers, so it is not safe for concurrent use.
 type UnorderedComparer struct {
 	a, b    []byte
-	nodes   []node // of all values in b, those within another one right after it
+	nodes   []node // all values in b; nested values follow their parent
 	recoded []byte
 }
 
 // node is a value in b.
 type node struct {
 	key, value Range
-	count      int  // of its members or items
-	next       int  // the index after the last node within it
-	taken      bool // whether its like in a was found
+	count      int  // of members or items
+	next       int  // index after the last nested node
+	taken      bool // a value in a matches it
 }
 
-// Equal reports whether two values are the same but for the order of the members of objects and for how they are written. The first one is as [AppendCompact]
-// writes it. It also reports false for members that are far from where the order would have them, of 64 or more, for values in a depth of more than a
-// hundred, for numbers that are written differently, and for what is malformed.
+// Equal reports whether two values are equal, whatever the order of their members and their notation. The argument a must be in the form of [AppendCompact].
+// Equal reports false for malformed JSON and for a depth of more than 100. It also does so for members 64 or more places from the expected one, and for numbers
+// in different notations.
 func (c *UnorderedComparer) Equal(a, b []byte) bool {
 	c.a, c.b, c.nodes = a, b, c.nodes[:0]
 	end, ok := c.index(Range{}, SkipSpace(b, 0), 0)
@@ -37,7 +37,7 @@ func (c *UnorderedComparer) Equal(a, b []byte) bool {
 	return ok && end == len(a)
 }
 
-// index notes the value at b[i] and all within it, and returns the index after it.
+// index adds nodes for the value at b[i] and the values in it, and returns the index after it.
 func (c *UnorderedComparer) index(key Range, i, depth int) (end int, ok bool) {
 	if i >= len(c.b) || depth > maxDepth {
 		return 0, false
@@ -60,7 +60,7 @@ func (c *UnorderedComparer) index(key Range, i, depth int) (end int, ok bool) {
 	return end, ok
 }
 
-// indexAll notes the members or items of the value at b[i].
+// indexAll adds nodes for the members or items of the value at b[i].
 func (c *UnorderedComparer) indexAll(i int, closing byte, depth int) (end, count int, ok bool) {
 	if i = SkipSpace(c.b, i+1); i < len(c.b) && c.b[i] == closing {
 		return i + 1, 0, true
@@ -92,7 +92,7 @@ func (c *UnorderedComparer) indexAll(i int, closing byte, depth int) (end, count
 	}
 }
 
-// match compares the value at a[i] with one of b, and returns the index after it.
+// match compares the value at a[i] with a node of b, and returns the index after the value.
 func (c *UnorderedComparer) match(i, n int) (end int, ok bool) {
 	value := c.nodes[n].value
 	if i >= len(c.a) || c.a[i] != c.b[value.From] {
@@ -127,7 +127,7 @@ func (c *UnorderedComparer) matchMembers(i, n int) (end int, ok bool) {
 	return w.At, w.Err == nil && left == 0
 }
 
-// find returns the member with a key, of count from first to before after; next is the most likely one. It returns -1 if there is none.
+// find returns the member with a key among count nodes, from first to before after, or -1. It begins its search at next.
 func (c *UnorderedComparer) find(key []byte, next, first, after, count int) int {
 	for range min(count, maxDistance) {
 		if next == after {
@@ -154,7 +154,7 @@ func (c *UnorderedComparer) matchItems(i, n int) (end int, ok bool) {
 	return i + 1, i < len(c.a) && c.a[i] == ']'
 }
 
-// same reports whether a text or another value without any within it is the same, in whichever way it is written in b.
+// same reports whether a scalar of a equals one of b, in any notation.
 func (c *UnorderedComparer) same(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true

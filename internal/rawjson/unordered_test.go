@@ -20,7 +20,7 @@ func TestUnorderedComparer(t *testing.T) {
 	for _, tt := range []struct {
 		name, a, b string
 		want       bool
-		loose      bool // whether the second one is not as we write it
+		loose      bool // the second one is not in compact form
 	}{
 		{"the same", `{"a":1}`, `{"a":1}`, true, false},
 		{"another order", `{"a":1,"b":2,"c":3}`, `{"c":3,"a":1,"b":2}`, true, false},
@@ -66,7 +66,7 @@ func TestUnorderedComparer(t *testing.T) {
 	}
 }
 
-// FuzzUnorderedComparer compares what it reports with what decoded values say.
+// FuzzUnorderedComparer compares the results with those for decoded values.
 func FuzzUnorderedComparer(f *testing.F) {
 	f.Add(`{"a":1,"b":[{"c":null,"d":"é"}]}`, `{"b":[{"d":"\u00e9","c":null}],"a":1}`)
 	f.Add(`[1,2]`, `[2, 1]`)

@@ -12,10 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// This file has JSON as decoded values (map[string]any, []any, string, json.Number, bool, nil): reading and writing, equality, merging.
+// This file handles decoded values (map[string]any, []any, string, json.Number, bool, nil): decoding, encoding, comparing, merging.
 
-// Decode decodes one JSON value, and fails if anything follows it. Numbers
-// stay as they were written (json.Number), so that they survive being written back.
+// Decode decodes one JSON value. It returns an error if anything follows. Numbers keep their notation (json.Number), so that encoding does not change them.
 func Decode(data []byte) (any, error) {
 	if v, ok := decodeScalar(data); ok {
 		return v, nil
@@ -32,8 +31,7 @@ func Decode(data []byte) (any, error) {
 	return v, nil
 }
 
-// decodeScalar decodes a value that is no list and no object and has nothing odd about it, which holds for most, without the machinery
-// that it takes for the others.
+// decodeScalar decodes scalars in plain notation, the common case, without the cost of a decoder.
 func decodeScalar(data []byte) (v any, ok bool) {
 	switch {
 	case IsQuoted(data):
@@ -65,8 +63,7 @@ func DecodeObject(data []byte) (map[string]any, error) {
 	return m, nil
 }
 
-// Encode encodes a value compactly, object keys sorted, without the escapes
-// that encoding/json adds for HTML, and without a trailing newline.
+// Encode encodes a value compactly, with sorted keys, without HTML escapes, and without a trailing newline.
 func Encode(v any) ([]byte, error) {
 	if b, ok := appendValue(make([]byte, 0, 256), v, 0); ok {
 		return b, nil
@@ -80,8 +77,8 @@ func Encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// appendValue appends a decoded value as Encode encodes it, and reports whether it is one. It leaves the odd texts to package
-// encoding/json, and what may have itself in it.
+// appendValue appends an encoded value, and reports whether it could. Encode uses encoding/json for unusual strings, and for values that may contain
+// themselves.
 func appendValue(b []byte, v any, depth int) ([]byte, bool) {
 	ok := true
 	if depth > maxNesting {
@@ -125,7 +122,7 @@ func appendValue(b []byte, v any, depth int) ([]byte, bool) {
 	return nil, false
 }
 
-// appendPlain appends a text as a JSON string, and reports whether it has nothing in it but printable ASCII and what has a short escape.
+// appendPlain appends a JSON string, and reports whether it could: only for printable ASCII and characters with a short escape.
 func appendPlain(b []byte, s string) ([]byte, bool) {
 	b = append(slices.Grow(b, len(s)+2), '"')
 	for {
@@ -149,8 +146,7 @@ func appendPlain(b []byte, s string) ([]byte, bool) {
 	}
 }
 
-// Normalize turns any value that encoding/json can encode (structs, typed
-// maps, numbers of any type) into decoded JSON values.
+// Normalize converts any value that encoding/json can encode (structs, typed maps, numbers of any type) to decoded JSON values.
 func Normalize(v any) (any, error) {
 	switch v.(type) {
 	case nil, bool, string:
@@ -163,7 +159,7 @@ func Normalize(v any) (any, error) {
 	return Decode(data)
 }
 
-// NormalizeObject is [Normalize] for whole objects: those of maps and lists are copied, which takes a fraction of the time.
+// NormalizeObject is [Normalize] for objects. It copies maps and lists directly, which is much faster.
 func NormalizeObject(v any) (any, error) {
 	if plain, ok := copyPlain(v, 0); ok {
 		return plain, nil
@@ -171,7 +167,7 @@ func NormalizeObject(v any) (any, error) {
 	return Normalize(v)
 }
 
-// copyPlain returns what Normalize makes of values of the types that people write Kubernetes objects with, without the way over JSON, and whether there is nothing else in them.
+// copyPlain returns the result of Normalize for the usual types of values in objects, without encoding. It reports false if the value contains another type.
 func copyPlain(v any, depth int) (any, bool) {
 	if depth >= maxNesting {
 		return nil, false
@@ -231,10 +227,10 @@ func copyPlainList[V any](list []V, depth int) (any, bool) {
 	return all, true
 }
 
-// maxNesting is how deep values may be nested that are looked at here. Deeper ones may have themselves in them, which package encoding/json finds.
+// maxNesting limits the depth of values. Deeper values may contain themselves, which encoding/json detects.
 const maxNesting = 1000
 
-// CheckEncodable returns why a value cannot be encoded, without encoding what is decoded JSON in it.
+// CheckEncodable returns the error that encoding a value would return. It does not encode the decoded JSON in it.
 func CheckEncodable(v any) error { return checkEncodable(v, 0) }
 
 func checkEncodable(v any, depth int) (err error) {
@@ -264,7 +260,7 @@ func checkEncodable(v any, depth int) (err error) {
 	return err
 }
 
-// EqualNormalized compares two values as their JSON, whatever their types are. What cannot be encoded counts as null.
+// EqualNormalized compares two values of any types by their JSON. A value that cannot be encoded counts as null.
 func EqualNormalized(a, b any) bool {
 	x, _ := Normalize(a)
 	y, _ := Normalize(b)
@@ -309,8 +305,7 @@ func Clone(v any) any {
 	return v
 }
 
-// Equal compares two decoded values by meaning: the order of keys does not
-// matter, 1 equals 1.0, and true differs from 1. A null differs from an absent key.
+// Equal compares two decoded values by meaning. The order of keys does not matter, 1 equals 1.0, true differs from 1, and null differs from an absent key.
 func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
@@ -356,14 +351,14 @@ func EqualNumbers(x, y string) bool {
 	return known && alike && a == b
 }
 
-// decimal is a number in the only form that it has: 0.digits times ten to the exponent, without zeros at either end of the digits.
+// decimal is the normal form of a number: 0.digits times ten to the exponent, without zeros at either end of the digits.
 type decimal struct {
 	negative bool
 	digits   string
 	exponent int
 }
 
-// decimalOf reads a number of JSON. It fails if the exponent is beyond all reason, which costs nothing.
+// decimalOf parses a JSON number. It rejects absurdly large exponents.
 func decimalOf(x string) (d decimal, ok bool) {
 	x, d.negative = strings.CutPrefix(x, "-")
 	if i := strings.IndexAny(x, "eE"); i >= 0 {
@@ -386,7 +381,7 @@ func decimalOf(x string) (d decimal, ok bool) {
 // maxInt64Digits is the number of digits of the largest int64.
 const maxInt64Digits = 19
 
-// int64 returns the number, 0 if it has a fraction or does not fit.
+// int64 returns the number, or 0 if it has a fraction or does not fit.
 func (d decimal) int64() int64 {
 	zeros := d.exponent - len(d.digits)
 	if zeros < 0 || d.exponent > maxInt64Digits {
@@ -398,13 +393,12 @@ func (d decimal) int64() int64 {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0 // what does not fit comes with the nearest number
+		return 0 // ParseInt returns the nearest number
 	}
 	return n
 }
 
-// Merge applies an RFC 7396 merge patch to a decoded value and returns the
-// result. Maps of the target are changed in place; the patch is not.
+// Merge applies an RFC 7396 merge patch to a decoded value and returns the result. It changes the maps of the target in place, but not the patch.
 func Merge(target, patch any) any {
 	p, ok := patch.(map[string]any)
 	if !ok {
@@ -424,7 +418,7 @@ func Merge(target, patch any) any {
 	return t
 }
 
-// MoveMember takes a member out of an object, and returns an object that has nothing else.
+// MoveMember moves a member from an object to a new object, and returns that.
 func MoveMember(object map[string]any, key string) map[string]any {
 	value, ok := object[key]
 	delete(object, key)
@@ -434,7 +428,7 @@ func MoveMember(object map[string]any, key string) map[string]any {
 	return map[string]any{key: value}
 }
 
-// Lookup walks objects, and objects only, by keys. It is called in so many places that programs are kilobytes smaller where it is not copied to each.
+// Lookup returns the value at a path of keys. It descends into objects only. It is not inlined because its many callers would make the binary kilobytes larger.
 //
 //go:noinline
 func Lookup(v any, path ...string) (any, bool) {
@@ -453,7 +447,7 @@ func Lookup(v any, path ...string) (any, bool) {
 // IsDigits reports whether a text is one or more ASCII digits.
 func IsDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// AsMap returns the value if it is a map, and nil otherwise. It is called in so many places that programs are smaller where it is not copied to each.
+// AsMap returns the value if it is a map, and nil otherwise. It is not inlined because that makes the binary smaller.
 //
 //go:noinline
 func AsMap(v any) map[string]any {
@@ -461,7 +455,7 @@ func AsMap(v any) map[string]any {
 	return m
 }
 
-// IsEmpty reports whether a decoded value is a null, or an object or a list with nothing in it.
+// IsEmpty reports whether a decoded value is null, an empty object or an empty list.
 func IsEmpty(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -474,9 +468,9 @@ func IsEmpty(v any) bool {
 	return false
 }
 
-// SortedKeys returns the keys of a map in their order.
+// SortedKeys returns the sorted keys of a map.
 func SortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m)) // which slices.Sorted would have to guess
+	keys := make([]string, 0, len(m)) // slices.Sorted does not know the length
 	for key := range m {
 		keys = append(keys, key)
 	}
@@ -484,7 +478,7 @@ func SortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// UnionKeys returns the keys of both maps, sorted.
+// UnionKeys returns the sorted keys of both maps.
 func UnionKeys[V any](a, b map[string]V) []string {
 	keys := make([]string, 0, len(a)+len(b))
 	for k := range a {
@@ -499,7 +493,7 @@ func UnionKeys[V any](a, b map[string]V) []string {
 	return keys
 }
 
-// IsHollow reports whether a value is a map with nothing in it but such maps.
+// IsHollow reports whether a value is a map that contains nothing but such maps.
 func IsHollow(v any) bool {
 	m, ok := v.(map[string]any)
 	for _, value := range m {

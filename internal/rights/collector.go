@@ -10,11 +10,11 @@ import (
 	"github.com/kopf-go/kopf/internal/discovery"
 )
 
-// Handler is what a handler of objects says of the resources that it works with.
+// Handler is a handler of objects, with the permissions that it needs.
 type Handler struct {
 	Name     string             // for people, such as "OnCreate greet"
 	Selector discovery.Selector // of its objects
-	Reads    bool               // whether it changes nothing of them
+	Reads    bool               // it does not change them
 	Follows  []Follow
 }
 
@@ -24,30 +24,30 @@ type Follow struct {
 	Owns     bool
 }
 
-// Declaration is what handlers have declared that they do by their clients.
+// Declaration is a declaration of permissions for the client calls of handlers.
 type Declaration struct {
-	Resource string // the plural, with its group, and the subresource after a slash
-	Name     string // of the only object; "" for all
+	Resource string // plural with its group, and the subresource after a slash
+	Name     string // of a single object; "" for all
 	Verbs    []string
-	Where    string // in the source
+	Where    string // place in the source
 }
 
-// Operator is what decides about the rights of an operator.
+// Operator has everything that determines the permissions of an operator.
 type Operator struct {
 	Handlers  []Handler
 	Declared  []Declaration
-	Framework Framework            // without what the handlers say
-	Found     []discovery.Resource // the kinds that are known
+	Framework Framework            // without the parts that depend on handlers
+	Found     []discovery.Resource // known kinds
 }
 
-// Needed is what an operator needs.
+// Needed has the permissions that an operator needs.
 type Needed struct {
 	Rights   []Right
 	Warnings []string
 	Problems []error
 }
 
-// Needed returns what the operator needs: all its handlers, and the framework for itself.
+// Needed returns the permissions that the operator needs, for all its handlers and for kopf itself.
 func (o *Operator) Needed() *Needed {
 	c := &collector{Operator: o}
 	framework := o.Framework
@@ -63,17 +63,17 @@ func (o *Operator) Needed() *Needed {
 	return &c.Needed
 }
 
-// Err returns what stands in the way of rights, nil if nothing does.
+// Err returns the problems, or nil.
 func (n *Needed) Err() error { return errors.Join(n.Problems...) }
 
-// collector collects the rights that an operator needs.
+// collector collects the permissions of an operator.
 type collector struct {
 	*Operator
 	Needed
-	far bool // whether there are handlers for kinds without namespaces
+	far bool // there are handlers for cluster-scoped kinds
 }
 
-// add adds a right for a resource, or a subresource of it, and for the objects with one name, unless it is empty.
+// add adds a permission for a resource, or a subresource, and for all objects or, with a name, for one object.
 func (c *collector) add(r discovery.Resource, subresource, name, reason string, verbs ...string) {
 	right := Right{Group: r.Group, Resource: r.Plural, Name: name, Verbs: verbs, Reason: reason, Certain: true}
 	if subresource != "" {
@@ -85,7 +85,7 @@ func (c *collector) add(r discovery.Resource, subresource, name, reason string, 
 	c.Rights = append(c.Rights, right)
 }
 
-// handler adds the rights for one handler of objects.
+// handler adds the permissions for a handler of objects.
 func (c *collector) handler(h *Handler) {
 	for _, r := range c.targets(h.Selector, h.Selector.Text, h.Name) {
 		c.far = c.far || !r.Namespaced
@@ -109,7 +109,7 @@ func (c *collector) handler(h *Handler) {
 	}
 }
 
-// targets returns the resources that a selector means. Those that depend on the cluster become all resources of their groups, with a warning.
+// targets returns the resources of a selector. If they depend on the cluster, it returns all resources of the group, with a warning.
 func (c *collector) targets(s discovery.Selector, text, who string) []discovery.Resource {
 	if !s.Named() {
 		group := All
@@ -125,7 +125,7 @@ func (c *collector) targets(s discovery.Selector, text, who string) []discovery.
 		c.Warnings = append(c.Warnings, fmt.Sprintf("%s is for %s, which depends on the cluster: its rule is for all resources of %s%s", who, text, groupName(group), where))
 		return []discovery.Resource{{Group: group, Plural: All, Namespaced: !far}}
 	}
-	s.Where = nil // which can only be asked about what is there
+	s.Where = nil // a condition needs the resources of a cluster
 	fit := s.Select(c.Found)
 	plural := s.By == "" && strings.ToLower(s.Name) == s.Name
 	switch {
@@ -134,7 +134,7 @@ func (c *collector) targets(s discovery.Selector, text, who string) []discovery.
 	case len(fit) > 1:
 		c.Problems = append(c.Problems, fmt.Errorf("%s is for %q, which is any of %s: write the group as well", who, text, discovery.Names(fit)))
 	case s.HasGroup && s.Group != "" && plural && !slices.ContainsFunc(c.Found, func(r discovery.Resource) bool { return r.Group == s.Group }):
-		return []discovery.Resource{{Group: s.Group, Version: s.Version, Plural: s.Name, Namespaced: true, Subresources: []string{"status"}}} // as most kinds are
+		return []discovery.Resource{{Group: s.Group, Version: s.Version, Plural: s.Name, Namespaced: true, Subresources: []string{"status"}}} // the common case
 	default:
 		group := cmp.Or(s.Group, "example.com")
 		c.Problems = append(c.Problems, fmt.Errorf("%s is for %q, a kind that is not known without a cluster.%s Write its plural and its group, as in %q, or name its definition by --definitions",
@@ -153,12 +153,12 @@ func groupName(group string) string {
 	return "the group " + group
 }
 
-// declaration adds the rights that were declared.
+// declaration adds the declared permissions.
 func (c *collector) declaration(d *Declaration) {
 	plural, subresource, _ := strings.Cut(d.Resource, "/")
 	s, err := discovery.ParseSelector(plural, nil)
 	if err != nil {
-		c.Problems = append(c.Problems, err) // which is not possible, as it was read before
+		c.Problems = append(c.Problems, err) // impossible, because it was parsed before
 		return
 	}
 	who := fmt.Sprintf("Needs (%s)", d.Where)

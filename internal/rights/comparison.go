@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Comparison compares what operators have done with their rights. Its zero value is ready to use.
+// Comparison compares the requests of operators with their permissions. Its zero value is ready to use.
 type Comparison struct {
-	needed  map[string]bool     // whether a right was needed, by what it says
-	reasons map[string][]string // of these rights
+	needed  map[string]bool     // by description of a permission: whether it was needed
+	reasons map[string][]string // by description
 }
 
-// Add takes what one operator has done, and returns which of it the rights do not allow.
+// Add adds the requests of an operator, and returns the ones that its permissions do not allow.
 func (c *Comparison) Add(set *Set, requests []Request) (refused []string) {
 	if c.needed == nil {
 		c.needed, c.reasons = make(map[string]bool), make(map[string][]string)
@@ -32,7 +32,7 @@ func (c *Comparison) Add(set *Set, requests []Request) (refused []string) {
 	return set.Refused(requests)
 }
 
-// Unneeded returns the rights that no operator has needed.
+// Unneeded returns the permissions that no operator has needed.
 func (c *Comparison) Unneeded() (messages []string) {
 	for _, what := range slices.Sorted(maps.Keys(c.needed)) {
 		if !c.needed[what] {

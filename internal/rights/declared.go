@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// This file knows what can be declared: the verbs of RBAC, and resources that exist for RBAC although no discovery shows them.
+// This file validates declarations: the verbs of RBAC, and resources that exist for RBAC, but not in the discovery.
 
-// verbs are those of requests for resources, and those that parts of Kubernetes ask for besides them.
+// verbs are the verbs of requests, and additional verbs that parts of Kubernetes check.
 var verbs = []string{
 	"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection",
 	"approve", "attest", "bind", "escalate", "impersonate", "request-serviceaccounts-token-audience", "sign", "use", All,
 }
 
-// CheckDeclared returns what is wrong with a resource, or verbs of it, that are declared, for all objects or, if named, for the one with the name.
+// CheckDeclared validates a declared resource with its verbs, for all objects or, if named, for one object.
 func CheckDeclared(resource string, valid, named bool, name string, declared []string) error {
 	switch {
 	case !valid || strings.Count(resource, "/") > 1 || strings.HasSuffix(resource, "/"):
@@ -26,7 +26,7 @@ func CheckDeclared(resource string, valid, named bool, name string, declared []s
 		return errors.New("no name: want that of the objects, or Needs")
 	}
 	for _, verb := range declared {
-		impersonation := strings.HasPrefix(verb, "impersonate:") || strings.HasPrefix(verb, "impersonate-on:") // what follows says of whom, and on what
+		impersonation := strings.HasPrefix(verb, "impersonate:") || strings.HasPrefix(verb, "impersonate-on:") // the suffix says who and what
 		if !impersonation && !slices.Contains(verbs, verb) {
 			return fmt.Errorf("invalid verb %q for %q: want one of %s", verb, resource, strings.Join(verbs, ", "))
 		}
@@ -37,13 +37,13 @@ func CheckDeclared(resource string, valid, named bool, name string, declared []s
 	return nil
 }
 
-// virtual are the resources that the API server has no objects of, and that it asks RBAC about: whom a user may impersonate, and for which signers it may approve and sign.
+// virtual are resources without objects that the API server checks with RBAC: for the impersonation of users, and for the approval and signing of certificates.
 var virtual = []string{"users", "groups", "uids.authentication.k8s.io", "userextras.authentication.k8s.io", "signers.certificates.k8s.io"}
 
-// IsVirtual reports whether a resource, with its group, exists for RBAC only. It has no namespaces.
+// IsVirtual reports whether a resource, with its group, exists for RBAC only. Such resources are cluster-scoped.
 func IsVirtual(resource string) bool { return slices.Contains(virtual, resource) }
 
-// hidden are the subresources of built-in resources, with their groups, that an API server in memory does not have, or that are none but for RBAC.
+// hidden are subresources of built-in resources that the in-memory API server lacks, or that exist for RBAC only.
 var hidden = map[string][]string{
 	"nodes":                          {"checkpoint", "configz", "healthz", "log", "metrics", "pods", "proxy", "spec", "stats"},
 	"pods":                           {"attach", "ephemeralcontainers", "exec", "portforward", "proxy", "resize"},
@@ -51,10 +51,10 @@ var hidden = map[string][]string{
 	"services":                       {"proxy"},
 }
 
-// CheckSubresource returns what is wrong with a subresource of a resource, of which the known ones are given.
+// CheckSubresource validates a subresource of a resource, given the known ones.
 func CheckSubresource(group, resource, subresource string, known []string) error {
 	resource = qualified(group, resource)
-	known = slices.Concat(known, hidden[resource], []string{"finalizers"}) // which RBAC is asked about before an owner blocks its deletion
+	known = slices.Concat(known, hidden[resource], []string{"finalizers"}) // RBAC checks it before an owner blocks its deletion
 	if subresource == "" || subresource == All || slices.Contains(known, subresource) {
 		return nil
 	}

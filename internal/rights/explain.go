@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Explain returns a text for people that says for each right which part of the operator needs it.
+// Explain returns a text about the parts of the operator that need each permission.
 func (s *Set) Explain() string {
 	var b strings.Builder
 	for _, scope := range []Scope{Cluster, Served, Home} {
@@ -37,7 +37,7 @@ func (s *Set) Explain() string {
 	return b.String()
 }
 
-// where names the namespaces of a scope.
+// where returns the namespaces of a scope as text.
 func (s *Set) where(scope Scope) string {
 	switch {
 	case scope == Cluster:

@@ -1,23 +1,23 @@
 package rights
 
-// Framework is what the framework does for an operator.
+// Framework describes what kopf itself does for an operator.
 type Framework struct {
-	Narrow        bool     // whether only some namespaces are served
-	Scanning      bool     // whether it sees which kinds and namespaces come and go
-	Objects       bool     // whether there are handlers of objects
-	Far           bool     // whether some of these are for kinds without namespaces, the events about which are in one of all namespaces
-	Posting       bool     // whether it posts events
-	Lease         string   // for which replicas stand; "" without an election
-	Peering       string   // the name of the peering object; "" without
-	Webhooks      bool     // whether there are admission handlers
-	Configuration string   // the name of the configurations that it keeps for these; "" if it does not
-	Compared      []string // the names of the definitions that it compares with those of the cluster
-	Installed     []string // and of those that it installs
+	Narrow        bool     // only some namespaces are served
+	Scanning      bool     // it watches which kinds and namespaces exist
+	Objects       bool     // there are handlers of objects
+	Far           bool     // some of these are for cluster-scoped kinds, whose events may be in any namespace
+	Posting       bool     // it posts events
+	Lease         string   // of the leader election; "" without one
+	Peering       string   // name of the peering object; "" without one
+	Webhooks      bool     // there are admission handlers
+	Configuration string   // name of the managed webhook configurations; "" if kopf does not manage them
+	Compared      []string // names of the definitions compared with those of the cluster
+	Installed     []string // names of the installed definitions
 }
 
 const definitionsGroup, definitionsPlural = "apiextensions.k8s.io", "customresourcedefinitions"
 
-// Rights returns what the framework needs for itself.
+// Rights returns the permissions that kopf itself needs.
 func (f *Framework) Rights() (all []Right) {
 	add := func(scope Scope, group, resource, name, reason string, verbs ...string) {
 		all = append(all, Right{Scope: scope, Group: group, Resource: resource, Name: name, Reason: reason, Verbs: verbs})
@@ -41,7 +41,7 @@ func (f *Framework) Rights() (all []Right) {
 		}
 		add(scope, "", "events", "", "kopf posts events about objects", "create", "patch")
 	}
-	if f.Lease != "" { // whose creation cannot be limited to its name
+	if f.Lease != "" { // a permission to create cannot be limited to a name
 		const reason = "replicas elect a leader"
 		add(Home, "coordination.k8s.io", "leases", "", reason, "create")
 		add(Home, "coordination.k8s.io", "leases", f.Lease, reason, "get", "update")

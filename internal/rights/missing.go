@@ -2,7 +2,7 @@ package rights
 
 import "strings"
 
-// Missing returns the line that declares the permission which an API server refuses a request for, as its message says it; "" if the message is about something else.
+// Missing returns the declaration of the permission for a rejected request, from the message of the API server, or "" for other messages.
 func Missing(message string) (line string) {
 	_, refused, _ := strings.Cut(message, " cannot ")
 	words := strings.Fields(refused) // such as: get resource "pods" in API group "" in the namespace "default"
@@ -12,7 +12,7 @@ func Missing(message string) (line string) {
 	return `kopf.Needs("` + qualified(strings.Trim(words[6], `"`), strings.Trim(words[2], `"`)) + `", "` + words[0] + `")`
 }
 
-// qualified returns a resource with its group, as in "deployments.apps/scale".
+// qualified returns a resource with its group, such as "deployments.apps/scale".
 func qualified(group, resource string) string {
 	if group == "" {
 		return resource

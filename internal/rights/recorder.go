@@ -12,18 +12,18 @@ import (
 	"sync"
 )
 
-// maxRecorded is how many different requests are recorded. Others are not looked at. Of requests that differ in nothing but the name of the object, the names of the first maxNames are remembered.
+// maxRecorded is the maximum number of different recorded requests, and maxNames that of names for requests that are otherwise equal.
 const maxRecorded, maxNames = 10_000, 100
 
-// Recorder passes requests on, and remembers what they do, and what the server has said of its kinds. It is safe for concurrent use.
+// Recorder forwards requests, and records them with the discovery documents of the server. It is safe for concurrent use.
 type Recorder struct {
 	Base   http.RoundTripper
-	Prefix string // of the paths, as of a proxy
+	Prefix string // of the paths, such as that of a proxy
 
 	mu        sync.Mutex // guards following
 	requests  map[Request]bool
-	names     map[Request]int   // how many there are of each request without its name
-	documents map[string][]byte // of the discovery, by their paths
+	names     map[Request]int   // number of names of each request
+	documents map[string][]byte // discovery documents by path
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -40,7 +40,7 @@ func (c *Recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// CloseIdleConnections closes those of the base.
+// CloseIdleConnections closes the idle connections of the base.
 func (c *Recorder) CloseIdleConnections() { (&http.Client{Transport: c.Base}).CloseIdleConnections() }
 
 func (c *Recorder) note(r Request) {
@@ -60,7 +60,7 @@ func (c *Recorder) note(r Request) {
 	c.requests[r] = true
 }
 
-// keep remembers the body of an answer.
+// keep stores the body of a response.
 func (c *Recorder) keep(path string, resp *http.Response) error {
 	data, err := io.ReadAll(resp.Body)
 	if err == nil {
@@ -79,14 +79,14 @@ func (c *Recorder) keep(path string, resp *http.Response) error {
 	return nil
 }
 
-// Requests returns the requests so far, each once, in an order that depends on nothing else.
+// Requests returns the distinct requests so far, sorted.
 func (c *Recorder) Requests() []Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(c.requests), func(a, b Request) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// Get implements the server of package discovery: it answers as the real one has.
+// Get implements [discovery.Server] with the recorded documents.
 func (c *Recorder) Get(_ context.Context, path, _ string, into any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +96,7 @@ func (c *Recorder) Get(_ context.Context, path, _ string, into any) error {
 	return nil
 }
 
-// GetVersion does the same.
+// GetVersion implements [discovery.Server].
 func (c *Recorder) GetVersion(ctx context.Context, path string, into any) (unavailable, err error) {
 	return nil, c.Get(ctx, path, "", into)
 }

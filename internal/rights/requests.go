@@ -10,13 +10,13 @@ import (
 	"github.com/kopf-go/kopf/internal/webhookconfig"
 )
 
-// Request is what an operator has done with a resource, as RBAC sees it.
+// Request is a request of an operator, as RBAC sees it.
 type Request struct {
 	Verb, Group, Resource string // the resource with the subresource after a slash
 	Namespace, Name       string
 }
 
-// RequestOf returns what an HTTP request does. One that is not about a resource, such as a discovery, is allowed to all users, and ok is false.
+// RequestOf returns the request for an HTTP request. It reports false for requests without a resource, such as discovery, which all users may send.
 func RequestOf(method, path string, query url.Values) (r Request, ok bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -39,7 +39,7 @@ func RequestOf(method, path string, query url.Values) (r Request, ok bool) {
 	}
 	r.Verb = verbOf(method)
 	if r.Name == "" {
-		r.Name, _ = strings.CutPrefix(query.Get("fieldSelector"), "metadata.name=") // by which RBAC looks for names
+		r.Name, _ = strings.CutPrefix(query.Get("fieldSelector"), "metadata.name=") // RBAC uses it for names
 		if strings.ContainsAny(r.Name, "=,") {
 			r.Name = ""
 		}
@@ -57,7 +57,7 @@ func RequestOf(method, path string, query url.Values) (r Request, ok bool) {
 	return r, r.Verb != ""
 }
 
-// verbOf returns the verb of a request for one object, "" if there is none.
+// verbOf returns the verb of a request for one object, or "".
 func verbOf(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead:
@@ -72,10 +72,10 @@ func verbOf(method string) string {
 	return ""
 }
 
-// Qualified returns the resource with its group, as in "deployments.apps/scale".
+// Qualified returns the resource with its group, such as "deployments.apps/scale".
 func (r *Request) Qualified() string { return qualified(r.Group, r.Resource) }
 
-// String returns the request as people say it.
+// String returns the request as text.
 func (r *Request) String() string {
 	text := r.Verb + " " + r.Qualified()
 	if r.Name != "" {
@@ -87,19 +87,19 @@ func (r *Request) String() string {
 	return text
 }
 
-// Set is all that an operator may do.
+// Set is the set of an operator's permissions.
 type Set struct {
 	Rights     []Right
-	Home       string   // the namespace of the operator; "" if it is not known, so that all count as it
-	Namespaces []string // those that are served; nil for all
+	Home       string   // namespace of the operator; "" if unknown, so that each one counts as it
+	Namespaces []string // served namespaces; nil for all
 }
 
-// Allows reports whether the rights allow a request.
+// Allows reports whether the permissions allow a request.
 func (s *Set) Allows(r Request) bool {
 	return slices.ContainsFunc(s.Rights, func(right Right) bool { return s.allows(&right, r) })
 }
 
-// allows reports whether one of the rights allows a request.
+// allows reports whether a permission allows a request.
 func (s *Set) allows(right *Right, r Request) bool {
 	is := func(own, asked string) bool { return own == asked || own == All }
 	if !is(right.Group, r.Group) || !is(right.Resource, r.Resource) || !slices.ContainsFunc(right.Verbs, func(v string) bool { return is(v, r.Verb) }) {
@@ -117,12 +117,12 @@ func (s *Set) allows(right *Right, r Request) bool {
 	return true
 }
 
-// Refused returns what to say about the requests that the rights do not allow: what to add. It is said once of requests that differ in nothing but the object.
+// Refused returns a message with the remedy for each request that the permissions do not allow. Requests that differ only in the object share a message.
 func (s *Set) Refused(requests []Request) (messages []string) {
 	everywhere := &Set{Rights: s.Rights, Home: s.Home}
 	said := make(map[string]bool)
 	for _, r := range requests {
-		if s.Allows(r) || r.Verb == "create" && r.Group == webhookconfig.Group { // these configurations are made by the manifests
+		if s.Allows(r) || r.Verb == "create" && r.Group == webhookconfig.Group { // the manifests create these configurations
 			continue
 		}
 		remedy := fmt.Sprintf("add kopf.Needs(%q, %q)", r.Qualified(), r.Verb)
@@ -137,7 +137,7 @@ func (s *Set) Refused(requests []Request) (messages []string) {
 	return messages
 }
 
-// SomeLeftOut reports whether the arguments of a test binary leave some of its tests out.
+// SomeLeftOut reports whether the arguments of a test binary skip some of its tests.
 func SomeLeftOut(args []string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool {
 		name, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
@@ -145,7 +145,7 @@ func SomeLeftOut(args []string) bool {
 	})
 }
 
-// Needed reports whether one of the requests needs the right.
+// Needed reports whether one of the requests needs the permission.
 func (s *Set) Needed(right *Right, requests []Request) bool {
 	return slices.ContainsFunc(requests, func(r Request) bool { return s.allows(right, r) })
 }

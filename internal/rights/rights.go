@@ -1,4 +1,4 @@
-// Package rights knows what an operator may do: which part of it needs which right, what rules of RBAC that makes, and whether they allow a request.
+// Package rights manages the permissions of an operator: which part of it needs which permission, the RBAC rules for them, and whether they allow a request.
 package rights
 
 import (
@@ -10,36 +10,36 @@ import (
 // All stands for all groups, resources or verbs.
 const All = "*"
 
-// Scope is where a right is needed.
+// Scope is the scope of a permission.
 type Scope int
 
 const (
-	// Cluster is everywhere, for resources without namespaces.
+	// Cluster is the whole cluster, for cluster-scoped resources.
 	Cluster Scope = iota
-	// Served is in the namespaces that the operator serves.
+	// Served is the served namespaces.
 	Served
-	// Home is in the namespace of the operator itself.
+	// Home is the namespace of the operator.
 	Home
 )
 
-// Right is what one part of an operator needs to do with a resource.
+// Right is a permission that one part of an operator needs.
 type Right struct {
 	Group    string // "" for the core group
-	Resource string // the plural, with the subresource after a slash
-	Name     string // of the only object; "" for all
+	Resource string // plural, with the subresource after a slash
+	Name     string // of a single object; "" for all
 	Verbs    []string
 	Scope    Scope
-	Reason   string // which handler needs it, or what the framework does with it
-	Certain  bool   // whether a test of the operator can be expected to need it
+	Reason   string // handler that needs it, or purpose in kopf
+	Certain  bool   // a test of the operator is expected to need it
 }
 
-// Qualified returns the resource with its group, as in "deployments.apps/scale".
+// Qualified returns the resource with its group, such as "deployments.apps/scale".
 func (r *Right) Qualified() string { return qualified(r.Group, r.Resource) }
 
-// Declared is the reason of rights that were declared verb by verb.
+// Declared is the reason of permissions declared verb by verb.
 const Declared = "Needs"
 
-// Parts returns the right as parts each of which a test can be expected to need: the verbs of one that was declared, or the whole one.
+// Parts splits the permission into the parts that a test is expected to need: by verb if it was declared, or as a whole.
 func (r *Right) Parts() (parts []Right) {
 	if r.Reason != Declared {
 		return []Right{*r}
@@ -58,10 +58,10 @@ type Rule struct {
 	Reasons                         []string
 }
 
-// verbOrder is the order of the verbs in rules. All others follow.
+// verbOrder is the order of verbs in rules. Other verbs follow.
 var verbOrder = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 
-// SortVerbs returns each verb once, in the usual order.
+// SortVerbs returns the distinct verbs in the usual order.
 func SortVerbs(verbs []string) []string {
 	rank := func(verb string) int {
 		if i := slices.Index(verbOrder, verb); i >= 0 {
@@ -74,7 +74,7 @@ func SortVerbs(verbs []string) []string {
 	return slices.Compact(sorted)
 }
 
-// Merge returns the rights of some scopes as rules, as few as there can be without giving more. Its result depends on nothing but the set of rights.
+// Merge combines the permissions of some scopes into as few rules as possible, without granting more. Its result is deterministic.
 func Merge(all []Right, scopes ...Scope) []Rule {
 	var merged []Right
 	for _, r := range sorted(all) {
@@ -93,7 +93,7 @@ func Merge(all []Right, scopes ...Scope) []Rule {
 	return combine(withoutCovered(merged))
 }
 
-// sorted returns the rights in the order of their rules.
+// sorted returns the permissions in the order of their rules.
 func sorted(all []Right) []Right {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b Right) int {
@@ -103,7 +103,7 @@ func sorted(all []Right) []Right {
 	return all
 }
 
-// join adds a line to the reasons, unless it is there.
+// join adds a line to the reasons, if missing.
 func join(reasons, reason string) string {
 	if slices.Contains(strings.Split(reasons, "\n"), reason) {
 		return reasons
@@ -111,7 +111,7 @@ func join(reasons, reason string) string {
 	return reasons + "\n" + reason
 }
 
-// withoutCovered drops the verbs that a right for more objects gives as well.
+// withoutCovered removes the verbs that another permission grants for more objects.
 func withoutCovered(merged []Right) []Right {
 	var left []Right
 	for i, r := range merged {
@@ -127,12 +127,12 @@ func withoutCovered(merged []Right) []Right {
 	return left
 }
 
-// covers reports whether all objects of another right are among those of the right. The two differ.
+// covers reports whether the permission includes all objects of another, different one.
 func (r *Right) covers(other *Right) bool {
 	return (r.Group == other.Group || r.Group == All) && (r.Resource == other.Resource || r.Resource == All) && (r.Name == other.Name || r.Name == "")
 }
 
-// combine makes one rule of what differs in nothing but the name, the resource or the group.
+// combine merges permissions that differ only in the name, the resource or the group.
 func combine(merged []Right) []Rule {
 	var rules []Rule
 	for _, r := range merged {
@@ -147,7 +147,7 @@ func combine(merged []Right) []Rule {
 	return merge(rules, func(r *Rule) *[]string { return &r.Groups }, func(*Rule) bool { return true })
 }
 
-// merge unites the rules that differ in one of their lists only, if they may be united.
+// merge combines rules that differ in only one of their lists, where may returns true.
 func merge(rules []Rule, list func(*Rule) *[]string, may func(*Rule) bool) (united []Rule) {
 	for _, r := range rules {
 		own := *list(&r)

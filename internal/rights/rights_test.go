@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// right reads "scope group/resource name verbs reason".
+// right parses "scope group/resource name verbs reason".
 func right(t *testing.T, text string) Right {
 	t.Helper()
 	f := strings.SplitN(text, " ", 5)
@@ -72,7 +72,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeGivesTheSame holds rules against the rights that they were made of: they allow the same requests.
+// TestMergeGivesTheSame checks that the merged rules allow the same requests as the permissions.
 func TestMergeGivesTheSame(t *testing.T) {
 	groups, resources, names, all := []string{"", "apps", All}, []string{"pods", "pods/status", "x", All}, []string{"", "a", "b"}, []string{"get", "list", "watch", "patch"}
 	pick := func(r *rand.Rand, of []string) string { return of[r.IntN(len(of))] }
@@ -162,7 +162,7 @@ func TestAllows(t *testing.T) {
 	all := rightsOf(t, "cluster /nodes - get r", "served /pods - list,get r", "home coordination.k8s.io/leases web get r", "served apps/* - * r", "cluster x/things a list r")
 	tests := []struct {
 		request Request
-		narrow  bool // whether it is allowed to an operator of the namespace "a"
+		narrow  bool // whether an operator of the namespace "a" may do it
 		wide    bool
 	}{
 		{Request{Verb: "get", Resource: "nodes", Name: "x"}, true, true},

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// ErrorText returns the text of an error, or something else where there is none.
+// ErrorText returns the text of an error, or the alternative for nil.
 func ErrorText(err error, otherwise string) string {
 	if err == nil {
 		return otherwise
@@ -31,7 +31,7 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// StackOf returns the stack of the panic in err's chain, nil if there is none.
+// StackOf returns the stack trace of the panic in err's chain, or nil.
 func StackOf(err error) []byte {
 	if p := (*PanicError)(nil); errors.As(err, &p) {
 		return p.Stack
@@ -39,8 +39,8 @@ func StackOf(err error) []byte {
 	return nil
 }
 
-// Do calls a user's function and turns a panic into an error with its stack. So it does with a nil pointer of an error type, which is an
-// error whose text cannot be read.
+// Do calls a user's function, and converts a panic to an error with its stack trace. It also converts an error that is a nil pointer, whose text cannot be
+// read.
 func Do(fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -53,16 +53,16 @@ func Do(fn func() error) (err error) {
 	return err
 }
 
-// own is the name of this package, and module that of the framework.
+// own is the name of this package, and module that of kopf.
 var (
 	own    = reflect.TypeFor[PanicError]().PkgPath()
 	module = strings.TrimSuffix(own, "/internal/safecall")
 )
 
-// userFrames returns the frames of a stack between the panic and the framework, which has called the function that panicked. If the framework itself
-// has panicked, that is the whole stack.
+// userFrames returns the frames of a stack trace between the panic and kopf, which has called the function that panicked. If kopf itself has panicked, it
+// returns the whole stack trace.
 func userFrames(stack []byte) []byte {
-	var frames []string // each with its place in the next line
+	var frames []string // each with its place on the next line
 	for line := range strings.Lines(string(stack)) {
 		if last := len(frames) - 1; strings.HasPrefix(line, "\t") && last >= 0 {
 			frames[last] += line
@@ -87,7 +87,7 @@ func userFrames(stack []byte) []byte {
 	return []byte(strings.Join(kept, ""))
 }
 
-// isFramework reports whether a frame is one of the framework. Its tests are users.
+// isFramework reports whether a frame belongs to kopf. Tests count as users.
 func isFramework(frame string) bool {
 	return (strings.HasPrefix(frame, module+".") || strings.HasPrefix(frame, module+"/internal/")) && !strings.Contains(frame, "_test.go:")
 }

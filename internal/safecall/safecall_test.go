@@ -19,7 +19,7 @@ func TestPanicError(t *testing.T) {
 	}
 }
 
-// The functions of a user that panic.
+// Users' functions that panic.
 
 func panics() error { panic("oops") }
 
@@ -53,10 +53,10 @@ func recurses(n int) error {
 
 func nestedDo() error { return Do(panics) }
 
-// framework panics in a function of the framework.
+// framework panics in a function of kopf.
 func framework() error { return errors.New((*PanicError)(nil).Error()) }
 
-// functionsOf returns the names of the functions in a stack, without their packages and arguments.
+// functionsOf returns the names of the functions in a stack trace, without packages and arguments.
 func functionsOf(stack []byte) (all []string) {
 	for line := range strings.Lines(string(stack)) {
 		if name, _, found := strings.Cut(line, "("); found && !strings.HasPrefix(line, "\t") {

@@ -2,28 +2,28 @@ package schedule
 
 import "time"
 
-// Never is how long a task waits for something else than the time.
+// Never is the waiting time of a task without a due time.
 const Never = time.Duration(-1)
 
-// Interval is what the options of a task say of its calls. It is zero for daemons.
+// Interval has the timer options of a task. It is zero for daemons.
 type Interval struct {
-	Every time.Duration // 0 for only when the object has changed
-	Idle  time.Duration // how long that must have been unchanged; 0 for any time
-	Sharp bool          // whether the calls are on the grid that the first one has begun, and not an interval after the end of another one
+	Every time.Duration // 0 for calls only after changes of the object
+	Idle  time.Duration // how long the object must have been unchanged; 0 for no condition
+	Sharp bool          // calls are on the grid of the first one, not an interval after the end of the previous one
 }
 
-// Calls is what the task of an object, a daemon or a timer, knows of its calls. Its zero value is of one that was not called yet.
+// Calls tracks the calls of a task of an object, a daemon or a timer. Its zero value is a task without calls.
 type Calls struct {
 	Retries int       // attempts since the last success
-	Started time.Time // when the first of them began; zero before it
-	Called  time.Time // when the last call began; zero before it
-	Next    time.Time // when the next call is due; zero if that depends on changes of the object
-	Ended   bool      // whether there is none
+	Started time.Time // start of the first of these attempts; zero before it
+	Called  time.Time // start of the last call; zero before it
+	Next    time.Time // due time of the next call; zero if it depends on changes of the object
+	Ended   bool      // there are no more calls
 
-	first time.Time // of all calls: the grid of sharp timers
+	first time.Time // first call of all: the grid of sharp timers
 }
 
-// Begin notes that a call begins.
+// Begin records the start of a call.
 func (c *Calls) Begin(now time.Time) {
 	if c.Called = now; c.first.IsZero() {
 		c.first = now
@@ -33,13 +33,13 @@ func (c *Calls) Begin(now time.Time) {
 	}
 }
 
-// Retry notes that a call has ended, and is to be repeated after a delay.
+// Retry records the end of a call to be retried after a delay.
 func (c *Calls) Retry(delay time.Duration, now time.Time) {
 	c.Retries++
 	c.Next = now.Add(max(delay, 0))
 }
 
-// End notes that a call has ended, and is not to be repeated, and when the next one is due. Without an interval, or after a failure, there is none.
+// End records the end of a call without a retry, and schedules the next one. Without an interval, or after a failure, there is none.
 func (c *Calls) End(failed bool, i Interval, now time.Time) {
 	c.Retries, c.Started = 0, time.Time{}
 	switch {
@@ -54,10 +54,10 @@ func (c *Calls) End(failed bool, i Interval, now time.Time) {
 	}
 }
 
-// IsDue reports whether the time of the next call has come.
+// IsDue reports whether the next call is due.
 func (c *Calls) IsDue(now time.Time) bool { return hasCome(c.Next, now) }
 
-// Wait returns how long to wait for the next call; [Never] if that depends on changes.
+// Wait returns the time until the next call, or [Never] if it depends on changes.
 func (c *Calls) Wait(now time.Time) time.Duration {
 	if c.Next.IsZero() {
 		return Never

@@ -10,7 +10,7 @@ func TestCalls(t *testing.T) {
 		name   string
 		i      Interval
 		begin  []int // seconds, of the calls
-		end    int   // of the last one
+		end    int   // of the last call
 		failed bool
 		next   time.Time
 		ended  bool

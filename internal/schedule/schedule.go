@@ -1,4 +1,4 @@
-// Package schedule decides when a reconcile handler is due for an object: for what has happened, after errors, and when a time has come. It also does so for daemons and timers.
+// Package schedule decides when reconcile handlers, daemons and timers are due for an object: after triggers, after errors, and at fixed times.
 package schedule
 
 import (
@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// Config is what the options and settings say.
+// Config has the schedule options and settings.
 type Config struct {
-	Debounce     time.Duration // for how long nothing must have happened, up to ten times as long after the first of what has; 0 for not at all
-	Resync       time.Duration // after a success; 0 for never
-	QuickRetries int           // how many calls in a row may fail before the pause after an error is over, until there are pauses after these, too; 0 for any number
+	Debounce     time.Duration // quiet time before a call, at most ten times that after the first trigger; 0 for none
+	Resync       time.Duration // time after a success; 0 for never
+	QuickRetries int           // failed calls in a row before their backoff is over until there is a delay for them, too; 0 for no limit
 }
 
-// Schedule is when a handler is due for one object. Its zero value is of one that is never due.
+// Schedule decides when a handler is due for one object. Its zero value is never due.
 type Schedule struct {
 	Failures int // in a row
 
-	first, latest time.Time // when the first and the latest of what has happened since the last call has come
-	quick         int       // calls in a row that have failed before the pause was over
-	stalled       bool      // whether the last call has failed permanently
-	routine       bool      // whether what has come since the last call can wait for what is urgent elsewhere; if nothing has, whether that held for the last call
-	ended         time.Time // when the last call has ended
+	first, latest time.Time // times of the first and the latest trigger since the last call
+	quick         int       // failed calls in a row before the backoff was over
+	stalled       bool      // the last call failed permanently
+	routine       bool      // all triggers since the last call can wait for urgent work; without triggers, the value of the last call
+	ended         time.Time // end of the last call
 
-	// When the handler is due without anything having happened; zero for never.
+	// Due times without a trigger; zero for never.
 	retryAt, requeueAt, resyncAt time.Time
 }
 
-// Note notes that something has happened.
+// Note records a trigger.
 func (s *Schedule) Note(at time.Time, routine bool) {
 	if s.routine = routine && (s.routine || !s.happened()); !s.happened() {
 		s.first = at
@@ -35,16 +35,16 @@ func (s *Schedule) Note(at time.Time, routine bool) {
 	s.latest = at
 }
 
-// NoteChange notes a change of the object, for which the handler is called whatever has failed before.
+// NoteChange records a change of the object, which resets the backoff and earlier failures.
 func (s *Schedule) NoteChange(at time.Time, routine bool) {
 	s.Note(at, routine)
 	s.Failures, s.quick, s.stalled, s.retryAt = 0, 0, false, time.Time{}
 }
 
-// happened reports whether anything has happened since the last call, other than that a time has come.
+// happened reports whether there was a trigger since the last call.
 func (s *Schedule) happened() bool { return !s.first.IsZero() }
 
-// Due returns when the handler is to be called, the zero time for never.
+// Due returns when the handler is due, or zero for never.
 func (s *Schedule) Due(c Config) time.Time {
 	due := earliest(s.retryAt, s.requeueAt, s.resyncAt)
 	if !s.happened() {
@@ -62,7 +62,7 @@ func (s *Schedule) Due(c Config) time.Time {
 	return earliest(due, at)
 }
 
-// IsDue reports whether the handler is to be called now.
+// IsDue reports whether the handler is due now.
 func (s *Schedule) IsDue(c Config, now time.Time) bool {
 	if at := s.Due(c); at.IsZero() || now.Before(at) {
 		return false
@@ -71,44 +71,44 @@ func (s *Schedule) IsDue(c Config, now time.Time) bool {
 	return true
 }
 
-// IsRoutine reports whether all that the handler is due for then can wait for what is urgent elsewhere. Retries are of the class of the call before.
+// IsRoutine reports whether everything due at a time can wait for urgent work. Retries keep the class of the call before.
 func (s *Schedule) IsRoutine(then time.Time) bool {
 	return s.routine || !s.happened() && !hasCome(s.retryAt, then) && !hasCome(s.requeueAt, then)
 }
 
-// Stalled reports whether the last call has failed permanently.
+// Stalled reports whether the last call failed permanently.
 func (s *Schedule) Stalled() bool { return s.stalled }
 
-// Routine reports whether that held when the handler was found to be due.
+// Routine reports whether the last call was for routine work.
 func (s *Schedule) Routine() bool { return s.routine }
 
-// Come returns which of the times have come.
+// Come reports which of the times have come.
 func (s *Schedule) Come(now time.Time) (retry, requeue, resync bool) {
 	return hasCome(s.retryAt, now), hasCome(s.requeueAt, now), hasCome(s.resyncAt, now)
 }
 
-// IsEarly reports whether the pause after an error is not over.
+// IsEarly reports whether the backoff after an error is not over.
 func (s *Schedule) IsEarly(now time.Time) bool { return now.Before(s.retryAt) }
 
-// IsSettled reports whether the last call has not failed.
+// IsSettled reports whether the last call succeeded.
 func (s *Schedule) IsSettled() bool { return s.Failures+s.quick == 0 && !s.stalled }
 
-// Begin notes that the handler is called.
+// Begin records the start of a call.
 func (s *Schedule) Begin() {
 	s.first, s.latest, s.requeueAt, s.resyncAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
-// Call is how a call of the handler has ended.
+// Call is the result of a call of the handler.
 type Call struct {
-	Cancelled    bool // as if it had not been made
+	Cancelled    bool // treated as if it was not made
 	Failed       bool
-	Final        bool          // whether a failed one is not to be repeated
-	Early        bool          // whether it was made before the pause after an error was over: if it has failed, too, it changes nothing of that
-	Delay        time.Duration // before a failed one is repeated
-	RequeueAfter time.Duration // when the handler itself wants to be called again; negative if it does not say
+	Final        bool          // a failed call is not retried
+	Early        bool          // it was made before the backoff was over: its failure does not change the backoff
+	Delay        time.Duration // before the retry of a failed call
+	RequeueAfter time.Duration // requested by the handler; negative for no request
 }
 
-// End notes how a call has ended, and when the handler is due again.
+// End records the result of a call, and schedules the next one.
 func (s *Schedule) End(call Call, c Config, now time.Time) {
 	s.ended = now
 	if call.RequeueAfter >= 0 {
@@ -131,13 +131,13 @@ func (s *Schedule) End(call Call, c Config, now time.Time) {
 	}
 }
 
-// RetryAt has the handler called again at a time.
+// RetryAt schedules another call at a time.
 func (s *Schedule) RetryAt(at time.Time) { s.retryAt = at }
 
-// hasCome reports whether there is a time, which has come.
+// hasCome reports whether a time is set and has come.
 func hasCome(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
-// earliest returns the first of some times, of which zero ones are none.
+// earliest returns the first of some times, ignoring zero ones.
 func earliest(all ...time.Time) (first time.Time) {
 	for _, t := range all {
 		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
@@ -147,10 +147,10 @@ func earliest(all ...time.Time) (first time.Time) {
 	return first
 }
 
-// Slowdown returns how long to wait after attempts that come one right after another, when so many have come too many before.
+// Slowdown returns the delay after a number of excess attempts that immediately followed each other.
 func Slowdown(excess int) time.Duration { return min(time.Second<<min(excess, 10), time.Minute) }
 
-// Backoff returns how long to wait after an error, when so many calls have failed before: about the base at first, and up to the limit.
+// Backoff returns the delay after an error, given the number of earlier failures: it grows from about the base up to the limit.
 func Backoff(base, limit time.Duration, failures int) time.Duration {
 	pause := limit
 	if failures < 30 && base<<failures>>failures == base {

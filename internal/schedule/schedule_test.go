@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// at is a time so many seconds after an arbitrary one.
+// at returns a time, a number of seconds after an arbitrary one.
 func at(seconds int) time.Time { return time.Unix(1_000_000+int64(seconds), 0) }
 
 func TestDue(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// LeaderElection are the settings of the leader election. See kopf.LeaderElectionSettings for the fields, which are the same.
+// LeaderElection has the settings of the leader election. The fields are those of kopf.LeaderElectionSettings.
 type LeaderElection struct {
 	Name          string
 	Namespace     string
@@ -17,7 +17,7 @@ type LeaderElection struct {
 	RetryPeriod   time.Duration
 }
 
-// Errors returns what is wrong with the settings, also without an election: what was meant for one must not be in vain.
+// Errors validates the settings. It also does so without an election, because settings without effect are an error.
 func (s LeaderElection) Errors() (errs []error) {
 	const group = "Settings.LeaderElection"
 	switch {
@@ -30,13 +30,13 @@ func (s LeaderElection) Errors() (errs []error) {
 		errs = append(errs, invalid(group+".Namespace", s.Namespace, "the name of a namespace: %s", validation.NamespaceName))
 	}
 	times := leaderelection.Config{LeaseDuration: s.LeaseDuration, RenewDeadline: s.RenewDeadline, RetryPeriod: s.RetryPeriod}
-	if err := times.Check(); err != nil && s != (LeaderElection{}) { // which are of settings that were not made by NewSettings
+	if err := times.Check(); err != nil && s != (LeaderElection{}) { // settings that NewSettings did not make
 		errs = append(errs, fmt.Errorf("invalid "+group+": %w", err))
 	}
 	return errs
 }
 
-// Warnings returns what is probably not meant by the settings.
+// Warnings returns warnings about settings that are probably mistakes.
 func (s LeaderElection) Warnings(defaults LeaderElection) []string {
 	if s.Name != "" || s == (LeaderElection{}) || s == defaults {
 		return nil

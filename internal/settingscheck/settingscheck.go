@@ -1,4 +1,4 @@
-// Package settingscheck finds what is wrong with the settings of an operator, before that wrong is done to objects.
+// Package settingscheck validates the settings of an operator before they affect any object.
 package settingscheck
 
 import (
@@ -10,10 +10,10 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// kubernetesFinalizers are those whose meaning Kubernetes has defined: an operator that uses or removes them breaks the deletion of other objects.
+// kubernetesFinalizers are reserved by Kubernetes: an operator that uses or removes them breaks the deletion of objects.
 var kubernetesFinalizers = []string{"orphan", "foregroundDeletion", "kubernetes"}
 
-// invalid returns an error in the form that all errors about settings have.
+// invalid returns an error in the common form of errors about settings.
 func invalid(setting string, value any, want string, args ...any) error {
 	if text, ok := value.(string); ok {
 		value = fmt.Sprintf("%q", text)
@@ -21,7 +21,7 @@ func invalid(setting string, value any, want string, args ...any) error {
 	return fmt.Errorf("invalid %s %v: want %s", setting, value, fmt.Sprintf(want, args...))
 }
 
-// Numbers returns what is wrong with the numbers and durations in the groups of the settings: they cannot be negative, but for those named.
+// Numbers returns errors for negative numbers and durations in the groups of settings, except those named in signed.
 func Numbers(settings any, signed ...string) (errs []error) {
 	groups := reflect.Indirect(reflect.ValueOf(settings))
 	for i := range groups.NumField() {
@@ -51,7 +51,7 @@ func Numbers(settings any, signed ...string) (errs []error) {
 	return errs
 }
 
-// finalizers returns what is wrong with the finalizer of an operator, and with those that it removes.
+// finalizers validates the finalizer of an operator, and the legacy finalizers that it removes.
 func finalizers(finalizer string, legacy []string) (errs []error) {
 	for i, name := range append([]string{finalizer}, legacy...) {
 		setting := "Settings.Persistence.Finalizer"
@@ -63,16 +63,16 @@ func finalizers(finalizer string, legacy []string) (errs []error) {
 			errs = append(errs, invalid(setting, name, `a qualified name such as "example.com/finalizer"`))
 		case slices.Contains(kubernetesFinalizers, name):
 			errs = append(errs, invalid(setting, name, `another name than those of Kubernetes, such as "example.com/finalizer"`))
-		case i > 0 && name == finalizer: // it would be removed and added without end
+		case i > 0 && name == finalizer: // kopf would remove and add it in a loop
 			errs = append(errs, invalid(setting, name, "another finalizer than Settings.Persistence.Finalizer"))
 		}
 	}
 	return errs
 }
 
-// Ratio returns what is wrong with a share.
+// Ratio returns an error for a ratio outside of 0 to 1.
 func Ratio(name string, value float64) []error {
-	if !(value >= 0 && value <= 1) { // as it is with NaN
+	if !(value >= 0 && value <= 1) { // also true for NaN
 		return []error{invalid("Settings."+name, value, "a number from 0 to 1")}
 	}
 	return nil

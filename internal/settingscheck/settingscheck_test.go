@@ -66,7 +66,7 @@ func TestFinalizers(t *testing.T) {
 	}
 }
 
-// settings returns settings with those storages.
+// settings returns settings with the given storages.
 func settings(inStatus bool, all ...Storage) *Persistence {
 	return &Persistence{Finalizer: "example.com/finalizer", InStatus: inStatus, Progress: Setting{all: all}}
 }
@@ -122,11 +122,11 @@ func TestErrors(t *testing.T) {
 			}
 		})
 	}
-	if errs := settings(false, records(same), states(same)).Errors(nil, []string{"kopf"}); len(errs) > 0 { // which is only read
+	if errs := settings(false, records(same), states(same)).Errors(nil, []string{"kopf"}); len(errs) > 0 { // only read
 		t.Errorf("got %v", errs)
 	}
 	several := settings(true, records(same), records(func(s *Storage) { s.setting = "P[1]" }), states(same), states(func(s *Storage) { s.setting = "D[1]" }))
-	if errs := several.Errors([]string{"create"}, nil); len(errs) > 0 { // which write the same
+	if errs := several.Errors([]string{"create"}, nil); len(errs) > 0 { // both write the same
 		t.Errorf("got %v", errs)
 	}
 }

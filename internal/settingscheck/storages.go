@@ -11,30 +11,30 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// Persistence are the settings of what is stored on objects.
+// Persistence has the settings about data stored on objects.
 type Persistence struct {
 	Finalizer        string
 	LegacyFinalizers []string
-	InStatus         bool    // whether the storages for both places store in the status
-	Progress, States Setting // of handlers, and of what was last handled
+	InStatus         bool    // storages for both places use the status
+	Progress, States Setting // the storages of handler progress and of last-handled states
 }
 
 // Setting is the setting of a storage.
 type Setting struct {
 	name  string // "ProgressStorage" or "DiffBaseStorage"
 	value any
-	all   []Storage // those that are known
+	all   []Storage // known types only
 	errs  []error
 }
 
-// NewSetting returns the setting of a storage. Describe returns where a storage keeps what it stores; not of the storages of users.
+// NewSetting returns the setting of a storage. Describe returns the places that a storage uses. It reports false for a user's storage type.
 func NewSetting(name string, value any, describe func(storage any) (Storage, bool)) Setting {
 	s := Setting{name: name, value: value}
 	s.add("Settings.Persistence."+name, value, describe)
 	return s
 }
 
-// add notes a storage, or those in a list. A list of storages has at least one, and none is nil.
+// add adds a storage, or those of a list. The list must not be empty or contain nil.
 func (s *Setting) add(setting string, storage any, describe func(storage any) (Storage, bool)) {
 	value := reflect.ValueOf(storage)
 	list := reflect.Indirect(value)
@@ -67,37 +67,37 @@ func (s Setting) Prefixes() (all []string) {
 	return all
 }
 
-// listed reports whether the setting is a list of storages.
+// listed reports whether the setting is a list.
 func (s Setting) listed() bool {
 	return reflect.Indirect(reflect.ValueOf(s.value)).Kind() == reflect.Slice
 }
 
-// follows reports whether Settings.Persistence.Storage has an effect on the storage.
+// follows reports whether Settings.Persistence.Storage affects the storage.
 func (s Setting) follows() bool { return !s.listed() && len(s.all) == 1 && s.all[0].follows() }
 
-// Storage is where an operator keeps the progress of handlers or the last handled states: in annotations, in the status, or in both.
+// Storage describes where an operator stores handler progress or last-handled states: in annotations, in the status, or in both.
 type Storage struct {
-	setting  string // that has it, such as "Settings.Persistence.ProgressStorage[1]"
-	progress bool   // whether it keeps the progress of handlers
+	setting  string // path of the setting, such as "Settings.Persistence.ProgressStorage[1]"
+	progress bool   // stores handler progress, not states
 
 	annotated bool
 	prefix    string // of the annotations
-	key       string // of the one with the state, or of the one that is touched
-	v2Only    bool   // whether there are no keys as old versions made them
+	key       string // of the annotation with the state, or of the touched one
+	v2Only    bool   // no keys in the form of old versions
 
-	Field   []string // in the status, with the records or the state; nil for none
-	Touched []string // in the status, what is touched; nil for nothing
+	Field   []string // status path of the progress or the state; nil for none
+	Touched []string // status path of the touched field; nil for none
 }
 
-// InAnnotations notes the annotations of a storage; "" is the default prefix.
+// InAnnotations sets the annotations of a storage. "" is the default prefix.
 func (s *Storage) InAnnotations(prefix, key string, v2Only bool) {
 	s.annotated, s.prefix, s.key, s.v2Only = true, cmp.Or(prefix, markers.DefaultPrefix), key, v2Only
 }
 
-// follows reports whether the storage is one for both places.
+// follows reports whether the storage supports both places.
 func (s *Storage) follows() bool { return s.annotated && s.Field != nil }
 
-// Warnings returns what is doubtful about the settings.
+// Warnings returns warnings about the settings.
 func (p *Persistence) Warnings() (all []string) {
 	for _, prefix := range append(p.Progress.Prefixes(), p.States.Prefixes()...) {
 		if len(prefix) > maxPrefixLength {
@@ -115,7 +115,7 @@ func (p *Persistence) Warnings() (all []string) {
 		return all
 	}
 	for _, s := range []Setting{p.Progress, p.States} {
-		custom := !s.listed() && len(s.all) == 0 // whose author knows what it does, as long as the other one follows
+		custom := !s.listed() && len(s.all) == 0 // the author of a custom storage is responsible, unless only the other one follows
 		if s.listed() || custom && !p.Progress.follows() && !p.States.follows() || !custom && s.all[0].Field == nil {
 			all = append(all, fmt.Sprintf("Settings.Persistence.Storage = InStatus has no effect on Settings.Persistence.%s, which is a %T: only a *kopf.Smart%[1]s follows it", s.name, s.value))
 		}
@@ -123,10 +123,10 @@ func (p *Persistence) Warnings() (all []string) {
 	return all
 }
 
-// maxPrefixLength is the length up to which every key is valid, as Kubernetes allows prefixes of 253 characters with the name.
+// maxPrefixLength leaves room for a slash and a name within the 253 characters that Kubernetes allows.
 const maxPrefixLength = 253 - markers.MaxNameLength - 1
 
-// Errors returns what is wrong with the settings, given the IDs of the handlers whose progress is stored, and of those that may have results.
+// Errors validates the settings, given the IDs of the handlers with stored progress, and of those that may have results.
 func (p *Persistence) Errors(stored, resulting []string) (errs []error) {
 	errs = slices.Concat(finalizers(p.Finalizer, p.LegacyFinalizers), p.Progress.errs, p.States.errs)
 	var places []place
@@ -151,19 +151,19 @@ func (p *Persistence) Errors(stored, resulting []string) (errs []error) {
 	return errs
 }
 
-// place is what is written on an object.
+// place is an annotation or a field that is written on an object.
 type place struct {
-	setting string // that decides about it, with its value; "" if none does
+	setting string // the setting that determines it, with its value; "" for none
 	what    string // for messages
 	purpose string
 	path    []string
-	subs    bool // whether the last key may go on with a dot, for sub-handlers
+	subs    bool // sub-handlers may extend the last key, after a dot
 }
 
-// check returns what is wrong with a storage alone, and whose results are in the way if it stores in the status.
+// check validates one storage, and checks that no handler result collides with it in the status.
 func (s *Storage) check(resulting []string, stores bool) (errs []error) {
 	if s.annotated {
-		if !validation.IsDNSSubdomain(strings.ToLower(s.prefix)) || len(s.prefix) > 253 { // Kubernetes takes upper case in annotations
+		if !validation.IsDNSSubdomain(strings.ToLower(s.prefix)) || len(s.prefix) > 253 { // Kubernetes accepts upper case in annotations
 			errs = append(errs, invalid(s.setting+".Prefix", s.prefix, `a domain such as "example.com"`))
 		}
 		if !validation.IsName(markers.ReplaceUnsafe(s.key), "-_.") {
@@ -174,7 +174,7 @@ func (s *Storage) check(resulting []string, stores bool) (errs []error) {
 		setting := []string{".Field", ".TouchField"}[i]
 		switch {
 		case path == nil:
-		case len(path) < 2 || path[0] != "status" || slices.Contains(path, ""): // elsewhere, it would take the place of what users have written
+		case len(path) < 2 || path[0] != "status" || slices.Contains(path, ""): // elsewhere, it would overwrite the users' values
 			errs = append(errs, invalid(s.setting+setting, strings.Join(path, "."), `a field of the status, such as "status.kopf.progress"`))
 		case stores && slices.Contains(resulting, path[1]):
 			errs = append(errs, invalid(s.setting+setting, strings.Join(path, "."), "a field apart from %q, where the result of the handler with that ID is stored", "status."+path[1]))
@@ -235,7 +235,7 @@ func (s *Storage) statusPlaces() (all []place) {
 	return all
 }
 
-// purpose returns what a place is for: of storages of progress as given.
+// purpose describes the content of a place, with the given text for progress.
 func (s *Storage) purpose(progress string) string {
 	if s.progress {
 		return progress
@@ -243,7 +243,7 @@ func (s *Storage) purpose(progress string) string {
 	return "state"
 }
 
-// overlaps reports whether what is written to one place is in the way of the other. Several storages may write the same.
+// overlaps reports whether writing one place damages the other. Several storages may write the same place.
 func (p place) overlaps(other place) bool {
 	if p.purpose == other.purpose && slices.Equal(p.path, other.path) {
 		return false
@@ -255,7 +255,7 @@ func (p place) overlaps(other place) bool {
 	return slices.Equal(p.path[:n], other.path[:n])
 }
 
-// continues reports whether a place is that of a handler, or one of its sub-handlers, that is given.
+// continues reports whether a place belongs to the given handler, or to one of its sub-handlers.
 func (p place) continues(handler place) bool {
 	key, own := p.path[len(p.path)-1], handler.path[len(handler.path)-1]
 	return p.path[0] == handler.path[0] && (key == own || handler.subs && strings.HasPrefix(key, own+"."))

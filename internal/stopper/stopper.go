@@ -1,4 +1,4 @@
-// Package stopper asks functions that run in the background to stop, in steps: it tells them, ends their contexts, and gives them up.
+// Package stopper stops background functions in steps: it signals the stop, cancels their contexts, and finally abandons them.
 package stopper
 
 import (
@@ -7,38 +7,38 @@ import (
 	"time"
 )
 
-// Set is why a function is asked to stop, and how far that has come. Items are only ever added.
+// Set is the set of reasons to stop a function, and of the steps reached. Items are only ever added.
 type Set uint8
 
-// The reasons to stop a function, and the steps of that.
+// The reasons to stop a function, and the steps.
 const (
 	FiltersMismatch Set = 1 << iota
 	ResourceDeleted
 	OperatorPausing
 	OperatorExiting
-	Signalled // the time of the CancellationBackoff is running: the function is asked, its context goes on
-	Cancelled // its context has ended
+	Signalled // the CancellationBackoff has begun: the function is signaled, its context is still valid
+	Cancelled // its context is canceled
 	Abandoned // it has not returned in time, and is not waited for any more
 	Done      // it has returned, or was not running
 )
 
-// Has reports whether all items are there.
+// Has reports whether all items are in the set.
 func (s Set) Has(all Set) bool { return s&all == all }
 
-// Stopper asks a function to stop, and ends its context. Nil ones, as of arguments that were made by hand, never do.
+// Stopper signals a function to stop, and cancels its context. A nil Stopper, as in arguments made by hand, never does.
 type Stopper struct {
 	mu     sync.Mutex // guards following
 	set    Set
 	since  time.Time               // of the first item
-	done   chan struct{}           // nil until it is asked for
-	cancel context.CancelCauseFunc // ends the context of the attempt under way, if there is one
+	done   chan struct{}           // created on demand
+	cancel context.CancelCauseFunc // cancels the context of the running attempt, if any
 	cause  error                   // of End
 }
 
-// IsSet reports whether the function is asked to stop.
+// IsSet reports whether the function must stop.
 func (s *Stopper) IsSet() bool { return s.Get() != 0 }
 
-// Get returns why the function is asked to stop, and how far that has come; zero if it is not.
+// Get returns the reasons to stop and the steps, or zero.
 func (s *Stopper) Get() Set {
 	if s == nil {
 		return 0
@@ -48,7 +48,7 @@ func (s *Stopper) Get() Set {
 	return s.set
 }
 
-// Stopping returns a channel that is closed when the function is asked to stop.
+// Stopping returns a channel that is closed when the function must stop.
 func (s *Stopper) Stopping() <-chan struct{} {
 	if s == nil {
 		return nil
@@ -64,7 +64,7 @@ func (s *Stopper) Stopping() <-chan struct{} {
 	return s.done
 }
 
-// Sleep waits for a time, and reports whether the function may go on: whether it is not asked to stop, and its call is not over.
+// Sleep sleeps, and reports whether the function may continue: it must not stop, and its call is not over.
 func (s *Stopper) Sleep(d time.Duration, over <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -97,14 +97,14 @@ func (s *Stopper) Add(reasons Set, now time.Time) (first bool) {
 	return first
 }
 
-// Age returns how long ago the function was first asked to stop.
+// Age returns the time since the first signal to stop.
 func (s *Stopper) Age(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return now.Sub(s.since)
 }
 
-// End ends the context of the attempt under way, and of those to come, for a cause.
+// End cancels the contexts of the running attempt and of later ones, with a cause.
 func (s *Stopper) End(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *Stopper) End(cause error) {
 	}
 }
 
-// Attempt makes the context of one attempt. The function that it returns is called when that is over.
+// Attempt returns the context of one attempt. The caller must call the returned function at the end of the attempt.
 func (s *Stopper) Attempt(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
 	release := func() {}
 	if !deadline.IsZero() {

@@ -20,7 +20,7 @@ func TestStopper(t *testing.T) {
 		if s.Sleep(time.Minute, ctx.Done()) || time.Since(began) != 2*time.Second {
 			t.Fatalf("the function slept for %s", time.Since(began))
 		}
-		<-s.Stopping() // also after the fact
+		<-s.Stopping() // also after the signal
 		if s.Add(Signalled, time.Time{}) || s.Age(time.Now()) != 2*time.Second || !s.Get().Has(OperatorExiting|Signalled) || ctx.Err() != nil {
 			t.Errorf("got %b since %s", s.Get(), s.Age(time.Now()))
 		}

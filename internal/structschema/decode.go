@@ -12,11 +12,10 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// maxShown is how much of a value an error shows.
+// maxShown is the maximum length of a value in an error, in bytes.
 const maxShown = 100
 
-// Decode stores an object in the struct that a pointer points to, as encoding/json does. Numbers in interfaces are [json.Number]. Errors name the field, and show its value unless it is
-// to be concealed.
+// Decode decodes an object into the struct at a pointer, with [json.Number] in interfaces. Errors name the field, and show its value unless conceal is set.
 func Decode(raw []byte, pointer any, conceal bool) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -44,7 +43,7 @@ func Decode(raw []byte, pointer any, conceal bool) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// shorten cuts a long text off.
+// shorten truncates a long text.
 func shorten(text string) string {
 	if len(text) <= maxShown {
 		return text
@@ -52,7 +51,7 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:maxShown], "") + fmt.Sprintf("… (%d bytes)", len(text))
 }
 
-// locate returns the path of the innermost value that does not fit its type, and the error of it.
+// locate returns the path and the bytes of the innermost value that does not fit its type, and the error.
 func locate(path string, raw []byte, t reflect.Type) (at string, value []byte, err error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -76,7 +75,7 @@ func locate(path string, raw []byte, t reflect.Type) (at string, value []byte, e
 	at = path
 	switch t.Kind() {
 	case reflect.Struct:
-		fields, _ := fieldsOf(t, 0, place{}) // those that there are: what is wrong with others, Define has told
+		fields, _ := fieldsOf(t, 0, place{}) // Of reports invalid fields
 		_ = rawjson.EachMember(raw, func(quoted, value []byte) bool {
 			name := rawjson.Unquote(quoted)
 			for _, f := range fields {

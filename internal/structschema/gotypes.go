@@ -13,10 +13,10 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file knows what encoding/json writes of types, what numbers they can hold, and what they say of themselves.
+// This file determines how encoding/json encodes Go types, the range of their numbers, and their descriptions.
 
-// makesJSON reports whether a type has a method that writes it in JSON, and makesText whether it has one that writes it as text. Those of the pointer count,
-// because encoding/json calls them for all that has an address.
+// makesJSON reports whether a type has a method that encodes it as JSON, and makesText whether it has one that encodes it as text. Methods of the pointer
+// count, because encoding/json calls them for addressable values.
 func makesJSON(t reflect.Type) bool { return implements(t, reflect.TypeFor[json.Marshaler]()) }
 func makesText(t reflect.Type) bool { return implements(t, reflect.TypeFor[encoding.TextMarshaler]()) }
 
@@ -24,7 +24,7 @@ func implements(t, of reflect.Type) bool {
 	return t.Kind() != reflect.Interface && reflect.PointerTo(t).Implements(of)
 }
 
-// checkMethods returns an error for a type that is written in one way as a value, and in another one where it has an address, in which it is read as well.
+// checkMethods returns an error for a type whose encoding differs between values and pointers.
 func checkMethods(t reflect.Type) error {
 	method := ""
 	switch {
@@ -38,7 +38,7 @@ func checkMethods(t reflect.Type) error {
 	return fmt.Errorf("the method %s of the type %s is on its pointer, so encoding/json does not call it for values of a map: want it on the type itself, or pointers in the map", method, t)
 }
 
-// scalar returns the schema of a type without parts, nil of others.
+// scalar returns the schema of a scalar type, or nil for other types.
 func scalar(t reflect.Type, g tags) map[string]any {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
@@ -57,7 +57,7 @@ func scalar(t reflect.Type, g tags) map[string]any {
 		return map[string]any{"type": "integer"}
 	case reflect.Int32:
 		return map[string]any{"type": "integer", "format": "int32"}
-	case reflect.Int64, reflect.Uint32, reflect.Uint64: // int32 would be too small for a half of uint32
+	case reflect.Int64, reflect.Uint32, reflect.Uint64: // int32 would be too small for half of the values of uint32
 		return map[string]any{"type": "integer", "format": "int64"}
 	case reflect.Float32, reflect.Float64:
 		if g.values["type"] == "number" {
@@ -71,7 +71,7 @@ func scalar(t reflect.Type, g tags) map[string]any {
 	return nil
 }
 
-// rangeOf returns the least and the largest number that is both in a type and in an API server, and whether the schema has to say either.
+// rangeOf returns the smallest and largest number that both the type and the API server allow, and whether the schema needs them.
 func rangeOf(k reflect.Kind) (least, most int64, needsLeast, needsMost bool) {
 	switch k {
 	case reflect.Int8:
@@ -79,7 +79,7 @@ func rangeOf(k reflect.Kind) (least, most int64, needsLeast, needsMost bool) {
 	case reflect.Int16:
 		return math.MinInt16, math.MaxInt16, true, true
 	case reflect.Int32:
-		return math.MinInt32, math.MaxInt32, false, false // which its format says
+		return math.MinInt32, math.MaxInt32, false, false // the format implies the range
 	case reflect.Uint8:
 		return 0, math.MaxUint8, true, true
 	case reflect.Uint16:
@@ -92,7 +92,7 @@ func rangeOf(k reflect.Kind) (least, most int64, needsLeast, needsMost bool) {
 	return math.MinInt64, math.MaxInt64, false, false
 }
 
-// addRange adds to a schema of integers what its type can hold, where the tags say nothing. What they say has to be in it.
+// addRange adds the range of the type to a schema of integers, unless the tags limit it. Limits in tags must be within the range of the type.
 func addRange(schema map[string]any, t reflect.Type) error {
 	if schema["type"] != "integer" {
 		return nil
@@ -114,14 +114,14 @@ func addRange(schema map[string]any, t reflect.Type) error {
 	return nil
 }
 
-// typeDescription is what a type says of itself, and its enum.
+// typeDescription is the description of a type by its methods, with its enum.
 type typeDescription struct {
 	Description
 	enum []string
 }
 
-// descriptionOf returns what a type says of itself, and the rules of the structs that are inlined in it. What it says only because a method of an embedded type is promoted is about
-// that type alone, unless that makes the JSON as well.
+// descriptionOf returns the description of a type, and the rules of the structs inlined in it. A description promoted from an embedded type is ignored, unless
+// the embedded type also provides the JSON encoding.
 func (b *builder) descriptionOf(t reflect.Type) (typeDescription, error) {
 	d, err := b.ownDescription(t)
 	if err != nil || t.Kind() != reflect.Struct || makesJSON(t) || makesText(t) {
@@ -149,7 +149,7 @@ func (b *builder) descriptionOf(t reflect.Type) (typeDescription, error) {
 		}
 		read, err := newField(f)
 		if err != nil || !read.inlines(true) || f.Type.Kind() != reflect.Struct {
-			continue // fieldsOf has the error
+			continue // fieldsOf returns the error
 		}
 		inner, err := b.descriptionOf(of)
 		switch {
@@ -168,7 +168,7 @@ func (b *builder) descriptionOf(t reflect.Type) (typeDescription, error) {
 	return d, nil
 }
 
-// ownDescription returns what the methods of a type say: ours, or those of Kubernetes' own types.
+// ownDescription returns the description by the methods of a type: those of kopf, or those of Kubernetes types.
 func (b *builder) ownDescription(t reflect.Type) (d typeDescription, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -182,7 +182,7 @@ func (b *builder) ownDescription(t reflect.Type) (d typeDescription, err error) 
 	}
 	switch {
 	case d.Schema != nil:
-	case t.Name() == "Condition" && t.PkgPath() == "k8s.io/apimachinery/pkg/apis/meta/v1": // whose limits are in comments
+	case t.Name() == "Condition" && t.PkgPath() == "k8s.io/apimachinery/pkg/apis/meta/v1": // its limits are only in comments
 		d.Schema = ConditionSchema()
 	default:
 		d.Schema = kubernetesSchema(pointer)
@@ -198,14 +198,14 @@ func (b *builder) ownDescription(t reflect.Type) (d typeDescription, err error) 
 	return d, nil
 }
 
-// methodEnum returns what the method Enum of a type returns: a list of strings, or of a type that is one. The name of the method is a constant, so the linker goes on dropping others.
+// methodEnum returns the result of a type's method Enum: a list of strings. Its name is a constant, so that the linker still removes other methods.
 func methodEnum(pointer any) (values []string, err error) {
 	if e, ok := pointer.(interface{ Enum() []string }); ok {
 		return e.Enum(), nil
 	}
 	m := reflect.ValueOf(pointer).MethodByName("Enum")
 	if !m.IsValid() || m.Type().NumIn() != 0 || m.Type().NumOut() != 1 || m.Type().Out(0).Kind() != reflect.Slice {
-		return nil, nil // such as that of an enum in a protocol buffer
+		return nil, nil // another method, such as that of a protocol buffer enum
 	}
 	if m.Type().Out(0).Elem().Kind() != reflect.String {
 		return nil, errors.New("the method Enum does not fit: want Enum() []string")

@@ -8,10 +8,10 @@ import (
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 )
 
-// ListKeys returns by what the items of the lists in a type are told apart, by the tags listKey of its fields; nil if there are none.
+// ListKeys returns the keys that identify the items of the lists in a type, from the listKey tags of its fields, or nil if there are none.
 func ListKeys(t reflect.Type) *jsonpatch.ListKeys { return listKeysIn(t, nil) }
 
-// listKeysIn knows the types around, which are no part of what is in them.
+// listKeysIn does not descend into the types around, which ends recursion.
 func listKeysIn(t reflect.Type, around []reflect.Type) *jsonpatch.ListKeys {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -25,7 +25,7 @@ func listKeysIn(t reflect.Type, around []reflect.Type) *jsonpatch.ListKeys {
 	case reflect.Slice, reflect.Array, reflect.Map:
 		k.Items = listKeysIn(t.Elem(), around)
 	case reflect.Struct:
-		fields, _ := fieldsOf(t, 0, place{}) // those that there are: what is wrong with others, Define has told
+		fields, _ := fieldsOf(t, 0, place{}) // Of reports invalid fields
 		for _, f := range fields {
 			inner := listKeysIn(f.typ, around)
 			if f.tags.has("listKey") {

@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file knows the rules in CEL, which are checked here for what can be seen without CEL, and the values in tags.
+// This file handles rules in CEL, as far as they can be checked without CEL, and values in tags.
 
 // addRules adds rules to a schema.
 func (b *builder) addRules(schema map[string]any, rules []Rule, at place) error {
@@ -44,7 +44,7 @@ func (b *builder) addRules(schema map[string]any, rules []Rule, at place) error 
 	return nil
 }
 
-// unboundedBy returns which limit the values of a schema do not have, "" if they cannot be large.
+// unboundedBy returns the missing limit of the values of a schema, or "" if they cannot be large.
 func unboundedBy(schema map[string]any) string {
 	limit := ""
 	switch {
@@ -61,45 +61,45 @@ func unboundedBy(schema map[string]any) string {
 	return limit
 }
 
-// guards are the fields of a struct that cannot be changed, and the rules against their removal, which only the struct can have.
+// guards are the rules against the removal of the immutable fields of a struct. Only the struct can have these rules.
 type guards struct {
 	rules  []Rule
 	chains []chain
-	fixed  string // the message, if the value itself cannot be changed
-	is     bool   // whether that is so
+	fixed  string // message, if the value itself is immutable
+	is     bool   // the value itself is immutable
 }
 
-// chain leads from a struct to a field that cannot be changed.
+// chain leads from a struct to an immutable field.
 type chain struct {
 	links   []link
 	message string
 }
 
 type link struct {
-	name     string // as CEL has it
+	name     string // escaped for CEL
 	optional bool
 }
 
-// isTransition reports whether a rule names the value as it was.
+// isTransition reports whether a rule uses the old value.
 func isTransition(rule string) bool {
 	isPart := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 	return slices.Contains(strings.FieldsFunc(rule, func(r rune) bool { return !isPart(r) }), "oldSelf")
 }
 
-// isImmutable reports whether a rule is that a field cannot be changed.
+// isImmutable reports whether a rule makes a field immutable.
 func isImmutable(rule string) bool {
 	rule = strings.Join(strings.Fields(rule), "")
 	return rule == "self==oldSelf" || rule == "oldSelf==self"
 }
 
-// rule notes whether the tags make the value immutable, and puts the rules of the struct into its schema.
+// rule records whether the tags make the value immutable, and adds the rules of the struct to its schema.
 func (g *guards) rule(schema map[string]any, t tags) {
 	if isImmutable(t.values["rule"]) {
 		g.is, g.fixed = true, t.values["message"]
 	}
 	all, _ := schema["x-kubernetes-validations"].([]any)
 	for _, r := range g.rules {
-		v, _ := rawjson.Normalize(r) // of texts
+		v, _ := rawjson.Normalize(r) // strings, so there is no error
 		all = append(all, v)
 	}
 	if g.rules = nil; len(all) > 0 {
@@ -107,11 +107,11 @@ func (g *guards) rule(schema map[string]any, t tags) {
 	}
 }
 
-// add adds what the struct has to guard because of a field: its removal, or that of what is in it.
+// add adds the rules of the struct against the removal of a field, or of the fields below it.
 func (g *guards) add(name string, stays bool, inner guards) error {
 	chains := inner.chains
 	if inner.is {
-		chains = []chain{{message: inner.fixed}} // the removal of what is in it changes it
+		chains = []chain{{message: inner.fixed}} // a removal below it changes it
 	}
 	if len(chains) == 0 {
 		return nil
@@ -138,12 +138,13 @@ func (g *guards) add(name string, stays bool, inner guards) error {
 	return nil
 }
 
-// celWords are the words that cannot be names in CEL.
+// celWords are the reserved words of CEL.
 var celWords = []string{
 	"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while",
 }
 
-// celName returns the name of a field in CEL. See https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-expression
+// celName returns the name of a field in CEL. See
+// https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-expression
 func celName(name string) (string, error) {
 	if slices.Contains(celWords, name) {
 		return "__" + name + "__", nil
@@ -155,7 +156,7 @@ func celName(name string) (string, error) {
 	return escaped, nil
 }
 
-// putValues puts the values in the tags "default" and "example" into a schema. They have to be valid, for the schema and for the type.
+// putValues adds the values of the tags "default" and "example" to a schema. They must be valid for the schema and for the type.
 func putValues(node map[string]any, t reflect.Type, g tags) error {
 	for _, name := range []string{"example", "default"} {
 		text, ok := g.values[name]
@@ -174,7 +175,7 @@ func putValues(node map[string]any, t reflect.Type, g tags) error {
 	return nil
 }
 
-// valueOf reads a value of a schema: a text, or JSON.
+// valueOf parses a value of a schema, from a string or from JSON.
 func valueOf(node map[string]any, text string) (any, error) {
 	if node["type"] == "string" {
 		return text, nil
@@ -197,7 +198,7 @@ func valueOf(node map[string]any, text string) (any, error) {
 	return value, nil
 }
 
-// fitsType returns why a value cannot be in a type of Go.
+// fitsType returns an error if a Go type cannot hold a value.
 func fitsType(value any, t reflect.Type) error {
 	data, err := rawjson.Encode(value)
 	if err != nil {
@@ -206,7 +207,7 @@ func fitsType(value any, t reflect.Type) error {
 	return Decode(data, reflect.New(t).Interface(), false)
 }
 
-// checkValue returns what is wrong with a value of a schema.
+// checkValue validates a value against a schema.
 func checkValue(node map[string]any, value any) error {
 	holder := map[string]any{"type": "object", "properties": map[string]any{"value": node}}
 	s, err := schema.Compile(holder)

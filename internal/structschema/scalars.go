@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// ReadQuantity returns the text of a quantity in JSON, which is a text or a number. It fails for anything else.
+// ReadQuantity returns the text of a quantity in JSON, which is a string or a number. It returns an error for other values.
 func ReadQuantity(data []byte) (text string, err error) {
 	if len(data) > 0 && data[0] == '"' {
 		err = json.Unmarshal(data, &text)
@@ -20,7 +20,7 @@ func ReadQuantity(data []byte) (text string, err error) {
 	return string(n), nil
 }
 
-// ReadIntOrString returns the number or the text in JSON, and for null what there is. It fails for anything else, and for a number beyond 32 bits.
+// ReadIntOrString returns the number or the string in JSON, and its arguments for null. It returns an error for other values, and for numbers beyond 32 bits.
 func ReadIntOrString(data []byte, number int32, text string) (int32, string, error) {
 	if string(data) == "null" {
 		return number, text, nil

@@ -1,4 +1,4 @@
-// Package structschema makes the structural schemas of custom resources from Go types, by reflection and struct tags. The same types have the same schema each time. See
+// Package structschema generates the structural schemas of custom resources from Go types, by reflection and struct tags. The output is deterministic. See
 // https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema
 package structschema
 
@@ -17,7 +17,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Rule is a rule in CEL, of which [Rule] of the users' package is a copy.
+// Rule is a rule in CEL. The public package has a copy of this type.
 type Rule struct {
 	Rule              string `json:"rule"`
 	Message           string `json:"message,omitempty"`
@@ -27,17 +27,17 @@ type Rule struct {
 	OptionalOldSelf   bool   `json:"optionalOldSelf,omitempty"`
 }
 
-// Description is what a type says of itself. The zero value is that of a type which says nothing.
+// Description is the description of a type by its methods. The zero value is that of a type without such methods.
 type Description struct {
-	Schema map[string]any // all of it
+	Schema map[string]any // the complete schema
 	Rules  []Rule
-	Atomic bool // whether an object of it is replaced as a whole
+	Atomic bool // an object of it is replaced as a whole
 }
 
-// Describe returns what a type says of itself, by a pointer to its zero value.
+// Describe returns the description of a type, given a pointer to its zero value.
 type Describe func(pointer any) Description
 
-// Kind is the schema of a kind, and what else its fields say.
+// Kind is the schema of a kind, with its printer columns and selectable fields.
 type Kind struct {
 	Schema     map[string]any // decoded JSON
 	Columns    []Column       // in the order of the fields
@@ -46,13 +46,13 @@ type Kind struct {
 	Warnings   []string
 }
 
-// Column is a field to be printed.
+// Column is a printer column.
 type Column struct {
 	Name, Type, Format, Path, Description string
 	Priority                              int
 }
 
-// Of returns the schema of the kind of a struct, which has the given metadata type embedded, and a spec and a status. Errors begin with the path of the field.
+// Of returns the schema of a kind, from a struct that embeds the given metadata type and has a spec and a status. Errors begin with the path of the field.
 func Of(t, meta reflect.Type, describe Describe) (*Kind, error) {
 	b := &builder{describe: describe, kind: &Kind{}}
 	if err := b.kindOf(t, meta); err != nil {
@@ -64,20 +64,20 @@ func Of(t, meta reflect.Type, describe Describe) (*Kind, error) {
 type builder struct {
 	describe Describe
 	kind     *Kind
-	open     []reflect.Type // the types that the present one is part of
+	open     []reflect.Type // types that contain the present one
 }
 
-// place is where in the object a schema is.
+// place is the place of a schema in the object.
 type place struct {
 	path       string // for messages
 	json       string // for columns
-	inside     bool   // in a list or a map, where no path leads to
-	unmatched  bool   // in what cannot be compared with what it was: an item of a list without keys
-	unbounded  string // the list or map around it that has no maximum, "" for none
-	noDefaults bool   // whether no default is to be made up
-	inStatus   bool   // in the status, of which nothing is required
-	byValue    bool   // in a value of a map, whose pointer encoding/json does not have
-	keys       []any  // of the list whose item it is
+	inside     bool   // in a list or a map, which JSON paths cannot enter
+	unmatched  bool   // without a comparable old value: an item of a list without keys
+	unbounded  string // the enclosing list or map without a maximum; "" for none
+	noDefaults bool   // generate no default
+	inStatus   bool   // in the status, where no field is required
+	byValue    bool   // in a map value, which is not addressable for encoding/json
+	keys       []any  // of the list that it is an item of
 }
 
 // field returns the place of a field.
@@ -88,7 +88,7 @@ func (p place) field(name string) place {
 	return p
 }
 
-// fault begins an error with the path, unless it has one.
+// fault prefixes an error with the path, unless it has one.
 func (p place) fault(err error) error {
 	if err == nil || errors.As(err, new(*placedError)) {
 		return err
@@ -156,14 +156,14 @@ func (b *builder) kindOf(t, meta reflect.Type) error {
 	return place{path: t.Name()}.fault(b.addRules(schema, append(d.Rules, guards.rules...), place{path: t.Name()}))
 }
 
-// field is one of the fields of a struct, as JSON has them.
+// field is a field of a struct, as encoding/json encodes it.
 type field struct {
-	name  string // "" if JSON does not have it
+	name  string // "" if it is not encoded
 	typ   reflect.Type
 	tags  tags
-	omits bool // whether it can be left out when it is written
+	omits bool // omitted if empty or zero
 	depth int  // of embedding
-	named bool // whether the tag has the name
+	named bool // the tag has the name
 }
 
 func newField(f reflect.StructField) (field, error) {
@@ -190,10 +190,10 @@ func newField(f reflect.StructField) (field, error) {
 	return r, t.checkJSON(name, all, f.Anonymous)
 }
 
-// inlines reports whether the fields of an embedded struct are those of the struct around it.
+// inlines reports whether the fields of an embedded struct belong to the enclosing struct.
 func (f *field) inlines(embedded bool) bool { return embedded && !f.named && f.name != "" }
 
-// indirect returns the type that a pointer points to, and other types as they are.
+// indirect returns the type that a pointer points to, or any other type unchanged.
 func indirect(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Pointer {
 		return t.Elem()
@@ -201,7 +201,7 @@ func indirect(t reflect.Type) reflect.Type {
 	return t
 }
 
-// fieldsOf returns the fields of a struct, those of embedded ones among them, in their order. As in encoding/json, those further up hide those further down.
+// fieldsOf returns the fields of a struct, with those of embedded structs, in order. As in encoding/json, outer fields hide deeper ones.
 func fieldsOf(t reflect.Type, depth int, at place) (all []field, err error) {
 	if depth > maxEmbedding {
 		return nil, at.fault(fmt.Errorf("the type %s contains itself", t))
@@ -232,10 +232,10 @@ func fieldsOf(t reflect.Type, depth int, at place) (all []field, err error) {
 	return all, nil
 }
 
-// maxEmbedding is how deep structs can be embedded.
+// maxEmbedding is the maximum depth of embedded structs.
 const maxEmbedding = 32
 
-// dominant returns the fields without the hidden ones, or an error if two have one name.
+// dominant removes the hidden fields. It returns an error if two fields have the same name.
 func dominant(all []field, at place) (seen []field, err error) {
 	for _, f := range all {
 		hidden := false
@@ -255,7 +255,7 @@ func dominant(all []field, at place) (seen []field, err error) {
 	return seen, nil
 }
 
-// object makes the schema of a struct, or of what it has of them.
+// object returns the schema for the fields of a struct.
 func (b *builder) object(fields []field, at place) (map[string]any, guards, error) {
 	properties, required := make(map[string]any), []any{}
 	var removals guards
@@ -297,7 +297,7 @@ func (b *builder) object(fields []field, at place) (map[string]any, guards, erro
 	return schema, removals, nil
 }
 
-// isRequired reports whether the field must be there. Of a status, of which kopf and others write parts, that is so by the tag only.
+// isRequired reports whether the field is required. In a status, only the tag makes it required, because several clients write parts of the status.
 func (f *field) isRequired(schema map[string]any, inStatus bool) (bool, error) {
 	_, hasDefault := schema["default"]
 	switch f.tags.values["required"] {
@@ -312,7 +312,7 @@ func (f *field) isRequired(schema map[string]any, inStatus bool) (bool, error) {
 	return !f.omits && !hasDefault && !inStatus, f.checkDefault(schema)
 }
 
-// checkDefault returns whether a default is for nothing, because Go always writes a value. Of a null that is not allowed, API servers make the default.
+// checkDefault returns an error for a default without effect. If null is not allowed, API servers replace null with the default, so the default has an effect.
 func (f *field) checkDefault(schema map[string]any) error {
 	isNil := slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, f.typ.Kind()) && schema["nullable"] != true
 	if !f.tags.has("default") || f.omits || isNil {
@@ -325,7 +325,7 @@ func (f *field) checkDefault(schema map[string]any) error {
 	return fmt.Errorf(`the tag "default" needs the option %s in the tag json: without it, Go writes the zero value, and there is no default`, option)
 }
 
-// allHaveDefaults reports whether an empty object gets all its fields from defaults.
+// allHaveDefaults reports whether all fields have defaults, so that an empty object becomes complete.
 func allHaveDefaults(schema map[string]any) bool {
 	properties := rawjson.AsMap(schema["properties"])
 	for _, p := range properties {
@@ -336,8 +336,8 @@ func allHaveDefaults(schema map[string]any) bool {
 	return len(properties) > 0
 }
 
-// emptyDefault returns the default of an object that gets all its fields from defaults. API servers check rules against a default as it is written, without those in it,
-// so it is written with them if there are rules.
+// emptyDefault returns the default of an object whose fields all have defaults. API servers check rules against this default without the nested defaults. If
+// there are rules, it therefore includes them.
 func emptyDefault(schema map[string]any) map[string]any {
 	if schema["x-kubernetes-validations"] == nil {
 		return map[string]any{}
@@ -345,7 +345,7 @@ func emptyDefault(schema map[string]any) map[string]any {
 	return withDefaults(schema)
 }
 
-// withDefaults returns the object of all defaults.
+// withDefaults returns the object with all defaults.
 func withDefaults(schema map[string]any) map[string]any {
 	object := make(map[string]any)
 	for name, property := range rawjson.AsMap(schema["properties"]) {
@@ -359,7 +359,7 @@ func withDefaults(schema map[string]any) map[string]any {
 	return object
 }
 
-// schema makes the schema of a type with the tags of a field, and of the rules that what is around it needs.
+// schema returns the schema of a type with the tags of a field, and the rules that the enclosing struct needs.
 func (b *builder) schema(t reflect.Type, g tags, at place) (map[string]any, guards, error) {
 	for t.Kind() == reflect.Pointer {
 		t, at.byValue = t.Elem(), false
@@ -405,7 +405,7 @@ func (b *builder) schema(t reflect.Type, g tags, at place) (map[string]any, guar
 	return schema, inner, nil
 }
 
-// decorate adds to a schema what the type and the tags say.
+// decorate adds the description of the type and the tags to a schema.
 func (b *builder) decorate(schema map[string]any, t reflect.Type, d typeDescription, g tags, keys []any, at place) error {
 	if len(g.each) > 0 && schema["items"] == nil && schema["additionalProperties"] == nil {
 		return errors.New(`the tag "each" does not fit: want it on a list or a map`)
@@ -445,7 +445,7 @@ func (b *builder) decorate(schema map[string]any, t reflect.Type, d typeDescript
 	return b.print(schema, g, at)
 }
 
-// kubernetesSchema returns the schema of a type that has the methods of those in k8s.io/apimachinery, nil of others.
+// kubernetesSchema returns the schema of a type with the methods of a k8s.io/apimachinery type, or nil.
 func kubernetesSchema(pointer any) map[string]any {
 	typed, ok := pointer.(interface{ OpenAPISchemaType() []string })
 	if !ok {
@@ -495,13 +495,13 @@ func ConditionSchema() map[string]any {
 	}
 }
 
-// DurationPattern is what durations are like: see [time.ParseDuration].
+// DurationPattern is the pattern of durations: see [time.ParseDuration].
 const DurationPattern = `^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
 
-// QuantityPattern is what quantities are like.
+// QuantityPattern is the pattern of quantities.
 const QuantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`
 
-// composite makes the schema of a struct, a list or a map, or returns why there is none of the type.
+// composite returns the schema of a struct, a list or a map, or an error for other types.
 func (b *builder) composite(t reflect.Type, g tags, at place) (map[string]any, guards, error) {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
@@ -538,7 +538,7 @@ func (b *builder) composite(t reflect.Type, g tags, at place) (map[string]any, g
 	return nil, guards{}, fmt.Errorf("the type %s cannot be in JSON: want bool, string, an integer, a struct, a list or a map", t)
 }
 
-// elements makes the schema of the items of a list, or of the values of a map.
+// elements returns the schema of the items of a list, or of the values of a map.
 func (b *builder) elements(t reflect.Type, g tags, at place, suffix, maximum string) (map[string]any, error) {
 	if !g.has(maximum) && at.unbounded == "" {
 		at.unbounded = at.path
@@ -549,10 +549,10 @@ func (b *builder) elements(t reflect.Type, g tags, at place, suffix, maximum str
 	return schema, at.fault(err)
 }
 
-// pathSigns are the characters with a meaning of their own in the paths of columns and of selectable fields.
+// pathSigns are the special characters in the paths of columns and selectable fields.
 const pathSigns = ` ,[](){}$@?*'"`
 
-// print notes the columns and the fields to be selected by.
+// print adds the printer columns and selectable fields.
 func (b *builder) print(schema map[string]any, g tags, at place) error {
 	selectable, column := g.values["selectable"] == "true", g.has("column")
 	if (selectable || column) && at.inside {
@@ -597,7 +597,7 @@ func (b *builder) print(schema map[string]any, g tags, at place) error {
 	return nil
 }
 
-// listKeys returns the keys by which the items of a list are told apart, nil if it has none.
+// listKeys returns the keys that identify the items of a list, or nil.
 func listKeys(g tags) (keys []any, err error) {
 	if !g.has("listKey") {
 		return nil, nil
@@ -614,7 +614,7 @@ func listKeys(g tags) (keys []any, err error) {
 	return keys, nil
 }
 
-// putListKeys makes a list one whose items have keys.
+// putListKeys sets the keys of a list's items.
 func putListKeys(schema map[string]any, keys []any) error {
 	items := rawjson.AsMap(schema["items"])
 	required, _ := items["required"].([]any)

@@ -16,7 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Meta stands for the metadata type of the users' package.
+// Meta replaces the metadata type of the public package.
 type Meta struct{}
 
 type described struct{}
@@ -29,15 +29,15 @@ type chosen string
 
 func (chosen) Enum() []string { return []string{"b", "a"} }
 
-// Chosen is exported, to be embedded.
+// Chosen is exported for embedding.
 type Chosen = chosen
 
-// protocol is an enum as many in Go, in bytes.
+// protocol is an enum of bytes.
 type protocol uint8
 
 func (p protocol) MarshalText() ([]byte, error) { return []byte{'0' + byte(p)}, nil }
 
-// pointerText and pointerKey have their methods on the pointer.
+// pointerText and pointerKey have pointer methods.
 type pointerText int
 
 func (*pointerText) MarshalText() ([]byte, error) { return nil, nil }
@@ -87,7 +87,7 @@ type panicking struct{}
 
 func (*panicking) describe() Description { panic("never") }
 
-// like are types as those in k8s.io/apimachinery.
+// These types resemble those of k8s.io/apimachinery.
 type likeTime struct{ time.Time }
 
 func (likeTime) OpenAPISchemaType() []string { return []string{"string"} }
@@ -141,7 +141,7 @@ type inner struct {
 	Y string `json:"y,omitempty" default:"why"`
 }
 
-// kindWith makes a kind whose spec has one field F of a type with a tag.
+// kindWith returns a kind with one spec field F of a type with a tag.
 func kindWith(t reflect.Type, tag string) reflect.Type {
 	spec := reflect.StructOf([]reflect.StructField{{Name: "F", Type: t, Tag: reflect.StructTag(tag)}})
 	return reflect.StructOf([]reflect.StructField{
@@ -150,7 +150,7 @@ func kindWith(t reflect.Type, tag string) reflect.Type {
 	})
 }
 
-// schemaOf returns the schema of the field, and the whole.
+// schemaOf returns the schema of the field, and the kind.
 func schemaOf(t reflect.Type, tag string) (string, *Kind, error) {
 	k, err := Of(kindWith(t, tag), reflect.TypeFor[Meta](), describe)
 	if err != nil {
@@ -276,7 +276,7 @@ func TestFaults(t *testing.T) {
 		name  string
 		value any
 		tag   string
-		want  string // in the error
+		want  string // part of the error
 	}{
 		{"TD-11 float64", 0.5, ``, `spec.f: the type float64 is not exact: want an integer, kopf.Quantity, or the tag type:"number"`},
 		{"TD-11 interface", []any{}, ``, `spec.f[]: the type interface {} has no schema: want kopf.AnyJSON`},
@@ -294,7 +294,7 @@ func TestFaults(t *testing.T) {
 			base `doc:"x"`
 		}{}, ``, `spec.f.base: the tag "doc" does not fit: the struct is embedded`},
 		{"two of a name", reflect.Zero(reflect.StructOf([]reflect.StructField{
-			{Name: "A", Type: reflect.TypeFor[string](), Tag: `json:"x"`}, {Name: "B", Type: reflect.TypeFor[string](), Tag: `json:"x"`}, // which vet would find in a struct
+			{Name: "A", Type: reflect.TypeFor[string](), Tag: `json:"x"`}, {Name: "B", Type: reflect.TypeFor[string](), Tag: `json:"x"`}, // rejected by vet in a struct type
 		})).Interface(), ``, `spec.f.x: two fields have this name`},
 		{"TD-12 required and omitted", "", `required:"true"`, `spec.f: the tag required:"true" contradicts omitempty`},
 		{"TD-14 maxLength of a number", 1, `maxLength:"1"`, `spec.f: the tag "maxLength" does not fit: want it on string, got integer`},
@@ -321,7 +321,7 @@ func TestFaults(t *testing.T) {
 			size int `minimum:"1"`
 		}{}, ``, `spec.f.size: the field is not exported, so it is not in JSON, but it has the tag "minimum"`},
 		{"TD-14 a field that is not exported, with a name", reflect.Zero(reflect.StructOf([]reflect.StructField{
-			{Name: "size", PkgPath: "x", Type: reflect.TypeFor[int](), Tag: `json:"size"`}, // which vet would find in a struct
+			{Name: "size", PkgPath: "x", Type: reflect.TypeFor[int](), Tag: `json:"size"`}, // vet would reject it in a struct type
 		})).Interface(), ``, `spec.f.size: the field is not exported, so it is not in JSON, but it has the tag "json"`},
 		{"TD-14 json twice", "", `json:"f" json:"g"`, `spec.F: the tag "json" is there twice`},
 		{"TD-14 a name that encoding/json ignores", "", `json:"it's"`, `spec.F: invalid name "it's" in the tag json`},
@@ -458,7 +458,7 @@ func TestRequired(t *testing.T) {
 	}
 }
 
-// Of a status, nothing is required but what the tag says, and the keys of lists: others write parts of it, and older versions have left fields out.
+// In a status, only fields with the tag and list keys are required, because several clients write it, and older versions have omitted fields.
 func TestRequiredInStatus(t *testing.T) {
 	type room struct {
 		Name  string `json:"name"`
@@ -508,7 +508,7 @@ func TestRequiredInStatus(t *testing.T) {
 	}
 }
 
-// Each name of a tag that is close to one of ours is refused, and those of others are left alone.
+// A misspelled tag name is an error. The tags of other packages are ignored.
 func TestMisspelledTags(t *testing.T) {
 	for _, name := range strings.Fields("minimun maximun minmum patern colum columns defalt defaults enums require listKeys selectible rules nulable maxLen docs min-length description min max immutable jsn josn MinLength example_ Doc") {
 		if _, _, err := schemaOf(reflect.TypeFor[string](), `json:"f" `+name+`:"1"`); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("spec.F: invalid tag %q: want ", name)) {
@@ -522,7 +522,7 @@ func TestMisspelledTags(t *testing.T) {
 	}
 }
 
-// FuzzDurationPattern holds that the pattern of durations is that of time.ParseDuration, apart from those that are too long for it.
+// FuzzDurationPattern checks that the pattern accepts what time.ParseDuration accepts, except out-of-range durations.
 func FuzzDurationPattern(f *testing.F) {
 	pattern := regexp.MustCompile(DurationPattern)
 	for _, seed := range []string{"5m0s", "-1.5h", ".5s", "1.s", "0", "+0", "", "-", ".", "1", "tomorrow", "1h 2m", "3µs", "3μs", "01h", "1e3s", "0h", "00", "9999999999999h", "1m1m"} {
@@ -533,7 +533,7 @@ func FuzzDurationPattern(f *testing.F) {
 		if matches := pattern.MatchString(text); matches == (err == nil) {
 			return
 		} else if matches && len(text) > 8 {
-			return // it may be too long
+			return // it may be out of range
 		}
 		t.Errorf("TD-20: of %q, time.ParseDuration says %v, and the pattern the opposite", text, err)
 	})
@@ -670,7 +670,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// FuzzTags holds that no tag makes it panic, and that what it accepts is structural.
+// FuzzTags checks that no tag causes a panic, and that each accepted schema is structural.
 func FuzzTags(f *testing.F) {
 	for _, tag := range []string{
 		`json:"f,omitempty" minimum:"1" exclusiveMaximum:"5"`, `json:"f" each:"maxLength=63,pattern=^[a-z]+$" listType:"set"`, `default:"{\"x\":2}" example:"1"`, `rule:"self == oldSelf" message:"no"`,
@@ -697,7 +697,7 @@ var fuzzed = []reflect.Type{
 	reflect.TypeFor[map[string]int](), reflect.TypeFor[inner](), reflect.TypeFor[*inner](), reflect.TypeFor[chosen](), reflect.TypeFor[ruled](), reflect.TypeFor[described](), reflect.TypeFor[likeQuantity](), reflect.TypeFor[[][]string](),
 }
 
-// FuzzDecode holds that what does not fit is refused with a path, without a panic.
+// FuzzDecode checks that a value that does not fit causes an error with a path, and no panic.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{`{"children":[{"children":1}]}`, `{"a":{"b":[1,"x"]}}`, `{"name":1,"port":"x","tags":[1,2.5]}`, `{`} {
 		f.Add(seed)

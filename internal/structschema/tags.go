@@ -14,9 +14,9 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file reads the tags of a field, and puts what they say into a schema.
+// This file reads the tags of a field, and adds them to a schema.
 
-// The tags that belong to schemas. Constraints can also be in the tag "each".
+// The tags for schemas. Constraints can also be in the tag "each".
 var (
 	others      = []string{"doc", "default", "example", "required", "column", "priority", "selectable", "each"}
 	constraints = []string{
@@ -25,15 +25,15 @@ var (
 	}
 )
 
-// tags are the tags of a field, or of the items of one.
+// tags are the tags of a field, or of its items.
 type tags struct {
-	values map[string]string // of ours
+	values map[string]string // of this package, by name
 	each   map[string]string // of the items; nil without the tag
 	json   string
-	inJSON bool // whether there is a tag json
+	inJSON bool // there is a json tag
 }
 
-// has reports whether there is a tag.
+// has reports whether a tag is present.
 func (t tags) has(name string) bool {
 	_, ok := t.values[name]
 	return ok
@@ -42,7 +42,7 @@ func (t tags) has(name string) bool {
 // items returns the tags of the items.
 func (t tags) items() tags { return tags{values: t.each} }
 
-// readTags reads the tag of a field. Other packages' tags are left alone.
+// readTags parses the tag of a field. It ignores the tags of other packages.
 func readTags(tag string) (t tags, err error) {
 	t.values = make(map[string]string)
 	for tag = strings.TrimLeft(tag, " "); tag != ""; tag = strings.TrimLeft(tag, " ") {
@@ -63,7 +63,7 @@ func readTags(tag string) (t tags, err error) {
 	return t, t.check()
 }
 
-// quotedEnd returns the index after the quoted text at the beginning, -1 if there is none.
+// quotedEnd returns the index after the quoted text at the beginning, or -1.
 func quotedEnd(text string) int {
 	if !strings.HasPrefix(text, `"`) {
 		return -1
@@ -99,7 +99,7 @@ func (t *tags) add(name, value string) (err error) {
 	return err
 }
 
-// checkJSON returns what encoding/json would ignore in the tag json.
+// checkJSON returns an error for parts of a json tag that encoding/json would ignore.
 func (t *tags) checkJSON(name string, options []string, embedded bool) error {
 	isSign := func(r rune) bool {
 		return strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) || unicode.IsLetter(r) || unicode.IsDigit(r)
@@ -120,7 +120,7 @@ func (t *tags) checkJSON(name string, options []string, embedded bool) error {
 	return nil
 }
 
-// synonym returns what is to be written instead of a name that others have for what our tags say, "" for other names.
+// synonym returns the tag of this package with the meaning of a name that other packages use, or "".
 func synonym(name string) string {
 	return map[string]string{
 		"description": `"doc"`, "desc": `"doc"`, "docs": `"doc"`, "min": `"minimum", "minLength" or "minItems"`, "max": `"maximum", "maxLength" or "maxItems"`, "minlen": `"minLength"`, "maxlen": `"maxLength"`,
@@ -129,8 +129,8 @@ func synonym(name string) string {
 	}[name]
 }
 
-// meant returns what was meant by the name of a tag that is none of ours: one with its letters in another order or in upper case, or with dashes, or, if it is of at least five letters,
-// with one more, one less or another one. It is "" for the names of others.
+// meant returns the tag that a misspelled name stands for, or "". A name counts as misspelled if its letters are in another order, in upper case, or have
+// dashes. A name of at least five letters may also have one letter more, less or different.
 func meant(name string) string {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
 	for _, k := range slices.Concat(others, constraints, []string{"json"}) {
@@ -152,14 +152,14 @@ func oneApart(a, b string) bool {
 	return max(len(a), len(b)) == 1
 }
 
-// letters returns the letters of a name in lower case and in their order, which are the same for names with some in the wrong place, such as "minLenght".
+// letters returns the sorted lower-case letters of a name. They are equal for names with misplaced letters, such as "minLenght".
 func letters(name string) string {
 	all := []byte(strings.ToLower(name))
 	slices.Sort(all)
 	return string(all)
 }
 
-// readEach reads the constraints of items, as in "maxLength=63,pattern=^[a-z]+$". Values can have commas: a constraint begins with its name.
+// readEach parses the constraints of items, such as "maxLength=63,pattern=^[a-z]+$". Values may contain commas: the next constraint begins with a known name.
 func readEach(value string) (map[string]string, error) {
 	all := make(map[string]string)
 	last := ""
@@ -182,7 +182,7 @@ func readEach(value string) (map[string]string, error) {
 	return all, nil
 }
 
-// check returns which tags do not go together.
+// check returns an error for tags that exclude each other.
 func (t *tags) check() error {
 	for _, values := range []map[string]string{t.values, t.each} {
 		if _, ok := values["message"]; ok && values["rule"] == "" {
@@ -200,7 +200,7 @@ func (t *tags) check() error {
 	return nil
 }
 
-// fits returns the types of the values that a tag is for, nil for any.
+// fits returns the types of values that a tag applies to, or nil for any.
 func fits(name string) []string {
 	switch name {
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
@@ -217,7 +217,7 @@ func fits(name string) []string {
 	return nil
 }
 
-// apply puts the constraints into a schema, each once and directly, in the order of their names.
+// apply adds the constraints to a schema, ordered by name.
 func (t tags) apply(schema map[string]any) error {
 	typ := typeOf(schema)
 	for _, name := range rawjson.SortedKeys(t.values) {
@@ -279,7 +279,7 @@ func put(schema map[string]any, name, value string) error {
 	return nil
 }
 
-// putWord puts the constraints that are words.
+// putWord adds a constraint with a word as its value.
 func putWord(node map[string]any, name, value string) error {
 	choices := map[string][]string{"listType": {"set", "atomic"}, "mapType": {"atomic", "granular"}}[name]
 	items := rawjson.AsMap(node["items"])
@@ -311,7 +311,7 @@ func putWord(node map[string]any, name, value string) error {
 	return nil
 }
 
-// enumOf returns the values of an enum, each once.
+// enumOf returns the distinct values of an enum.
 func enumOf(schema map[string]any, texts []string) (values []any, err error) {
 	for _, text := range texts {
 		text = strings.TrimSpace(text)
@@ -344,7 +344,7 @@ func putNumber(schema map[string]any, name, value string) error {
 	return nil
 }
 
-// number reads a number in JSON.
+// number parses a JSON number.
 func number(text string, whole bool) (json.Number, error) {
 	v, err := rawjson.Decode([]byte(text))
 	n, ok := v.(json.Number)
@@ -360,13 +360,13 @@ func number(text string, whole bool) (json.Number, error) {
 	return n, nil
 }
 
-// checkBounds returns which bounds leave nothing between them.
+// checkBounds returns an error if no value can satisfy the bounds.
 func checkBounds(schema map[string]any) error {
 	for _, pair := range [][2]string{{"minimum", "maximum"}, {"minLength", "maxLength"}, {"minItems", "maxItems"}, {"minProperties", "maxProperties"}} {
 		low, high := pair[0], pair[1]
 		from, some := schema[low].(json.Number)
 		to, both := schema[high].(json.Number)
-		a, _ := from.Float64() // they were read as numbers
+		a, _ := from.Float64() // validated before
 		b, _ := to.Float64()
 		if some && both && a > b {
 			return fmt.Errorf("the tag %s:%q is above %s:%q", low, from, high, to)

@@ -1,4 +1,4 @@
-// Package suggest finds the word that was probably meant by one with a typing error.
+// Package suggest corrects misspelled words.
 package suggest
 
 import (
@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Nearest returns the word among some that is nearest to a given one: with the fewest typing errors, which are at most 2, at most 1 in a word of
-// less than 8 letters, and none in one of less than 3. Of words that are as near, the first one wins. It returns "" if none is near. Upper and
-// lower case are the same.
+// Nearest returns the most similar word: with at most 2 typing errors, at most 1 in a word of less than 8 letters, and none in one of less than 3. The first of
+// equally similar words wins. It returns "" if none is similar. It ignores case.
 func Nearest(word string, among []string) string {
 	nearest, best := "", 3
 	switch letters := utf8.RuneCountInString(word); {
@@ -25,14 +24,13 @@ func Nearest(word string, among []string) string {
 	return nearest
 }
 
-// Distance returns how many letters are to be added, left out, replaced, or exchanged with their neighbor, to turn one word into another; a limit
-// and more are the same.
+// Distance returns the number of letters to add, remove, replace, or exchange with their neighbor, to turn one word into another, up to a limit.
 func Distance(from, to string, limit int) int {
 	a, b := []rune(from), []rune(to)
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit
 	}
-	var before, last []int // of the letters of a before the last two
+	var before, last []int // rows for the two preceding letters of a
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

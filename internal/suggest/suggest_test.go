@@ -16,7 +16,7 @@ func TestNearest(t *testing.T) {
 		{"kopfexamlpes", "kopfexamples"},  // exchanged
 		{"kopfexumplas", "kopfexamples"},  // two replaced
 		{"KopfExampel", "KopfExample"},    // a kind
-		{"kopfexample", "KopfExample"},    // the same but for the case
+		{"kopfexample", "KopfExample"},    // equal except for case
 		{"CONFIGMAP", "configmaps"},       // upper case
 		{"pds", "pods"},                   // one error in three letters
 		{"pdo", "po"},                     // one letter too many
@@ -29,7 +29,7 @@ func TestNearest(t *testing.T) {
 		{"cm", "cm"},                      // the word itself
 		{"", ""},                          // nothing
 		{"services", ""},                  // another word
-		{"démonsets", "daemonsets"},       // letters that are no bytes
+		{"démonsets", "daemonsets"},       // letters of several bytes
 		{strings.Repeat("x", 1000), ""},   // too long
 		{"deploymentsdeploymentsdeplo", ""},
 	} {

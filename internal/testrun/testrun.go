@@ -1,4 +1,4 @@
-// Package testrun runs something in the background of a test, until the test is over.
+// Package testrun runs a task in the background of a test, until the end of the test.
 package testrun
 
 import (
@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// ErrStopped is the cause of the end of a task's context after it was stopped in good order.
+// ErrStopped is the cause of a task's context after a regular stop.
 var ErrStopped = errors.New("the operator was stopped")
 
-// Runnable is what runs.
+// Runnable is a task.
 type Runnable interface {
 	// Run runs until the context ends, and returns nil then.
 	Run(ctx context.Context) error
 }
 
-// Task is something that runs in the background.
+// Task is a running task.
 type Task struct {
-	timeout  time.Duration // for it to become ready, and later to stop
+	timeout  time.Duration // to become ready, and later to stop
 	ctx      context.Context
-	end      context.CancelCauseFunc // of ctx; its cause is what has been returned
+	end      context.CancelCauseFunc // of ctx; its cause is the result of Run
 	stop     context.CancelFunc
-	err      error       // what has been returned, once ctx has ended
+	err      error       // result of Run, after the end of ctx
 	stopped  atomic.Bool // Stop was called
 	reported atomic.Bool // the error was returned
 }
 
-// Start starts a task, with the values of a context. It may take so long to become ready, and later to stop.
+// Start starts a task, with the values of a context. The timeout applies to becoming ready, and later to stopping.
 func Start(parent context.Context, r Runnable, timeout time.Duration) *Task {
 	t := &Task{timeout: timeout}
 	parent = context.WithoutCancel(parent)
@@ -51,7 +51,7 @@ func Start(parent context.Context, r Runnable, timeout time.Duration) *Task {
 	return t
 }
 
-// Await waits until the task is ready. It fails if the task ends before that, or if it takes too long, which no later call reports then.
+// Await waits until the task is ready. It returns an error if the task ends before, or times out. Later calls of other methods do not return that error again.
 func (t *Task) Await(ready <-chan struct{}) (err error) {
 	timeout := time.NewTimer(t.timeout)
 	defer timeout.Stop()
@@ -59,7 +59,7 @@ func (t *Task) Await(ready <-chan struct{}) (err error) {
 	case <-ready:
 	case <-t.ctx.Done():
 		select {
-		case <-ready: // it was ready, and has ended since, which is reported at the end
+		case <-ready: // it was ready, and has ended; Finish reports that
 		default:
 			err = t.err
 		}
@@ -72,10 +72,10 @@ func (t *Task) Await(ready <-chan struct{}) (err error) {
 	return err
 }
 
-// Context returns a context that ends with the task, for what that has returned, or for [ErrStopped].
+// Context returns a context that ends with the task. Its cause is the result of Run, or [ErrStopped].
 func (t *Task) Context() context.Context { return t.ctx }
 
-// Stop stops the task, waits until it has ended, and returns what it has returned. It may be called several times.
+// Stop stops the task, waits for its end, and returns the result of Run. It may be called several times.
 func (t *Task) Stop() error {
 	t.stopped.Store(true)
 	t.stop()
@@ -90,7 +90,7 @@ func (t *Task) Stop() error {
 	}
 }
 
-// Finish stops the task, and returns its error unless another call has returned that.
+// Finish stops the task, and returns its error, unless another call has returned it.
 func (t *Task) Finish() error {
 	reported := t.reported.Load()
 	if err := t.Stop(); !reported {

@@ -19,8 +19,8 @@ func TestTask(t *testing.T) {
 		name                string
 		run                 function
 		ready               bool
-		await, stop, finish string // texts in errors, "" for none
-		cause               error  // of the context's end, nil for any other
+		await, stop, finish string // texts in errors; "" for none
+		cause               error  // cause of the context; nil for any other
 	}{
 		{"in good order", func(ctx context.Context) error { <-ctx.Done(); return nil }, true, "", "", "", ErrStopped},
 		{"fails at once", func(context.Context) error { return failure }, false, "on purpose", "on purpose", "", failure},

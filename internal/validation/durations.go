@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NotNegative returns what is wrong with the options of these names and values, which may be zero, but not negative.
+// NotNegative returns an error about negative values of the named options.
 func NotNegative(options []string, values ...time.Duration) error {
 	for i, value := range values {
 		if value < 0 {

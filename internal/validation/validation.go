@@ -1,4 +1,4 @@
-// Package validation has the rules of names in Kubernetes, and of the intervals of timers.
+// Package validation validates Kubernetes names, and the intervals of timers.
 package validation
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// IsVersion reports whether the text is a version as Kubernetes spells it: v1, v1beta2, v2alpha1.
+// IsVersion reports whether a text is a Kubernetes version: v1, v1beta2, v2alpha1.
 func IsVersion(text string) bool {
 	rest, ok := strings.CutPrefix(text, "v")
 	for i, word := range []string{"", "alpha", "beta"} {
@@ -25,16 +25,16 @@ func IsVersion(text string) bool {
 	return false
 }
 
-// IsName reports whether the text is of letters, digits, and of the given signs between them.
+// IsName reports whether a text consists of letters and digits, with the given signs only between them.
 func IsName(text, signs string) bool {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	return text != "" && strings.Trim(text, plain+signs) == "" && strings.Trim(text, signs) == text
 }
 
-// IsDNSLabel reports whether a text is a label as RFC 1123 has them, of any length.
+// IsDNSLabel reports whether a text is a label (RFC 1123) of any length.
 func IsDNSLabel(text string) bool { return IsName(text, "-") && strings.ToLower(text) == text }
 
-// IsDNSSubdomain reports whether a text is a subdomain as RFC 1123 has them, of any length.
+// IsDNSSubdomain reports whether a text is a subdomain (RFC 1123) of any length.
 func IsDNSSubdomain(text string) bool {
 	for _, label := range strings.Split(text, ".") {
 		if !IsDNSLabel(label) {
@@ -44,20 +44,20 @@ func IsDNSSubdomain(text string) bool {
 	return true
 }
 
-// IsObjectName reports whether a text can be the name of an object of most kinds: a subdomain of at most 253 characters.
+// IsObjectName reports whether a text is a valid name for objects of most kinds: a subdomain of at most 253 characters.
 func IsObjectName(text string) bool { return len(text) <= 253 && IsDNSSubdomain(text) }
 
-// IsNamespaceName reports whether a text can be the name of a namespace: a label of at most 63 characters.
+// IsNamespaceName reports whether a text is a valid namespace name: a label of at most 63 characters.
 func IsNamespaceName(text string) bool { return len(text) <= 63 && IsDNSLabel(text) }
 
-// ObjectName and NamespaceName say in errors what is wanted.
+// ObjectName and NamespaceName describe valid names in errors.
 const (
 	ObjectName    = `at most 253 lower-case letters, digits, "-" and "."`
 	NamespaceName = `at most 63 lower-case letters, digits and "-"`
 )
 
-// IsQualifiedName reports whether a text is a name of at most 63 characters, after a subdomain of at most 253 and a slash if it has one.
-// See https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
+// IsQualifiedName reports whether a text is a name of at most 63 characters, after an optional subdomain of at most 253 and a slash. See
+// https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 func IsQualifiedName(text string) bool {
 	domain, name, ok := strings.Cut(text, "/")
 	if !ok {
@@ -66,7 +66,7 @@ func IsQualifiedName(text string) bool {
 	return (!ok || len(domain) <= 253 && IsDNSSubdomain(domain)) && len(name) <= 63 && IsName(name, "-_.")
 }
 
-// Interval returns what is wrong with an interval that is not negative: one below a millisecond is a number without its unit.
+// Interval returns an error for a positive interval below a millisecond, which is a number without its unit.
 func Interval(d time.Duration) error {
 	switch {
 	case d <= 0 || d >= time.Millisecond:

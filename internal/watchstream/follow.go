@@ -13,20 +13,20 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// listing is the pages of a list after the first one, which come on a goroutine of their own.
+// listing reads the pages of a list after the first one, on its own goroutine.
 type listing struct {
-	ctx  context.Context // ends when the listing has failed, with the error as its cause, or is not wanted any more
+	ctx  context.Context // canceled with the error of the list, or when the list is not needed any more
 	fail context.CancelCauseFunc
 	done chan struct{} // closed by the goroutine
-	// The stream's, under its lock.
+	// Guarded by the stream's lock.
 	complete bool
-	watching bool // whether the watch is open
+	watching bool // the watch is open
 }
 
-// relistAfter is the number of failures in a row, of those that another version may mend, after which all is listed anew.
+// relistAfter is the number of failures in a row after which the stream lists again. Only failures count that another resource version may fix.
 const relistAfter = 5
 
-// Run lists and watches until the context ends, whenever it is admitted.
+// Run lists and watches until the context ends, whenever the handler admits it.
 func (s *Stream) Run(ctx context.Context) {
 	defer s.Handler.OnEnd()
 	defer s.setHealthy(false)
@@ -57,10 +57,10 @@ func (s *Stream) follow(ctx context.Context) {
 		}
 		s.received = false
 		if s.outdated(err) {
-			s.unpaged = !listed // or the pages of a long listing might expire for ever
+			s.unpaged = !listed // otherwise the pages of a long list might expire again and again
 			s.Log.Debug("The watch stream has expired; listing again", "resource", s.Resource, "namespace", s.Namespace)
 			s.setHealthy(false)
-			if s.version, err = "", nil; relists == 0 { // the server answers, whatever was before; what it has forgotten is missing meanwhile
+			if s.version, err = "", nil; relists == 0 { // the server responds: list at once, as events are missing since that version
 				idle = 0
 			}
 			relists++
@@ -78,7 +78,7 @@ func (s *Stream) follow(ctx context.Context) {
 			s.version = ""
 		}
 		if idle++; err == nil && time.Since(begun) > s.backoff(idle) {
-			idle = 1 // it has lived: quiet is not idle
+			idle = 1 // the watch has lived: a quiet watch is not idle
 		}
 		if await.Sleep(ctx, s.pause(idle, err)) != nil {
 			return
@@ -87,7 +87,7 @@ func (s *Stream) follow(ctx context.Context) {
 	}
 }
 
-// listAndWatch goes on with the stream until it breaks off, and reports whether the objects were listed.
+// listAndWatch runs the stream until it fails or ends, and reports whether the objects were listed.
 func (s *Stream) listAndWatch(ctx context.Context) (listed bool, err error) {
 	if s.version == "" {
 		if err := s.finishListing(ctx); err != nil {
@@ -113,8 +113,8 @@ func (s *Stream) listAndWatch(ctx context.Context) (listed bool, err error) {
 	return true, err
 }
 
-// finishListing waits for the pages of a listing that still come, even if all is to be listed once more: or a watch that is cut off again and again would
-// keep the later pages from ever coming. It returns why the listing has failed.
+// finishListing waits for the remaining pages of a list, even if a relist follows. Otherwise, a watch that fails again and again would prevent the later pages
+// forever. It returns the error of the list.
 func (s *Stream) finishListing(ctx context.Context) error {
 	if s.listing == nil {
 		return nil
@@ -131,7 +131,7 @@ func (s *Stream) finishListing(ctx context.Context) error {
 	return err
 }
 
-// list hands over all objects, or the first page of them while the others are to follow, and notes the version to watch from.
+// list reads all objects, or the first page while the others follow, and stores the resource version to watch from.
 func (s *Stream) list(ctx context.Context) error {
 	s.Handler.OnListing()
 	size := s.Settings.PageSize
@@ -175,7 +175,7 @@ func (s *Stream) list(ctx context.Context) error {
 	return nil
 }
 
-// listAside hands over the pages after the first one.
+// listAside reads the pages after the first one.
 func (s *Stream) listAside(l *listing, page *rawjson.ListPage, size int) {
 	defer close(l.done)
 	err := s.listRest(l.ctx, page, size)
@@ -194,13 +194,13 @@ func (s *Stream) listAside(l *listing, page *rawjson.ListPage, size int) {
 	}
 }
 
-// completeLocked notes that all objects are handed over.
+// completeLocked records that all objects have been passed to the handler.
 func (s *Stream) completeLocked() {
 	s.advanceLocked(toOpen)
 	s.Handler.OnListed()
 }
 
-// endListing ends the listing whose pages still come, if there is one.
+// endListing cancels the list whose pages are still being read, if any.
 func (s *Stream) endListing() {
 	if s.listing != nil {
 		s.listing.fail(errStopped)
@@ -209,16 +209,16 @@ func (s *Stream) endListing() {
 	}
 }
 
-// older reports whether a version is from before one that the server has sent: listings are never, unless the server has lost a part of its history.
+// older reports whether a resource version precedes one that the server has sent. A list is never older, unless the server has lost a part of its history.
 func (s *Stream) older(version string) bool {
 	return s.newest != version && apirequest.NewerVersion(s.newest, version)
 }
 
-// maxThrottle is how long a listing may wait for the objects that it has brought. Later than a few minutes after its beginning, the API server
-// does not know its further pages any more.
+// maxThrottle limits how long a list waits for the processing of its objects. A few minutes after the start of a list, the API server no longer serves its
+// further pages.
 const maxThrottle = 2 * time.Minute
 
-// listRest hands over the pages after the first one, as fast as the handler can take them.
+// listRest reads the pages after the first one, at the pace of the handler.
 func (s *Stream) listRest(ctx context.Context, page *rawjson.ListPage, size int) error {
 	for left := maxThrottle; page.Next != ""; {
 		begun := time.Now()
@@ -231,13 +231,13 @@ func (s *Stream) listRest(ctx context.Context, page *rawjson.ListPage, size int)
 	return nil
 }
 
-// errStopped ends a listing or a watch that is not wanted any more.
+// errStopped ends a list or a watch that is not needed any more.
 var errStopped = errors.New("stopped")
 
-// errInactive ends a watch on which nothing came for too long, not even a bookmark.
+// errInactive ends a watch without any event for too long, not even a bookmark.
 var errInactive = errors.New("nothing came for too long")
 
-// watch hands over the changes until the watch ends. That it ends is normal.
+// watch passes the watch events to the handler until the watch ends. The end of a watch is no error.
 func (s *Stream) watch(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -268,25 +268,25 @@ func (s *Stream) watch(ctx context.Context) error {
 	})
 	answered := s.Server.Failure(err).Answered
 	if cause := context.Cause(ctx); cause != nil && !answered {
-		err = cause // transports have errors of their own for it, or end the answer
+		err = cause // transports return other errors for it, or end the response
 	}
 	switch {
 	case errors.Is(err, errRestored):
-		s.endListing() // of the history that is gone
+		s.endListing() // its history is lost
 		s.version = ""
 		return nil
 	case errors.Is(err, errInactive):
 		s.Log.Debug("The watch stream is inactive; reconnecting", "resource", s.Resource, "namespace", s.Namespace)
 		return nil
 	case errors.Is(err, errStopped), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, rawjson.ErrBrokenFrame):
-		return nil // the connection is lost: it goes on with the next one
+		return nil // the connection is lost; the next one continues
 	case err != nil && !answered && s.received:
-		return nil // likewise
+		return nil // the same
 	}
 	return err
 }
 
-// take takes an event of the watch.
+// take handles a watch event.
 func (s *Stream) take(f *rawjson.Frame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -310,5 +310,5 @@ func (s *Stream) take(f *rawjson.Frame) error {
 	return nil
 }
 
-// errRestored ends a watch whose server has an older history than before.
+// errRestored ends a watch of a server that was restored to an older history.
 var errRestored = errors.New("the server has an older history than before")

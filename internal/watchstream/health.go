@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// stage is how far a stream has come since it was begun or reconnected. A failure is over when a later one is reached, so that
-// a stream whose listings work and whose watches do not is not reported as healthy in between.
+// stage is the progress of a stream since its start or reconnection. A failure is over when a later stage is reached. Thus a stream with working lists and
+// failing watches is never reported as healthy.
 type stage int
 
 const (
@@ -15,14 +15,14 @@ const (
 	toWatch
 )
 
-// setStage notes how far the stream has come.
+// setStage sets the stage of the stream.
 func (s *Stream) setStage(now stage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stage = now
 }
 
-// setHealthy notes whether the stream works.
+// setHealthy sets whether the stream works.
 func (s *Stream) setHealthy(healthy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,14 +37,14 @@ func (s *Stream) setHealthyLocked(healthy bool) {
 	s.Meter.Works(healthy)
 }
 
-// report logs a failure when it begins, and its end.
+// report logs the start and the end of a failure.
 func (s *Stream) report(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reportLocked(err)
 }
 
-// reportLocked logs a failure when it begins, and its end, which is not before the objects are listed. Failures with the same code are one: their
+// reportLocked logs the start and the end of a failure. The end requires that the objects are listed. Failures with equal codes count as one, because their
 // texts may differ in the ports of connections.
 func (s *Stream) reportLocked(err error) {
 	if err == nil && s.listing != nil && !s.listing.complete {
@@ -72,7 +72,7 @@ func (s *Stream) reportLocked(err error) {
 	s.Handler.OnStatus(err)
 }
 
-// advanceLocked notes that the stream has come so far.
+// advanceLocked records that the stream has reached a stage.
 func (s *Stream) advanceLocked(next stage) {
 	if s.stage = next; s.failedStage < next {
 		s.reportLocked(nil)
@@ -80,7 +80,7 @@ func (s *Stream) advanceLocked(next stage) {
 	s.setHealthyLocked(next == toWatch || s.healthy)
 }
 
-// opened notes that changes are watched.
+// opened records that the watch is open.
 func (s *Stream) opened() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *Stream) opened() {
 	s.advanceLocked(toWatch)
 }
 
-// lived reports whether the watch that has ended was open for longer than a time.
+// lived reports whether the last watch was open for longer than a limit.
 func (s *Stream) lived(limit time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

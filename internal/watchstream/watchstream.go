@@ -1,4 +1,4 @@
-// Package watchstream follows the objects of a resource: it lists them, and watches their changes for as long as it is asked to, through all that can happen to a connection.
+// Package watchstream follows the objects of a resource: it lists and watches them until its context ends, through all failures of connections.
 package watchstream
 
 import (
@@ -13,96 +13,96 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// The types of events that are handed over. Those of the items of a listing have none.
+// The types of events passed to the handler. The items of a list have the type "".
 const (
 	listed   = ""
 	added    = "ADDED"
 	modified = "MODIFIED"
 	deleted  = "DELETED"
-	bookmark = "BOOKMARK" // only shows how far the server has come, and is not handed over
+	bookmark = "BOOKMARK" // shows only the server's resource version; not passed to the handler
 )
 
-// Stream is the events of one resource in one namespace. The caller runs it on a goroutine of its own; the handler is called on that, and on the one of a listing, but never by
-// both at once. The exported fields are not changed once it runs.
+// Stream follows one resource in one namespace. The caller runs it on a goroutine. The handler is called on that goroutine and on that of a list, but never
+// concurrently. The exported fields must not change after the start.
 type Stream struct {
 	Server    Server
 	Handler   Handler
 	Settings  *Settings
-	Resource  string // its name, in messages
-	Namespace string // "" for all
+	Resource  string // name for messages
+	Namespace string // "" for all namespaces
 	Log       *slog.Logger
 	Meter     *metrics.Stream // nil for none; its resource counts the restarts
-	Overlaps  bool            // whether changes are watched while the pages of a listing still come; otherwise after the last one
+	Overlaps  bool            // watch while the pages of the list are still being read, not only after the last one
 
-	version  string   // where to go on from, "" to list
-	newest   string   // the newest version of all that were seen
-	received bool     // whether anything came since the last connection was made
-	unpaged  bool     // whether to list all at once, because pages have expired
-	listing  *listing // the one whose further pages come, or came last; nil if there was only one page
+	version  string   // to continue from; "" to list
+	newest   string   // newest resource version seen
+	received bool     // an event has arrived on the last connection
+	unpaged  bool     // list all objects at once, because pages have expired
+	listing  *listing // the last list with several pages; nil if there was only one page
 
-	mu          sync.Mutex // guards all below, and calls of the handler
+	mu          sync.Mutex // guards the following, and calls of the handler
 	stage       stage      // how far it has come
-	failure     string     // the kind of failure that was logged last
-	failed      error      // the last failure, nil if it is over
-	failedStage stage      // how far it had come then
-	openedAt    time.Time  // when the watch was opened that is open, or was last; zero again when that was looked at
-	healthy     bool       // whether the objects are watched, or were without failure since
+	failure     string     // kind of the failure that was logged last
+	failed      error      // last failure; nil if it is over
+	failedStage stage      // stage at the last failure
+	openedAt    time.Time  // start of the present or last watch; zero after its evaluation
+	healthy     bool       // the watch works, or has not failed since it did
 }
 
-// Settings are those of the streams of an operator.
+// Settings are the settings of an operator's streams.
 type Settings struct {
-	ServerTimeout     time.Duration // how long the server is asked to keep a watch open; 0 leaves it to the server
-	ClientTimeout     time.Duration // the longest life of a watch; 0 for no limit
-	ConnectTimeout    time.Duration // of those who make the connections
-	ReconnectBackoff  time.Duration // the pause before a watch is opened again, at first
-	InactivityTimeout time.Duration // the silence after which a watch is taken for dead; 0 for never
-	PageSize          int           // of a listing; 0 for all at once
+	ServerTimeout     time.Duration // requested duration of a watch; 0 for the server's default
+	ClientTimeout     time.Duration // maximum duration of a watch; 0 for no limit
+	ConnectTimeout    time.Duration // used by the creator of the connections
+	ReconnectBackoff  time.Duration // initial delay before the next watch
+	InactivityTimeout time.Duration // time without events after which a watch counts as dead; 0 for never
+	PageSize          int           // of a list; 0 for all objects at once
 }
 
-// Server makes the requests of a stream.
+// Server performs the requests of a stream.
 type Server interface {
-	// Page reads the first page of a listing, or the one after that which was read into the page last, of so many objects at most, 0 for all.
+	// Page reads the first page of a list, or the page after the one in page. The size limits the number of objects, 0 means all.
 	Page(ctx context.Context, page *rawjson.ListPage, size int) error
-	// Watch watches until the watch ends. It calls opened when the request is let in, take for each event, in bytes that are used again afterwards, and refresh, to bring the query
-	// up to date, before the request is repeated with other credentials. An event of the type ERROR ends it with an error.
+	// Watch watches until the watch ends. It calls opened when the server accepts the request, and take for each event. The bytes are reused after each call of
+	// take. It calls refresh to update the query before it repeats the request with other credentials. An event of type ERROR ends the watch with an error.
 	Watch(ctx context.Context, query url.Values, opened func(), take func(*rawjson.Frame) error, refresh func() error) error
-	// Failure returns what is to be known of an error.
+	// Failure classifies an error.
 	Failure(err error) Failure
 }
 
-// Failure is what a stream has to know of an error of its server. The zero value is one of the connection.
+// Failure describes an error of the server. The zero value is a connection error.
 type Failure struct {
-	Answered   bool          // whether it is an answer
-	Code       int           // of the answer
-	Watched    bool          // whether it came as an event of a watch
-	RetryAfter time.Duration // how long the server wants not to be asked again; 0 if it has not said
-	TooLarge   bool          // whether the server has never known the version to go on from
+	Answered   bool          // there was a response
+	Code       int           // of the response
+	Watched    bool          // the error was a watch event
+	RetryAfter time.Duration // as requested by the server; 0 without a request
+	TooLarge   bool          // the server has never known the resource version
 }
 
-// Handler is what a stream hands everything over to. Those that want but a part of it embed [Ignore].
+// Handler receives the events of a stream. Types that need only some of them embed [Ignore].
 type Handler interface {
-	// Admit waits until the stream may be open, and returns a context for how long; each time, it begins with a listing.
+	// Admit waits until the stream may open, and returns a context for its duration. Each admission begins with a list.
 	Admit(context.Context) (inner context.Context, release func())
-	// OnListing notes that a listing begins.
+	// OnListing handles the start of a list.
 	OnListing()
-	// OnEvent takes a change, or an item of the listing, whose type is "": where the parts of the object are in the bytes that begin with it. Both are used again afterwards.
+	// OnEvent handles a watch event, or an item of a list with the type "". The header has the places in raw, which begins with the object. Both are reused
+	// after the call.
 	OnEvent(t string, h *rawjson.Header, raw []byte)
-	// Throttle waits, after each page of a listing, until most of what it has brought is under way, for a limited time. Other methods may be called
-	// meanwhile.
+	// Throttle waits, after each page of a list, until most of its objects are being processed, for a limited time. Other methods may be called concurrently.
 	Throttle(ctx context.Context, limit time.Duration)
-	// OnListed notes that the listing is complete: what was not in it is gone.
+	// OnListed handles the end of a list: objects missing in it are deleted.
 	OnListed()
-	// OnListError notes that the server has answered a listing with an error once more.
+	// OnListError handles another list that the server has answered with an error.
 	OnListError(error)
-	// OnRestored notes that the server has an older history than before, as after a restore from a backup. Another listing follows.
+	// OnRestored handles a server that was restored to an older history, as from a backup. Another list follows.
 	OnRestored()
-	// OnStatus notes that something does not work, or works again if there is no error.
+	// OnStatus handles a failure, or its end if the error is nil.
 	OnStatus(error)
-	// OnEnd notes that nothing comes any more.
+	// OnEnd handles the end of the stream.
 	OnEnd()
 }
 
-// Ignore is a [Handler] that lets a stream be open always, and ignores all that it brings.
+// Ignore is a [Handler] that admits the stream at once, and ignores all events.
 type Ignore struct{}
 
 // Admit implements [Handler].
@@ -132,7 +132,7 @@ func (Ignore) OnStatus(error) {}
 // OnEnd implements [Handler].
 func (Ignore) OnEnd() {}
 
-// Live returns what the live page shows of the stream.
+// Live returns the state of the stream for the live page.
 func (s *Stream) Live() livepage.Stream {
 	last, restarts := s.Meter.Live()
 	s.mu.Lock()

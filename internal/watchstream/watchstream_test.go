@@ -17,17 +17,17 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// refusal is the error of a test's server.
+// refusal is an error of the fake server.
 type refusal struct{ Failure }
 
 func (r *refusal) Error() string { return http.StatusText(r.Code) }
 
-// server answers the n-th listing and the n-th watch, from 0, with what its fields return.
+// server responds to the n-th list and the n-th watch, from 0, with the results of its functions.
 type server struct {
 	page     func(n int, next string) (text string, err error)
-	watch    func(n int) (events string, err error) // open until the end if there are neither
+	watch    func(n int) (events string, err error) // without both results, the watch stays open
 	pages    int
-	versions []string // from which was watched
+	versions []string // of the watches
 	sizes    []int    // of the pages
 	at       []time.Time
 }
@@ -77,7 +77,7 @@ func (s *server) Failure(err error) Failure {
 	return Failure{}
 }
 
-// recorder notes what it is handed over.
+// recorder records the calls of the handler.
 type recorder struct {
 	Ignore
 	calls []string
@@ -108,7 +108,7 @@ func event(t, name, version string) string {
 
 func refuse(code int) error { return &refusal{Failure{Answered: true, Code: code}} }
 
-// settings are the usual ones.
+// settings returns the default settings.
 func settings() *Settings {
 	return &Settings{ReconnectBackoff: 100 * time.Millisecond, InactivityTimeout: time.Minute, PageSize: 500}
 }
@@ -178,7 +178,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestPages has a watch go on while the pages of a listing come, and these expire.
+// TestPages keeps a watch running while the pages of a list are read and expire.
 func TestPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{page: func(n int, next string) (string, error) {
@@ -203,7 +203,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestOutage has a server that answers nothing for an hour.
+// TestOutage uses a server that does not respond for an hour.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -245,7 +245,7 @@ func TestPauses(t *testing.T) {
 			t.Errorf("after %d connections and %v, got %s, want from %s to %s", tt.idle, tt.err, got, tt.least, tt.most)
 		}
 	}
-	s.Settings.ReconnectBackoff = 5 * time.Minute // which is longer than the limits
+	s.Settings.ReconnectBackoff = 5 * time.Minute // longer than the limits
 	for _, idle := range []int{1, 2, 10} {
 		if got := s.pause(idle, errors.New("connection refused")); got < s.Settings.ReconnectBackoff {
 			t.Errorf("got a pause of %s for the attempt %d of an outage, want %s at least", got, idle, s.Settings.ReconnectBackoff)
@@ -253,7 +253,7 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// TestRefusals finds the errors that another listing may mend.
+// TestRefusals lists the errors that another list may fix.
 func TestRefusals(t *testing.T) {
 	s := &Stream{Server: &server{}}
 	for _, tt := range []struct {

@@ -1,5 +1,5 @@
-// Package webhookca holds a certificate authority that several replicas of a program share by a Secret: each of them serves with a certificate
-// of its own, and clients trust all of these by one bundle.
+// Package webhookca manages a certificate authority that the replicas of a program share in a Secret. Each replica serves with its own certificate, and one CA
+// bundle verifies them all.
 package webhookca
 
 import (
@@ -23,61 +23,62 @@ import (
 	"github.com/kopf-go/kopf/internal/certs"
 )
 
-// The keys of the Secret's data.
+// The keys in the data of the Secret.
 const (
-	BundleKey     = "ca.crt"     // all authorities to be trusted: the signer, the next one, and former ones until they expire
-	SignerKey     = "signer.crt" // the authority that signs
+	BundleKey     = "ca.crt"     // all trusted CA certificates: the signer, the next one, and former ones until they expire
+	SignerKey     = "signer.crt" // CA certificate that signs
 	SignerPrivate = "signer.key"
-	NextKey       = "next.crt" // the one that signs next, while clients learn to trust it
+	NextKey       = "next.crt" // CA certificate that signs next, when clients trust it
 	NextPrivate   = "next.key"
 )
 
-// Keys returns all of them.
+// Keys returns all keys.
 func Keys() []string { return []string{BundleKey, SignerKey, SignerPrivate, NextKey, NextPrivate} }
 
-// The lives of certificates. Authorities and leaves with shorter lives are renewed before the last quarter and the last third of these.
+// The lifetimes of certificates. Shorter ones are renewed before the last quarter of the lifetime for CA certificates, and the last third for leaf
+// certificates.
 const (
 	life        = 365 * 24 * time.Hour
-	earlier     = 90 * 24 * time.Hour // a next authority is made so long before the end of the signer: time for an operator that is not running
+	earlier     = 90 * 24 * time.Hour // the next CA certificate is created this long before the signer expires, which leaves time for a stopped operator
 	leafLife    = 30 * 24 * time.Hour
 	leafEarlier = 10 * 24 * time.Hour
-	clockSkew   = 5 * time.Minute // by which clocks of other machines may be late
+	clockSkew   = 5 * time.Minute // tolerated delay of other machines' clocks
 )
 
-// Data is the data of the Secret, with private keys in it.
+// Data is the data of the Secret, including private keys.
 type Data map[string][]byte
 
-// Format prints no more than that there is something, whatever the verb: there are private keys in it.
+// Format prints only the number of keys, for each verb, to conceal the private keys.
 func (d Data) Format(f fmt.State, _ rune) { printNumber(f, len(d), "keys of a Secret") }
 
 func printNumber(w io.Writer, n int, of string) {
-	_, _ = fmt.Fprintf(w, "{%d %s}", n, of) // a text takes everything
+	_, _ = fmt.Fprintf(w, "{%d %s}", n, of) // the writer does not fail
 }
 
-// Authority is what is in the Secret. It is never changed: the methods return others.
+// Authority is the content of the Secret. It is immutable: the methods return new ones.
 type Authority struct {
 	signer  *issuer
-	next    *issuer             // nil while there is none
-	trusted []*x509.Certificate // with those of the signer and the next one
+	next    *issuer             // nil if there is none
+	trusted []*x509.Certificate // including the signer and the next one
 }
 
-// Format prints how many certificates are trusted, whatever the verb: there are private keys in it.
+// Format prints only the number of trusted certificates, for each verb, to conceal the private keys.
 func (a *Authority) Format(f fmt.State, _ rune) { printNumber(f, len(a.trusted), "authorities") }
 
-// issuer is a certificate that signs others, and its key.
+// issuer is a CA certificate with its key.
 type issuer struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-// newIssuer makes one. The time in its name tells people which is which, and its end tells programs.
+// newIssuer creates an issuer. The time in its name is for people, and its expiration for programs.
 func newIssuer(name string, now time.Time) (*issuer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
 	at := "@" + strconv.FormatInt(now.Unix(), 10) + "-" + strings.ToLower(rand.Text()[:6])
-	name = name[:min(len(name), 64-len(at))] // the limit of common names in RFC 5280
+	name = name[:min(len(name), 64-len(at))] // limit of common names in RFC 5280
 	template := &x509.Certificate{
 		Subject:   pkix.Name{CommonName: name + at},
 		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(life),
@@ -91,7 +92,7 @@ func newIssuer(name string, now time.Time) (*issuer, error) {
 	return &issuer{cert, key}, err
 }
 
-// makeAuthority makes one with a single certificate, named after the Secret.
+// makeAuthority creates an authority with one certificate, named after the Secret.
 func makeAuthority(name string, now time.Time) (*Authority, error) {
 	signer, err := newIssuer(name, now)
 	if err != nil {
@@ -100,7 +101,7 @@ func makeAuthority(name string, now time.Time) (*Authority, error) {
 	return &Authority{signer: signer, trusted: []*x509.Certificate{signer.cert}}, nil
 }
 
-// Parse reads the data of a Secret. Errors name the key of the data, and show nothing of what is there.
+// Parse parses the data of a Secret. Errors name the key of the data, but never show its content.
 func Parse(data Data) (*Authority, error) {
 	a := &Authority{}
 	var err error
@@ -169,7 +170,7 @@ func (a *Authority) parseIssuer(data Data, certKey, privateKey string) (*issuer,
 	return &issuer{found[0], signer}, nil
 }
 
-// Data returns what is stored.
+// Data returns the data for the Secret.
 func (a *Authority) Data() (Data, error) {
 	data := Data{BundleKey: a.Bundle()}
 	err := a.signer.store(data, SignerKey, SignerPrivate)
@@ -189,7 +190,7 @@ func (i *issuer) store(data Data, certKey, privateKey string) error {
 	return nil
 }
 
-// Bundle returns PEM of all that is to be trusted.
+// Bundle returns the CA bundle in PEM.
 func (a *Authority) Bundle() []byte {
 	var b bytes.Buffer
 	for _, cert := range a.trusted {
@@ -198,7 +199,7 @@ func (a *Authority) Bundle() []byte {
 	return b.Bytes()
 }
 
-// Issue makes a certificate of a server with names and addresses, and a key that nothing else has. It does not outlive the signer.
+// Issue issues a server certificate for names and addresses, with a new key. It expires no later than the signer.
 func (a *Authority) Issue(names []string, now time.Time) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -223,7 +224,7 @@ func (a *Authority) Issue(names []string, now time.Time) (*tls.Certificate, erro
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
 }
 
-// renewLeafAt returns when a certificate is to be replaced by a longer one, zero if there can be no longer one.
+// renewLeafAt returns the renewal time of a certificate, or zero if a new one could not last longer.
 func (a *Authority) renewLeafAt(leaf *x509.Certificate) time.Time {
 	if !leaf.NotAfter.Before(a.signer.cert.NotAfter) {
 		return time.Time{}
@@ -231,7 +232,7 @@ func (a *Authority) renewLeafAt(leaf *x509.Certificate) time.Time {
 	return leaf.NotAfter.Add(-min(leafEarlier, leaf.NotAfter.Sub(leaf.NotBefore)/3))
 }
 
-// rotateAt returns when a next authority is to be made.
+// rotateAt returns when the next CA certificate is created.
 func (i *issuer) rotateAt() time.Time {
 	return i.cert.NotAfter.Add(-min(earlier, i.cert.NotAfter.Sub(i.cert.NotBefore)/4))
 }
@@ -240,7 +241,7 @@ func (i *issuer) expired(now time.Time) bool { return i != nil && expired(i.cert
 
 func expired(cert *x509.Certificate, now time.Time) bool { return !now.Before(cert.NotAfter) }
 
-// withNext returns one with a next authority, unless there is one, and without those that have expired.
+// withNext returns an authority with a next CA certificate, unless there is one, and without expired ones.
 func (a *Authority) withNext(name string, now time.Time) (*Authority, error) {
 	b := a.current(now)
 	if b.next != nil {
@@ -254,7 +255,7 @@ func (a *Authority) withNext(name string, now time.Time) (*Authority, error) {
 	return b, nil
 }
 
-// current returns one without what has expired, but with the signer in any case.
+// current returns the authority without expired certificates, except the signer.
 func (a *Authority) current(now time.Time) *Authority {
 	b := &Authority{signer: a.signer, next: a.next}
 	if b.next.expired(now) {
@@ -268,7 +269,7 @@ func (a *Authority) current(now time.Time) *Authority {
 	return b
 }
 
-// promoted returns one that the next authority signs for. The former one is trusted until it expires.
+// promoted returns the authority with the next CA certificate as the signer. The former signer stays trusted until it expires.
 func (a *Authority) promoted(now time.Time) *Authority {
 	return (&Authority{signer: a.next, trusted: a.trusted}).current(now)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The lives of authorities in Secrets are tested with the servers of webhooks, on an API server. Here are the contents by themselves.
+// The contract suites test the lifetimes of authorities in Secrets, with webhook servers and an API server. These tests cover the content only.
 
 func made(t testing.TB, now time.Time) *Authority {
 	t.Helper()
@@ -96,7 +96,7 @@ func TestIssue(t *testing.T) {
 	if last := issue(end.Add(-time.Hour)); !last.NotAfter.Equal(end) || !a.renewLeafAt(last).IsZero() {
 		t.Errorf("the last certificate ends at %s, and the authority at %s", last.NotAfter, end)
 	}
-	if early := issue(now.Add(-time.Hour)); early.NotBefore.Before(a.signer.cert.NotBefore) { // a clock that is late
+	if early := issue(now.Add(-time.Hour)); early.NotBefore.Before(a.signer.cert.NotBefore) { // a late clock
 		t.Errorf("a certificate begins %s before its authority", a.signer.cert.NotBefore.Sub(early.NotBefore))
 	}
 	if at := a.renewLeafAt(leaf); at.Sub(now).Round(time.Hour) != 20*24*time.Hour {

@@ -19,87 +19,86 @@ import (
 
 // Secret is the state of the Secret.
 type Secret struct {
-	Version string // empty if the Secret does not exist
+	Version string // "" if the Secret does not exist
 	Data    Data
 }
 
-// Store is where the Secret is.
+// Store accesses the Secret.
 type Store interface {
-	// Read reads the Secret. That it does not exist is no error.
+	// Read reads the Secret. A missing Secret is no error.
 	Read(ctx context.Context) (Secret, error)
-	// Create fails with 409 if the Secret exists.
+	// Create creates the Secret. It fails with 409 if the Secret exists.
 	Create(ctx context.Context, data Data) error
-	// Update replaces the keys of an authority, removes those of them that are not given, and leaves all else. It fails with 409 if the version is
-	// another one.
+	// Update replaces the keys of an authority, removes those missing in data, and keeps everything else. It fails with 409 if the resource version differs.
 	Update(ctx context.Context, version string, data Data) error
-	// Follow tells the follower of changes until the context ends.
+	// Follow watches the Secret until the context ends.
 	Follow(ctx context.Context, f Follower)
-	// Code returns the HTTP status of an error, 0 if it is none of an API server.
+	// Code returns the HTTP status of an error, or 0 if it does not come from an API server.
 	Code(err error) int
 }
 
-// Follower is what follows a Secret.
+// Follower is notified of changes to a Secret.
 type Follower interface {
-	// NoteChange is called whenever the Secret may have changed: with an error when changes cannot be seen, and with nil when they can be again.
+	// NoteChange is called whenever the Secret may have changed. With an error, changes cannot be watched. With nil, they can be watched again.
 	NoteChange(err error)
 }
 
-// Replica is this process among those that share the authority.
+// Replica is this process among the replicas that share the authority.
 type Replica interface {
-	// Holds reports whether this replica is the one that writes what all share. If there is no such choice, each one does.
+	// Holds reports whether this replica writes the shared data. Without leader election, each one does.
 	Holds() bool
-	// Written reports whether clients know what was announced to them last, as far as this replica has written it.
+	// Written reports whether the last announced bundle has been published, as far as this replica writes it.
 	Written() bool
 }
 
-// How long is waited between two looks at what tells nothing by itself.
+// The intervals for checks that no notification triggers.
 const (
-	whileMissing   = time.Second // whether this replica may make the Secret
+	whileMissing   = time.Second // until this replica may create the Secret
 	whileDue       = 10 * time.Second
 	whileAtRest    = 10 * time.Minute // the clock can be set
 	whileUnwatched = time.Minute
-	whileAwaited   = 5 * time.Second // for a Secret that cannot be watched, and does not exist
+	whileAwaited   = 5 * time.Second // for a missing Secret that cannot be watched
 	leastPause     = time.Second
 	firstRetry     = time.Second
 	lastRetry      = time.Minute
 )
 
-// Keeper follows the Secret, makes and rotates the authority if this replica is to, and has certificates for the server of this replica. All fields are
-// required.
+// Keeper follows the Secret, creates and rotates the authority if this replica holds that role, and provides certificates for the server of this replica. All
+// fields are required.
 type Keeper struct {
 	Store           Store
 	Namespace, Name string // of the Secret
 	Replica         Replica
-	Overlap         time.Duration // between the moment when clients trust the next authority, and that when it signs
+	Overlap         time.Duration // between the time when clients trust the next CA certificate and the time when it signs
 	Log             *slog.Logger
 
-	changed chan struct{} // holds a token when there is a new certificate or bundle
-	wakeup  chan struct{} // holds a token when there may be something to do
+	changed chan struct{} // holds a token if there is a new certificate or bundle
+	wakeup  chan struct{} // holds a token if something may be due
 
 	mu        sync.Mutex // guards following
 	names     []string   // of the server
-	known     *Authority // nil until there is one; what is wrong or deleted does not replace it
+	known     *Authority // nil until there is one; an invalid or deleted Secret does not replace it
 	leaf      *tls.Certificate
 	signer    *issuer // of the leaf
-	announced []byte  // the bundle that was announced last
-	unread    bool    // whether the Secret may have changed since it was read
-	unwatched bool    // whether its changes cannot be seen
+	announced []byte  // last announced bundle
+	unread    bool    // the Secret may have changed since it was read
+	unwatched bool    // its changes cannot be watched
 
-	// The goroutine's own.
-	secret       Secret // as it was read last
-	broken       error  // what is wrong with that
-	held         bool   // whether this replica wrote what all share when it was last looked at
+	// Used only by the goroutine of run.
+	secret       Secret // last state read
+	broken       error  // error in its content
+	held         bool   // the last result of Holds
 	readAt       time.Time
-	trustedSince time.Time // when the next authority was first seen to be trusted; zero if it is not
+	trustedSince time.Time // when the next CA certificate was first trusted; zero if it is not
 	failures     int       // in a row
-	conflicts    int       // likewise
-	complaint    string    // the last one, so as not to repeat it
-	missingSince time.Time // when this replica began to wait for a Secret that it may not make; zero if it does not
-	waiting      bool      // whether it was said that there is no Secret
+	conflicts    int       // in a row
+	complaint    string    // last error, logged once
+	missingSince time.Time // since when this replica waits for a Secret that it may not create; zero if it does not
+	waiting      bool      // the missing Secret has been logged
 }
 
-// Start waits until there is an authority, and follows it on a goroutine until the context ends or the function is called. It fails if the API server
-// refuses what is needed, or if the Secret has something else in it.
+// Start waits until there is an authority, and then follows it on a goroutine until the context ends or stop is called. It returns an error if the API server
+// rejects a necessary request, or if the Secret has other content.
 func (k *Keeper) Start(ctx context.Context, names []string) (stop func(), err error) {
 	k.names, k.unread = names, true
 	k.changed, k.wakeup = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -128,14 +127,14 @@ func (k *Keeper) Start(ctx context.Context, names []string) (stop func(), err er
 	}
 }
 
-// run keeps up with the Secret until the context ends.
+// run follows the Secret until the context ends.
 func (k *Keeper) run(ctx context.Context) {
 	for k.wait(ctx); ctx.Err() == nil; k.wait(ctx) {
-		_ = k.step(ctx) // it has said so itself
+		_ = k.step(ctx) // step has logged the error
 	}
 }
 
-// NoteChange implements [Follower]: it has the Secret read.
+// NoteChange implements [Follower]: it schedules a read of the Secret.
 func (k *Keeper) NoteChange(err error) {
 	k.mu.Lock()
 	k.unread, k.unwatched = true, err != nil
@@ -156,16 +155,16 @@ func (k *Keeper) authority() *Authority {
 	return k.known
 }
 
-// usable reports whether there is something to serve with.
+// usable reports whether there is a certificate to serve with.
 func (k *Keeper) usable(now time.Time) bool {
 	a := k.authority()
 	return a != nil && !a.signer.expired(now)
 }
 
-// Changed has a token when there is something new to show or to announce.
+// Changed receives a token if there is a new certificate to serve, or a new bundle to announce.
 func (k *Keeper) Changed() <-chan struct{} { return k.changed }
 
-// Announced notes that a bundle has been announced.
+// Announced records that a bundle has been announced.
 func (k *Keeper) Announced(bundle []byte) {
 	k.mu.Lock()
 	k.announced = bundle
@@ -173,7 +172,7 @@ func (k *Keeper) Announced(bundle []byte) {
 	token(k.wakeup)
 }
 
-// Certificate returns the certificate to show now, and the bundle of what is to be trusted.
+// Certificate returns the certificate to serve now, and the CA bundle.
 func (k *Keeper) Certificate(now time.Time) (*tls.Certificate, []byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -187,7 +186,7 @@ func (k *Keeper) Certificate(now time.Time) (*tls.Certificate, []byte, error) {
 	return k.leaf, k.known.Bundle(), nil
 }
 
-// leafDueLocked reports whether another certificate is to be shown. That of an authority that has expired is kept: another one would be of no more use.
+// leafDueLocked reports whether a new certificate is due. It keeps that of an expired authority, because a new one would not be valid either.
 func (k *Keeper) leafDueLocked(now time.Time) bool {
 	if k.leaf == nil || !k.signer.cert.Equal(k.known.signer.cert) {
 		return true
@@ -196,13 +195,13 @@ func (k *Keeper) leafDueLocked(now time.Time) bool {
 	return !due.IsZero() && !now.Before(due)
 }
 
-// wait waits until there may be something to do.
+// wait waits until something may be due.
 func (k *Keeper) wait(ctx context.Context) {
 	t := time.NewTimer(k.pause(time.Now()))
 	defer t.Stop()
 	select {
 	case <-k.wakeup:
-		if k.failures > 0 { // what has failed is not to be done again before its time
+		if k.failures > 0 { // after a failure, wait for the full time
 			select {
 			case <-t.C:
 			case <-ctx.Done():
@@ -213,13 +212,13 @@ func (k *Keeper) wait(ctx context.Context) {
 	}
 }
 
-// pause is how long there is nothing to do unless something happens.
+// pause returns the time until the next check.
 func (k *Keeper) pause(now time.Time) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.failures > 0 {
 		pause := min(firstRetry<<min(k.failures-1, 10), lastRetry)
-		return pause + time.Duration(rand.Int64N(int64(pause)/5+1)) // replicas do not come all at once
+		return pause + time.Duration(rand.Int64N(int64(pause)/5+1)) // jitter for the replicas
 	}
 	pause := whileAtRest
 	if k.unwatched {
@@ -243,7 +242,7 @@ func (k *Keeper) pause(now time.Time) time.Duration {
 	return max(pause, leastPause)
 }
 
-// nextRead is when a Secret that cannot be watched is read again.
+// nextRead returns the time of the next read of a Secret that cannot be watched.
 func (k *Keeper) nextRead() time.Time {
 	if k.secret.Version == "" {
 		return k.readAt.Add(whileAwaited)
@@ -251,12 +250,12 @@ func (k *Keeper) nextRead() time.Time {
 	return k.readAt.Add(whileUnwatched)
 }
 
-// step reads the Secret if it may have changed, and does what is due.
+// step reads the Secret if it may have changed, and performs the due actions.
 func (k *Keeper) step(ctx context.Context) error {
 	now := time.Now()
 	k.mu.Lock()
 	holds := k.Replica.Holds()
-	read := k.unread || k.unwatched && !now.Before(k.nextRead()) || holds && !k.held // who begins to write must not do so from what is old
+	read := k.unread || k.unwatched && !now.Before(k.nextRead()) || holds && !k.held // a new writer must not use an outdated state
 	k.unread, k.held = false, holds
 	k.mu.Unlock()
 	var err error
@@ -271,7 +270,7 @@ func (k *Keeper) step(ctx context.Context) error {
 	}
 	if k.Store.Code(err) != http.StatusConflict {
 		k.conflicts = 0
-	} else if k.conflicts++; k.conflicts <= maxConflicts { // others were faster
+	} else if k.conflicts++; k.conflicts <= maxConflicts { // another replica was faster
 		k.again()
 		err = nil
 	}
@@ -292,10 +291,10 @@ func (k *Keeper) step(ctx context.Context) error {
 	return k.broken
 }
 
-// maxConflicts is how often in a row a write that came too late is made again at once.
+// maxConflicts is the number of immediate retries after write conflicts in a row.
 const maxConflicts = 5
 
-// again has the Secret read at once.
+// again schedules a read of the Secret at once.
 func (k *Keeper) again() {
 	k.noteUnread()
 	token(k.wakeup)
@@ -307,7 +306,7 @@ func (k *Keeper) noteUnread() {
 	k.unread = true
 }
 
-// read reads the Secret, and takes the authority in it.
+// read reads the Secret, and takes over its authority.
 func (k *Keeper) read(ctx context.Context, now time.Time) error {
 	secret, err := k.Store.Read(ctx)
 	if err != nil {
@@ -326,10 +325,10 @@ func (k *Keeper) read(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// contentError tells what is wrong with the content of the Secret.
+// contentError is an error in the content of the Secret.
 type contentError struct{ error }
 
-// take shows and announces an authority.
+// take takes over an authority, to serve and to announce it.
 func (k *Keeper) take(found *Authority) {
 	k.mu.Lock()
 	before := k.known
@@ -349,7 +348,7 @@ func (k *Keeper) take(found *Authority) {
 
 func (k *Keeper) where() string { return k.Namespace + "/" + k.Name }
 
-// write brings the Secret one step further, if one is due. What is wrong is left alone.
+// write performs the next write of the Secret, if one is due. It does not touch invalid content.
 func (k *Keeper) write(ctx context.Context, now time.Time) error {
 	known := k.authority()
 	switch {
@@ -363,7 +362,7 @@ func (k *Keeper) write(ctx context.Context, now time.Time) error {
 	switch trusted := k.trusted(wanted, now); {
 	case wanted.next != nil && (trusted || wanted.signer.expired(now)):
 		wanted, message = wanted.promoted(now), "Rotated the authority of the webhooks: the next one signs"
-	case wanted.signer.expired(now): // nothing is trusted any more, so that there is nothing to wait for
+	case wanted.signer.expired(now): // nothing is trusted any more, so waiting is useless
 		if wanted, err = wanted.withNext(k.Name, now); err == nil {
 			wanted, message = wanted.promoted(now), "Replaced the authority of the webhooks, which had expired"
 		}
@@ -388,7 +387,7 @@ func (k *Keeper) write(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// make makes the Secret. If it was deleted, the authority goes on to sign until another one, which nothing of the deleted Secret is known of, is trusted.
+// make creates the Secret. After a deletion, the known authority continues to sign until clients trust another one.
 func (k *Keeper) make(ctx context.Context, known *Authority, now time.Time) error {
 	var wanted *Authority
 	var err error
@@ -419,7 +418,7 @@ func (k *Keeper) make(ctx context.Context, known *Authority, now time.Time) erro
 	return nil
 }
 
-// trusted reports whether clients have trusted all of an authority for long enough.
+// trusted reports whether clients have trusted all CA certificates of an authority for long enough.
 func (k *Keeper) trusted(a *Authority, now time.Time) bool {
 	k.mu.Lock()
 	announced := bytes.Equal(k.announced, a.Bundle())
@@ -434,7 +433,7 @@ func (k *Keeper) trusted(a *Authority, now time.Time) bool {
 	return !now.Before(k.trustedSince.Add(k.Overlap))
 }
 
-// explain says what an error is about, and what to do about a lack of rights.
+// explain adds the subject of an error, and the remedy for missing permissions.
 func (k *Keeper) explain(verb string, err error) error {
 	code := k.Store.Code(err)
 	err = fmt.Errorf("%s the Secret %q with the authority of the webhooks: %w", verb, k.where(), err)
@@ -448,7 +447,7 @@ func (k *Keeper) explain(verb string, err error) error {
 	return err
 }
 
-// final reports whether an error will not pass by itself.
+// final reports whether retries cannot fix an error.
 func (k *Keeper) final(err error) bool {
 	if err == nil {
 		return false
@@ -460,13 +459,13 @@ func (k *Keeper) final(err error) bool {
 	return code >= 400 && code < 500 && code != http.StatusTooManyRequests && code != http.StatusRequestTimeout && code != http.StatusUnauthorized
 }
 
-// report logs what goes wrong, each thing once, and that it is over.
+// report logs each new failure once, and its end.
 func (k *Keeper) report(ctx context.Context, err error) {
 	if err = cmp.Or(err, k.broken); ctx.Err() != nil || k.authority() == nil && k.final(err) {
-		return // it is returned
+		return // Start returns it
 	}
 	complaint := ""
-	if err != nil { // the texts of others may differ in the ports of connections
+	if err != nil { // equal errors may differ in the ports of connections
 		complaint = fmt.Sprint(k.Store.Code(err))
 	}
 	if wrong := (*contentError)(nil); errors.As(err, &wrong) {
@@ -483,7 +482,7 @@ func (k *Keeper) report(ctx context.Context, err error) {
 	}
 }
 
-// sayMissing logs, once, what a replica waits for that may not make the Secret. At the start, each replica needs a moment to become the leader.
+// sayMissing logs, once, that this replica waits for a Secret that it may not create. At the start, each replica needs a moment to become the leader.
 func (k *Keeper) sayMissing(holds bool) {
 	now := time.Now()
 	if holds || k.broken != nil || k.usable(now) {
@@ -499,7 +498,7 @@ func (k *Keeper) sayMissing(holds bool) {
 	}
 }
 
-// Split returns the namespace, if there is one, and the name of a Secret that is given as a name or as namespace/name.
+// Split splits a Secret's name, or namespace/name.
 func Split(secret string) (namespace, name string, err error) {
 	namespace, name, qualified := strings.Cut(secret, "/")
 	if !qualified {

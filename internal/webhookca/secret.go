@@ -11,7 +11,7 @@ import (
 func ParseSecret(version string, raw []byte) (Secret, error) {
 	var read struct{ Data Data }
 	if err := json.Unmarshal(raw, &read); err != nil {
-		return Secret{}, errors.New("its data cannot be read") // the error may show a part of it
+		return Secret{}, errors.New("its data cannot be read") // the error may show a part of the data
 	}
 	return Secret{Version: version, Data: read.Data}, nil
 }
@@ -24,7 +24,7 @@ func (d Data) Secret(namespace, name string) ([]byte, error) {
 	})
 }
 
-// Patch returns a merge patch for a version of the Secret: it replaces the keys of an authority, and removes those of them that are not given.
+// Patch returns a merge patch for one resource version of the Secret. It replaces the keys of an authority, and removes those missing in the data.
 func (d Data) Patch(version string) ([]byte, error) {
 	values := make(map[string]any)
 	for _, key := range Keys() {

@@ -11,25 +11,25 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Requests makes the requests for one configuration. Each returns the code of the answer if it has failed, 0 if there was none.
+// Requests performs the requests for one configuration. The methods return the status code of an error, 0 without a response.
 type Requests interface {
-	// Patch sends a merge patch. It fails with 404 if there is no such configuration.
+	// Patch sends a merge patch. It fails with 404 if the configuration does not exist.
 	Patch(ctx context.Context, patch []byte) (code int, err error)
-	// Create fails with 409 if there is such a configuration.
+	// Create creates the configuration. It fails with 409 if it exists.
 	Create(ctx context.Context, configuration []byte) (code int, err error)
 }
 
-// Keeper keeps one configuration as the handlers need it. Its exported fields are required. Its methods must not be called at the same time.
+// Keeper keeps one configuration up to date. Its exported fields are required. It is not safe for concurrent use.
 type Keeper struct {
 	Kind     Kind
 	Name     string // of the configuration
 	Requests Requests
 	Log      *slog.Logger
 
-	written []byte // the webhooks, as they were written last; nil if that is not known
+	written []byte // webhooks as last written; nil if unknown
 }
 
-// Write has the webhooks of the configuration be those of some hooks, and makes it if it is not there. Nothing is sent if they have been written.
+// Write sets the webhooks of the configuration, and creates the configuration if missing. It sends no request if the webhooks have not changed.
 func (k *Keeper) Write(ctx context.Context, hooks []Hook, client Client) error {
 	data, err := rawjson.Encode(webhooks(k.Name, hooks, client))
 	if err == nil && bytes.Equal(data, k.written) {
@@ -46,7 +46,7 @@ func (k *Keeper) Write(ctx context.Context, hooks []Hook, client Client) error {
 	return nil
 }
 
-// replace replaces the webhooks of the configuration, and makes it if it is not there.
+// replace replaces the webhooks of the configuration, and creates the configuration if missing.
 func (k *Keeper) replace(ctx context.Context, webhooks []byte) error {
 	patch := slices.Concat([]byte(`{"webhooks":`), webhooks, []byte(`}`))
 	code, err := k.Requests.Patch(ctx, patch)
@@ -64,8 +64,8 @@ func (k *Keeper) replace(ctx context.Context, webhooks []byte) error {
 	return err
 }
 
-// Clear removes the webhooks that an earlier version of the operator, which had handlers for them, may have left. A configuration that does not exist is
-// not made, and what may not be changed is left alone.
+// Clear removes the webhooks that an earlier version of the operator, with handlers for them, may have left. It does not create a configuration, and ignores
+// missing permissions.
 func (k *Keeper) Clear(ctx context.Context) {
 	if k.written != nil {
 		return
@@ -76,10 +76,10 @@ func (k *Keeper) Clear(ctx context.Context) {
 	}
 }
 
-// Forget has the configuration written again, because another replica may have changed it.
+// Forget makes the next Write send a request, because another replica may have changed the configuration.
 func (k *Keeper) Forget() { k.written = nil }
 
-// CleanUp leaves only the webhooks in the configuration that are to stay, if it was written.
+// CleanUp removes all webhooks but the persistent ones from the configuration, if it was written.
 func (k *Keeper) CleanUp(ctx context.Context, hooks []Hook, client Client) {
 	if k.written == nil {
 		return

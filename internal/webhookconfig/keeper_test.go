@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// requests are those of a keeper, answered with some codes one after another: 0 for a success.
+// requests records the requests of a keeper, and returns the next status codes: 0 for a success.
 type requests struct {
 	codes []int
-	made  []string // the verbs, with how many webhooks were sent
+	made  []string // verbs, with the number of webhooks
 }
 
 func (r *requests) answer(verb string, body []byte) (int, error) {
@@ -41,7 +41,7 @@ func (r *requests) Create(_ context.Context, configuration []byte) (int, error) 
 	return r.answer("create", configuration)
 }
 
-// wantRequests compares the requests since the last time, each with a letter for each webhook, and the messages in the log.
+// wantRequests compares the new requests, each with a letter for each webhook, and the log messages.
 func (k *testKeeper) wantRequests(made string, lines ...string) {
 	k.t.Helper()
 	if got := strings.Join(k.requests.made, ", "); got != made {
@@ -58,7 +58,7 @@ func (k *testKeeper) wantRequests(made string, lines ...string) {
 	k.log.Reset()
 }
 
-// testKeeper is a keeper with what it does.
+// testKeeper is a keeper with its requests and its log.
 type testKeeper struct {
 	*Keeper
 	t        *testing.T
@@ -118,7 +118,7 @@ func TestKeeper(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			k.wantRequests(strings.Join(slices.Compact([]string{"patch i", verb + " i"}), ", "), reconfiguring, "Not enough RBAC permissions to "+verb+" a MutatingWebhookConfiguration.")
-			_ = k.Write(t.Context(), hooks, plainClient) // what was refused was not written
+			_ = k.Write(t.Context(), hooks, plainClient) // rejected webhooks were not written
 			k.wantRequests("patch i", reconfiguring)
 		})
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Path returns the path of a handler of the kind: its id, with the word of the kind if there is a handler of the other kind with the same id.
+// Path returns the path of a handler: its id, with the word of the kind if the other kind has a handler with that id, too.
 func (k Kind) Path(id string, shared bool) string {
 	if shared {
 		return k.Word + ":" + id
@@ -17,18 +17,18 @@ func (k Kind) Path(id string, shared bool) string {
 	return id
 }
 
-// IsPath reports whether a request for a path is for the handler whose path [Kind.Path] returns. The word of the kind can always be in it.
+// IsPath reports whether a path is that of the handler for which [Kind.Path] would be called. The word of the kind is optional in it.
 func (k Kind) IsPath(path, id string, shared bool) bool {
 	return path == id || path == k.Path(id, true) || path == servicePath(k.Path(id, shared))
 }
 
-// names makes the names of the webhooks of one configuration, which API servers take.
+// names creates valid names for the webhooks of one configuration.
 type names struct {
 	domain string
 	taken  []string // without the domain
 }
 
-// add returns a name for the handler with an id, which no other webhook of the configuration has.
+// add returns a name for the handler with an id, unique in the configuration.
 func (n *names) add(id string) string {
 	base := Labels(id)
 	name := base
@@ -39,8 +39,8 @@ func (n *names) add(id string) string {
 	return name + "." + n.domain
 }
 
-// CheckNames returns which names API servers would not take: that of the configurations, which is part of those of their webhooks, or those. The hooks are those of
-// each configuration.
+// CheckNames returns an error about names that API servers would reject: the name of the configurations, which is a part of the webhook names, or a webhook
+// name. There is one list of hooks for each configuration.
 func CheckNames(name string, configurations ...[]Hook) error {
 	if !IsDomain(name) {
 		return fmt.Errorf("invalid Settings.Admission.Managed %q: want a domain of parts of at most 63 lower-case letters, digits and '-', as in \"auto.kopf.dev\"", name)
@@ -72,8 +72,8 @@ func escapePath(path string) string {
 	return b.String()
 }
 
-// servicePath returns a path as the API server takes it for a service: each of its segments is a subdomain as of RFC 1123. One that is none, such as
-// the name of a function with a capital letter, becomes labels that resemble it, with a hash that makes them differ from those of other segments.
+// servicePath returns a valid path for a service reference, whose segments must be subdomains (RFC 1123). An invalid segment, such as a function name with a
+// capital letter, becomes similar labels with a hash that makes them unique.
 func servicePath(path string) string {
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
@@ -92,7 +92,7 @@ func isAlphanumeric(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// Labels turns an id into labels of a domain name.
+// Labels converts an id to labels of a domain name.
 func Labels(id string) string {
 	var b strings.Builder
 	for i := range len(id) {
@@ -116,7 +116,7 @@ func Labels(id string) string {
 	return strings.Join(labels, ".")
 }
 
-// IsDomain reports whether a text is a domain name in lower case.
+// IsDomain reports whether a text is a lower-case domain name.
 func IsDomain(text string) bool {
 	if len(text) > 253 {
 		return false

@@ -47,7 +47,7 @@ func TestPaths(t *testing.T) {
 		want     bool
 	}{
 		{"fn", "fn", false, true},
-		{"fn", "fn", true, true}, // both handlers are asked
+		{"fn", "fn", true, true}, // both handlers match
 		{"mutating:fn", "fn", true, true},
 		{"mutating:fn", "fn", false, true},
 		{"validating:fn", "fn", true, false},

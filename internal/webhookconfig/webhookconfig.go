@@ -1,4 +1,4 @@
-// Package webhookconfig makes the webhooks of the configurations by which API servers ask the handlers of an operator, and keeps the configurations written. See
+// Package webhookconfig generates the webhooks of webhook configurations, and writes them. See
 // https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/.
 package webhookconfig
 
@@ -12,10 +12,10 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Kind is a kind of webhooks, with that of their configurations.
+// Kind is a kind of webhooks.
 type Kind struct {
 	Word         string // for log lines and paths
-	Name, Plural string // of the kind of configurations, in the [Group] and [Version]
+	Name, Plural string // of their configurations, in the [Group] and [Version]
 }
 
 // The group and the version of the configurations.
@@ -30,46 +30,46 @@ var (
 	Mutating   = Kind{"mutating", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"}
 )
 
-// Hook is what one handler is to be asked for.
+// Hook is the webhook for one handler.
 type Hook struct {
-	ID             string   // of the handler; several handlers can have one
-	Path           string   // of the handler, as [Kind.Path] returns it
+	ID             string   // of the handler; several handlers can share it
+	Path           string   // as returned by [Kind.Path]
 	Operations     []string // nil for all
-	Subresource    string   // "" for the object itself alone, "*" for it and all of its subresources
+	Subresource    string   // "" for the object itself, "*" for it and all its subresources
 	Resources      []Resource
-	Labels         []Requirement // that the object has to meet
-	Namespaces     []any         // the names of those that the object has to be in; nil for any
+	Labels         []Requirement // label requirements for the object
+	Namespaces     []any         // names of the object's namespaces; nil for any
 	Timeout        time.Duration // in whole seconds
-	SideEffects    bool          // whether the handler does something that lasts, elsewhere, unless in a dry run
-	IgnoreFailures bool          // whether the operation is admitted when there is no answer
-	Persistent     bool          // whether the webhook stays when the operator stops
+	SideEffects    bool          // the handler has external side effects, except in a dry run
+	IgnoreFailures bool          // admit the operation if the webhook does not respond
+	Persistent     bool          // the webhook stays when the operator stops
 }
 
-// Resource is a resource whose objects a handler is for.
+// Resource is a resource that a handler is for.
 type Resource struct{ Group, Version, Plural string }
 
-// Requirement is what a label has to be.
+// Requirement is a requirement for a label.
 type Requirement struct {
 	Key      string
 	Operator string // Exists, DoesNotExist, or In
-	Values   []any  // of In
+	Values   []any  // for In
 }
 
-// Client is how the API server reaches the server of webhooks: by a URL or by a service.
+// Client says how the API server reaches the webhook server: by a URL or through a service.
 type Client struct {
 	URL      string
 	Service  *Service // nil with a URL
-	CABundle []byte   // PEM; nil if the API server's own trust is enough
+	CABundle []byte   // PEM; nil for the API server's default roots
 }
 
 // Service is a service in the cluster.
 type Service struct {
 	Namespace, Name string
-	Path            string // before those of the handlers
+	Path            string // prefix of the handlers' paths
 	Port            int    // zero for the default
 }
 
-// webhooks returns the webhooks of one configuration: one for each id, and for each set of options that one webhook can't have together.
+// webhooks returns the webhooks of one configuration: one for each id, and more for options that cannot share a webhook.
 func webhooks(name string, hooks []Hook, client Client) []any {
 	list, names := []any{}, names{domain: name}
 	byID := make(map[string][]map[string]any)
@@ -87,7 +87,7 @@ func webhooks(name string, hooks []Hook, client Client) []any {
 	return list
 }
 
-// equalExceptRules reports whether two webhooks differ in their names and rules alone.
+// equalExceptRules reports whether two webhooks differ only in their names and rules.
 func equalExceptRules(a, b map[string]any) bool {
 	for key, value := range a {
 		if key != "name" && key != "rules" && !rawjson.EqualNormalized(value, b[key]) {
@@ -97,7 +97,7 @@ func equalExceptRules(a, b map[string]any) bool {
 	return true
 }
 
-// addRules adds those rules to a webhook that it does not have.
+// addRules adds missing rules to a webhook.
 func addRules(webhook map[string]any, rules []any) {
 	for _, rule := range rules {
 		if old := webhook["rules"].([]any); !slices.ContainsFunc(old, func(o any) bool { return rawjson.EqualNormalized(o, rule) }) {
@@ -125,7 +125,7 @@ func (h *Hook) webhook(client Client) map[string]any {
 	return webhook
 }
 
-// rules returns which operations on which resources the webhook is for.
+// rules returns the operations and resources of the webhook.
 func (h *Hook) rules() []any {
 	operations := []any{}
 	for _, op := range h.Operations {
@@ -139,7 +139,7 @@ func (h *Hook) rules() []any {
 		resources := []any{r.Plural}
 		switch h.Subresource {
 		case "":
-		case "*": // which does not include the object itself for Kubernetes
+		case "*": // in Kubernetes, it does not include the object itself
 			resources = append(resources, r.Plural+"/*")
 		default:
 			resources = []any{r.Plural + "/" + h.Subresource}
@@ -149,7 +149,7 @@ func (h *Hook) rules() []any {
 	return rules
 }
 
-// objectSelector returns the criteria for labels, or nil if there are none.
+// objectSelector returns the object selector, or nil.
 func (h *Hook) objectSelector() any {
 	if len(h.Labels) == 0 {
 		return nil
@@ -165,7 +165,7 @@ func (h *Hook) objectSelector() any {
 	return map[string]any{"matchExpressions": expressions}
 }
 
-// config returns the way to the handler with a path, as JSON.
+// config returns the client configuration for a handler's path.
 func (c *Client) config(path string) map[string]any {
 	config := map[string]any{}
 	if c.URL != "" {

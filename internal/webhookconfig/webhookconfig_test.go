@@ -13,7 +13,7 @@ import (
 // things is a hook for the creation of things.
 var things = Hook{ID: "fn", Path: "fn", Operations: []string{"CREATE"}, Resources: []Resource{{"kopf.dev", "v1", "things"}}, Timeout: 30 * time.Second}
 
-// plain is the webhook of things, at the server of plainClient.
+// plain is the webhook of things, with plainClient.
 const plain = `{"name": "fn.auto.kopf.dev", "sideEffects": "None", "failurePolicy": "Fail", "matchPolicy": "Equivalent", "timeoutSeconds": 30,
 	"admissionReviewVersions": ["v1", "v1beta1"], "clientConfig": {"url": "https://host/fn"},
 	"rules": [{"apiGroups": ["kopf.dev"], "apiVersions": ["v1"], "resources": ["things"], "operations": ["CREATE"], "scope": "*"}]}`
@@ -29,7 +29,7 @@ func decoded(t *testing.T, data []byte) (v any) {
 	return v
 }
 
-// wantWebhooks compares the webhooks of hooks with JSON that merge patches make of the plain one.
+// wantWebhooks compares the webhooks of hooks with the plain one, changed by merge patches.
 func wantWebhooks(t *testing.T, hooks []Hook, client Client, patches ...string) {
 	t.Helper()
 	want := []any{}
@@ -42,7 +42,7 @@ func wantWebhooks(t *testing.T, hooks []Hook, client Client, patches ...string) 
 	}
 	got := decoded(t, data).([]any)
 	for _, webhook := range got {
-		maps.DeleteFunc(webhook.(map[string]any), func(_ string, v any) bool { return v == nil }) // which is as if it were not there
+		maps.DeleteFunc(webhook.(map[string]any), func(_ string, v any) bool { return v == nil }) // null counts as absent
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -97,7 +97,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestSharedIDs proves that handlers of one id share a webhook if they only differ in their rules.
+// TestSharedIDs checks that handlers with one id share a webhook if they differ only in their rules.
 func TestSharedIDs(t *testing.T) {
 	gadgets, lenient := things, things
 	gadgets.Resources = []Resource{{"kopf.dev", "v1", "gadgets"}, {"kopf.dev", "v1", "things"}}

@@ -21,38 +21,38 @@ import (
 	"github.com/kopf-go/kopf/internal/httplimit"
 )
 
-// Review is a review as it has come.
+// Review is a received review.
 type Review struct {
-	Body    []byte            // JSON, which is not read here
-	Handler string            // what follows the root in the path, without the slash
+	Body    []byte            // JSON, not parsed
+	Handler string            // path after the root, without the slash
 	Header  http.Header       // of the request
-	Peer    *x509.Certificate // the verified certificate of the client, nil if there is none
+	Peer    *x509.Certificate // verified client certificate; nil for none
 }
 
-// Reviewer answers reviews, on the goroutines of their connections.
+// Reviewer responds to reviews, on the goroutines of their connections.
 type Reviewer interface {
-	// Review returns the JSON of the answer. An error that is not an [Error] is answered with the status 500.
+	// Review returns the JSON of the response. The status code of an error that is not an [Error] is 500.
 	Review(context.Context, *Review) ([]byte, error)
 }
 
-// Error says why there is no answer to a review.
+// Error is the failure to review.
 type Error struct {
-	Code    int // the status of the HTTP response, from 400 to 599; anything else means 500
+	Code    int // HTTP status code, from 400 to 599; 500 for other values
 	Message string
 }
 
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Limits are what clients can make a server hold, and for how long. Zero means the default.
+// Limits are the limits for clients. Zero means the default.
 type Limits struct {
-	MaxBodyBytes   int64         // of a review; 8 MiB by default
-	MaxHeldBytes   int64         // of the bodies of all reviews under way; 8 times MaxBodyBytes by default
-	MaxHeaderBytes int           // of the headers of a request; [httplimit.MaxHeaderBytes] by default
-	MaxConnections int           // [httplimit.MaxConnections] by default
-	ReadTimeout    time.Duration // for a request to come; 30 seconds by default
-	WriteTimeout   time.Duration // for an answer to be sent; 10 seconds by default
-	DrainTimeout   time.Duration // for the reviews under way at the end; 30 seconds by default
+	MaxBodyBytes   int64         // of a review; default: 8 MiB
+	MaxHeldBytes   int64         // of the bodies of all running reviews; default: 8 times MaxBodyBytes
+	MaxHeaderBytes int           // of the headers of a request; default: [httplimit.MaxHeaderBytes]
+	MaxConnections int           // default: [httplimit.MaxConnections]
+	ReadTimeout    time.Duration // to receive a request; default: 30 seconds
+	WriteTimeout   time.Duration // to send a response; default: 10 seconds
+	DrainTimeout   time.Duration // for running reviews at shutdown; default: 30 seconds
 }
 
 func (l Limits) withDefaults() Limits {
@@ -66,17 +66,17 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// handler takes reviews in, within limits, and has them answered.
+// handler receives reviews, within limits, and passes them to the reviewer.
 type handler struct {
 	limits    Limits
-	root      string // of all paths: empty, or with a slash before it and none after
+	root      string // of all paths: "", or with a leading slash and without a trailing one
 	reviewer  Reviewer
 	log       *slog.Logger
-	heldBytes atomic.Int64 // bytes of bodies
+	heldBytes atomic.Int64 // of bodies
 	active    atomic.Int64 // requests
 }
 
-// NewHandler returns a handler for reviews whose paths are below that one.
+// NewHandler returns a handler for reviews with paths below the given one.
 func NewHandler(path string, limits Limits, reviewer Reviewer, log *slog.Logger) http.Handler {
 	return newHandler(path, limits, reviewer, log)
 }
@@ -86,7 +86,7 @@ func newHandler(path string, limits Limits, reviewer Reviewer, log *slog.Logger)
 	return &handler{limits: limits.withDefaults(), root: root, reviewer: reviewer, log: log}
 }
 
-// ServeHTTP takes a request and answers it, whatever happens.
+// ServeHTTP handles a request, and recovers from panics.
 func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h.active.Add(1)
 	defer h.active.Add(-1)
@@ -106,10 +106,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h.write(w, http.StatusOK, answer)
 }
 
-// answer has a review answered.
+// answer passes a review to the reviewer.
 func (h *handler) answer(req *http.Request) ([]byte, error) {
 	id, ok := strings.CutPrefix(req.URL.Path, h.root)
-	mediaType, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type")) // what cannot be read is not the right one
+	mediaType, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type")) // an invalid type is rejected below
 	switch {
 	case !ok || id != "" && id[0] != '/':
 		return nil, &Error{http.StatusNotFound, fmt.Sprintf("the path %q is not below that of the webhooks", req.URL.Path)}
@@ -130,10 +130,10 @@ func (h *handler) answer(req *http.Request) ([]byte, error) {
 	return h.reviewer.Review(req.Context(), review)
 }
 
-// firstRead is how much room a body gets before any of it has come. It grows as more comes: the header Content-Length is but a claim.
+// firstRead is the initial size of the buffer for a body. It grows with the received bytes, because clients choose the Content-Length.
 const firstRead = 16 << 10
 
-// read reads a body. The room that it takes is counted as held, also if it fails.
+// read reads a body. Its size counts as held, also after an error.
 func (h *handler) read(req *http.Request) (body []byte, err error) {
 	limit := h.limits.MaxBodyBytes
 	tooLarge := &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the review is larger than %d bytes", limit)}
@@ -167,7 +167,7 @@ func (h *handler) read(req *http.Request) (body []byte, err error) {
 	}
 }
 
-// writeError answers that there is no answer, and why, in the form that API servers pass on to those who have asked.
+// writeError responds with an error, in the form that API servers pass on to their clients.
 func (h *handler) writeError(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	if wrong := (*Error)(nil); errors.As(err, &wrong) && wrong.Code >= 400 && wrong.Code < 600 {
@@ -181,15 +181,15 @@ func (h *handler) writeError(w http.ResponseWriter, err error) {
 	case http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1")
 	}
-	status, _ := json.Marshal(map[string]any{ // nothing in it can't be encoded
+	status, _ := json.Marshal(map[string]any{ // cannot fail for these types
 		"apiVersion": "v1", "kind": "Status", "metadata": struct{}{}, "status": "Failure", "message": err.Error(), "code": code,
 	})
 	h.write(w, code, append(status, '\n'))
 }
 
 func (h *handler) write(w http.ResponseWriter, code int, body []byte) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.limits.WriteTimeout)) // both HTTP/1.1 and HTTP/2 can
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.limits.WriteTimeout)) // HTTP/1.1 and HTTP/2 support it
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // who does not listen gets no answer
+	_, _ = w.Write(body) // the client has disconnected
 }

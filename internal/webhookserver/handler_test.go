@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// lastReview remembers the review that it has answered.
+// lastReview stores the last review.
 type lastReview struct{ review *Review }
 
 func (l *lastReview) Review(_ context.Context, r *Review) ([]byte, error) {
@@ -20,7 +20,7 @@ func (l *lastReview) Review(_ context.Context, r *Review) ([]byte, error) {
 	return []byte("{}"), nil
 }
 
-// FuzzWebhookRequest sends anything to the server of webhooks: each refusal is a Status with its code.
+// FuzzWebhookRequest sends arbitrary requests to the webhook server. Each rejection must be a Status with its code.
 func FuzzWebhookRequest(f *testing.F) {
 	f.Add("POST", "/hooks/a", "application/json", []byte(`{}`))
 	f.Add("POST", "/hooks", "application/json; charset=\"", []byte(`{}`))
@@ -28,7 +28,7 @@ func FuzzWebhookRequest(f *testing.F) {
 	f.Add("POST", "/hooksa", "application/json", bytes.Repeat([]byte("x"), 2000))
 	f.Fuzz(func(t *testing.T, method, path, contentType string, body []byte) {
 		if method == "" {
-			t.Skip() // which means GET
+			t.Skip() // "" means GET
 		}
 		seen := &lastReview{}
 		h := newHandler("hooks/", Limits{MaxBodyBytes: 1 << 10}, seen, slog.New(slog.DiscardHandler))

@@ -1,4 +1,4 @@
-// Package webhookserver serves webhooks by HTTP: it takes reviews in, within limits, and has them answered.
+// Package webhookserver serves webhooks over HTTP: it receives reviews, within limits, and passes them to a reviewer.
 package webhookserver
 
 import (
@@ -18,30 +18,30 @@ import (
 	"github.com/kopf-go/kopf/internal/httplimit"
 )
 
-// Server says how webhooks are served. Log is required.
+// Server has the settings of a webhook server. Log is required.
 type Server struct {
-	Addr     string       // to listen on; empty for all addresses
+	Addr     string       // to listen on; "" for all addresses
 	Port     int          // to listen on; zero for a free one
-	Listener net.Listener // instead of Addr and Port, which may still be given to be announced; nil for none
+	Listener net.Listener // instead of Addr and Port, which are then only announced; nil for none
 	Path     string       // of all webhooks
-	Host     string       // by which clients reach the server; empty for that by which this machine does
+	Host     string       // by which clients reach the server; "" for the one by which this machine does
 	Limits   Limits
-	// Certificates are those to show. The host, as clients and as this machine know it, is added to the names.
+	// Certificates are the certificate options. The server adds its host, as seen by clients and by this machine, to the names.
 	Certificates certs.Options
-	// Authority signs the certificates, instead of each of them signing itself; nil for none.
+	// Authority signs the certificates, which are otherwise self-signed; nil for none.
 	Authority Authority
 	Log       *slog.Logger
 }
 
-// Authority is what signs the certificates of several servers.
+// Authority signs the certificates of several servers.
 type Authority interface {
 	certs.Source
-	// Start waits until there are certificates for names, and keeps them up to date until the context ends or the function is called.
+	// Start waits until there are certificates for the names, and renews them until the context ends or stop is called.
 	Start(ctx context.Context, names []string) (stop func(), err error)
 }
 
-// Serve listens until the context ends, and returns nil then. It announces how the server is reached and what is to be trusted when it
-// listens, and again when what is to be trusted changes. It owns the goroutines of the connections.
+// Serve listens until the context ends, and then returns nil. It announces its URL and its CA bundle when it listens, and again when the CA bundle changes. It
+// owns the goroutines of the connections.
 func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(url string, bundle []byte)) error {
 	listener := s.Listener
 	if listener == nil {
@@ -50,7 +50,7 @@ func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(url
 			return err
 		}
 	}
-	defer listener.Close() // again, if the server has done it
+	defer listener.Close() // the server may have closed it already
 	local := s.localHost(listener.Addr())
 	host := cmp.Or(s.Host, local)
 	options := s.Certificates
@@ -66,7 +66,7 @@ func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(url
 	h := newHandler(s.Path, s.Limits, reviewer, s.Log)
 	server := s.httpServer(h, shown)
 	server.BaseContext = func(net.Listener) context.Context { return base }
-	failed := make(chan error, 1) // from the goroutine of the listener to this one
+	failed := make(chan error, 1) // from the listener's goroutine to this one
 	go func() {
 		if s.Certificates.Insecure {
 			failed <- server.Serve(listener)
@@ -80,12 +80,12 @@ func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(url
 	publish := func() {
 		bundle := shown.Bundle()
 		announce(address, bundle)
-		shown.Announced(bundle, time.Now()) // it may have taken a while
+		shown.Announced(bundle, time.Now()) // the announcement may have taken a while
 	}
 	for publish(); ; {
 		select {
 		case err := <-failed:
-			_ = server.Close() // the error of the listener is the one that matters
+			_ = server.Close() // the error of the listener matters
 			return err
 		case <-ctx.Done():
 			return h.drain(server, end, failed)
@@ -98,7 +98,7 @@ func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(url
 	}
 }
 
-// certificates returns those to show, and a function that must be called when they are not needed any more. It waits for an authority until the context ends.
+// certificates returns the certificates, and a function to stop their renewal. It waits for an authority until the context ends.
 func (s *Server) certificates(ctx context.Context, options certs.Options) (shown *certs.Certificates, stop func(), err error) {
 	stop = func() {}
 	if s.Authority != nil {
@@ -115,7 +115,7 @@ func (s *Server) certificates(ctx context.Context, options certs.Options) (shown
 	return shown, stop, err
 }
 
-// httpServer returns the server of connections, within the limits of a handler.
+// httpServer returns the HTTP server, with the limits of a handler.
 func (s *Server) httpServer(h *handler, shown *certs.Certificates) *http.Server {
 	server := &http.Server{
 		Handler:           h,
@@ -124,13 +124,13 @@ func (s *Server) httpServer(h *handler, shown *certs.Certificates) *http.Server 
 		ReadHeaderTimeout: h.limits.ReadTimeout / 3,
 		IdleTimeout:       2 * time.Minute, // a little longer than API servers keep connections
 		MaxHeaderBytes:    h.limits.MaxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // strangers can make it say a lot
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // clients can cause many lines
 	}
 	httplimit.LimitConnections(server, h.limits.MaxConnections)
 	return server
 }
 
-// drain ends the server in order: the reviews under way are answered, then cut off, and none is left.
+// drain shuts the server down: it waits for running reviews, then cancels them, and waits for their end.
 func (h *handler) drain(server *http.Server, end context.CancelCauseFunc, failed <-chan error) error {
 	limit, cancel := context.WithTimeout(context.Background(), h.limits.DrainTimeout)
 	defer cancel()
@@ -141,7 +141,7 @@ func (h *handler) drain(server *http.Server, end context.CancelCauseFunc, failed
 	}
 	h.log.Warn("Some reviews have not finished in time; canceling them", "help", "K1012", "limit", h.limits.DrainTimeout)
 	end(errors.New("the webhook server has stopped"))
-	_ = server.Close() // what is left of the connections is of no use
+	_ = server.Close() // errors of closed connections do not matter
 	for began := time.Now(); h.active.Load() > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > afterDrain {
 			h.log.Warn("Some reviews did not return after cancellation; abandoning them", "help", "K1016", "number", h.active.Load())
@@ -151,10 +151,10 @@ func (h *handler) drain(server *http.Server, end context.CancelCauseFunc, failed
 	return nil
 }
 
-// afterDrain is how long reviews may take to end after their contexts have.
+// afterDrain is how long reviews may run after their contexts are canceled.
 const afterDrain = 5 * time.Second
 
-// localHost is how this machine itself reaches the server: where it listens on all addresses, that is one of them.
+// localHost returns the address for this machine itself: one of them if the server listens on all addresses.
 func (s *Server) localHost(listening net.Addr) string {
 	tcp, _ := listening.(*net.TCPAddr)
 	host := strings.Trim(s.Addr, "[]")
@@ -173,7 +173,7 @@ func (s *Server) localHost(listening net.Addr) string {
 	return host
 }
 
-// url returns the URL of a host and a path, and of the port of an address if one is given, unless that is the default.
+// url returns the URL for a host and a path, with the port of an address if given, unless it is the default.
 func (s *Server) url(host, path string, listening net.Addr) string {
 	u := url.URL{Scheme: "https", Host: host, Path: path}
 	usual := 443

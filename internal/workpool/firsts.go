@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// Firsts has the first one of equal tasks end before the others begin, which may have nothing to do any more then. The zero value is ready to use.
+// Firsts runs the first of equal tasks to its end before the others begin, because they may then be unnecessary. The zero value is ready to use.
 type Firsts struct {
 	mu      sync.Mutex               // guards following
-	running map[string]chan struct{} // closed when the first one has ended
+	running map[string]chan struct{} // closed at the end of the first task
 }
 
-// Begin begins a task: at once if there is no equal one, or when the first one has ended, unless the context ends before. The worker, if the context is of one, is not active
-// while it waits: the first one may be in a pause, and has to become active again after that. The returned function is to be called at the end of the task.
+// Begin waits until no equal task is running, or the context ends. A worker in the context is not active while it waits, because the running task may have to
+// become active again after a delay. The caller must call end at the end of the task.
 func (f *Firsts) Begin(ctx context.Context, name string) (end func(), err error) {
 	f.mu.Lock()
 	running := f.running[name]

@@ -20,13 +20,13 @@ func TestFirsts(t *testing.T) {
 			end, err := f.Begin(ctx, "a")
 			first = end
 			begun <- err
-			l.Release() // as in a pause
+			l.Release() // as during a delay
 			time.Sleep(time.Minute)
 			l.Acquire()
 			end()
 		})
 		synctest.Wait()
-		for range 2 { // more than may be active
+		for range 2 { // more than the limit
 			l.Start(true, func() {
 				end, err := f.Begin(ctx, "a")
 				if err == nil {

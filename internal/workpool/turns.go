@@ -2,24 +2,24 @@ package workpool
 
 import "sync"
 
-// Turn is what waits to go on.
+// Turn is a worker or a handler that waits to proceed.
 type Turn struct {
-	run    func()        // what the worker does; nil for one that is there, and waits for ready
-	ready  chan struct{} // closed when it may go on
+	run    func()        // function of the worker; nil for an existing one that waits for ready
+	ready  chan struct{} // closed when it may proceed
 	urgent bool
 	taken  bool
 }
 
-// newTurn returns a turn of a worker that waits.
+// newTurn returns a new turn.
 func newTurn(urgent bool) *Turn { return &Turn{ready: make(chan struct{}), urgent: urgent} }
 
-// Ready returns a channel that is closed when the turn has come.
+// Ready returns a channel that is closed when the turn may proceed.
 func (t *Turn) Ready() <-chan struct{} { return t.ready }
 
-// fairness is how many turns there are for one that is for what is not urgent, if both wait.
+// fairness is the number of turns among which one is not urgent, if both kinds wait.
 const fairness = 5
 
-// turns are those that wait, in the order in which they came, the urgent ones first. Every fifth turn is for one that is not, so that none waits for ever.
+// turns are waiting turns: the urgent ones first, and then in order of arrival. Every fifth turn is not urgent, so that none waits forever.
 type turns struct {
 	urgent, routine []*Turn
 	waiting         int
@@ -35,7 +35,7 @@ func (w *turns) push(t *Turn) {
 	}
 }
 
-// hurry makes a turn that waits an urgent one.
+// hurry makes a waiting turn urgent.
 func (w *turns) hurry(t *Turn) {
 	if !t.urgent && !t.taken {
 		t.urgent = true
@@ -43,7 +43,7 @@ func (w *turns) hurry(t *Turn) {
 	}
 }
 
-// drop takes a turn away that does not wait any more.
+// drop removes a turn.
 func (w *turns) drop(t *Turn) {
 	if !t.taken {
 		t.taken = true
@@ -51,7 +51,7 @@ func (w *turns) drop(t *Turn) {
 	}
 }
 
-// pop takes the next turn, nil if none waits.
+// pop removes and returns the next turn, or nil.
 func (w *turns) pop() *Turn {
 	w.urgent = skip(w.urgent, func(t *Turn) bool { return t.taken })
 	w.routine = skip(w.routine, func(t *Turn) bool { return t.taken || t.urgent })
@@ -70,7 +70,7 @@ func (w *turns) pop() *Turn {
 	return t
 }
 
-// skip returns the turns from the first one that still waits.
+// skip returns the turns from the first one on that still waits.
 func skip(all []*Turn, over func(*Turn) bool) []*Turn {
 	for len(all) > 0 && over(all[0]) {
 		all[0] = nil
@@ -82,17 +82,17 @@ func skip(all []*Turn, over func(*Turn) bool) []*Turn {
 	return all
 }
 
-// Slots lets a limited number go on at the same time.
+// Slots limits concurrency.
 type Slots struct {
 	mu    sync.Mutex // guards following
 	free  int
 	turns turns
 }
 
-// NewSlots returns so many slots.
+// NewSlots returns n slots.
 func NewSlots(n int) *Slots { return &Slots{free: n} }
 
-// Enter returns a turn, whose channel is closed when it has a slot. Urgent ones come first, but for every fifth.
+// Enter returns a turn whose channel is closed when it has a slot. Urgent turns come first, except for every fifth.
 func (s *Slots) Enter(urgent bool) *Turn {
 	t := newTurn(urgent)
 	s.mu.Lock()
@@ -107,14 +107,14 @@ func (s *Slots) Enter(urgent bool) *Turn {
 	return t
 }
 
-// Hurry makes a turn urgent, if it waits.
+// Hurry makes a waiting turn urgent.
 func (s *Slots) Hurry(t *Turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turns.hurry(t)
 }
 
-// Leave ends a turn that is not wanted any more.
+// Leave cancels a turn.
 func (s *Slots) Leave(t *Turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *Slots) Leave(t *Turn) {
 	}
 }
 
-// Release gives a slot to the next turn.
+// Release passes a slot to the next turn.
 func (s *Slots) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

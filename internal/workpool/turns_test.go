@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestTurns has urgent and routine workers wait for one slot.
+// TestTurns starts urgent and routine workers with one slot.
 func TestTurns(t *testing.T) {
 	order := func(enter func(s *Slots, add func(name string, urgent bool) *Turn)) []string {
 		s := NewSlots(1)
@@ -68,7 +68,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestSlots has many workers enter and leave, some of which do not wait until their turn comes.
+// TestSlots lets many workers enter and leave, some of them before their turn.
 func TestSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots = 3

@@ -1,6 +1,6 @@
-// Package workpool limits how many workers work on objects at the same time. Ten thousand new objects need no ten thousand goroutines, most of
-// which would wait for the API server with all that they hold: the objects wait as they came, and the listings that bring more
-// of them wait, too. A worker that runs a function of a user, or pauses, does not count, so that no other one waits for those.
+// Package workpool limits the number of concurrently active workers. Ten thousand new objects do not need ten thousand goroutines, most of which would wait for
+// the API server and retain memory. Instead, the objects wait in order, and the lists that deliver more of them wait, too. A worker that runs a user's
+// function, or that waits, does not count, so that the others do not wait for it.
 package workpool
 
 import (
@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// Limiter limits the numbers of active workers and of handlers that run. A nil Limiter does not.
+// Limiter limits the number of active workers and of running handlers. A nil Limiter has no limits.
 type Limiter struct {
 	limit    int
-	handlers *Slots // of handlers that run; nil for no limit
+	handlers *Slots // for running handlers; nil for no limit
 
 	mu      sync.Mutex // guards following
 	working int
-	waiting []chan struct{} // workers that want to be active again, the first one first
-	backlog turns           // workers that are to be started
+	waiting []chan struct{} // workers waiting to become active again, in order
+	backlog turns           // workers to be started
 	drained []chan struct{} // closed when the backlog is short
 }
 
-// New returns a limit of so many active workers, and of so many handlers, if that is not zero.
+// New returns a limiter for a number of active workers, and for a number of handlers, if not zero.
 func New(workers, handlers int) *Limiter {
 	l := &Limiter{limit: workers}
 	if handlers > 0 {
@@ -30,8 +30,8 @@ func New(workers, handlers int) *Limiter {
 	return l
 }
 
-// Start has a function run as an active worker, on a goroutine of its own or on that of one that has ended, as soon as the limit allows: at once, or as the
-// returned turn. When the function returns, another worker may be active.
+// Start runs a function as an active worker, on a new goroutine or on one of a worker that has ended. It does so as soon as the limit allows: immediately, or
+// when the returned turn may proceed. When the function returns, another worker may become active.
 func (l *Limiter) Start(urgent bool, run func()) *Turn {
 	if l == nil {
 		go run()
@@ -49,10 +49,10 @@ func (l *Limiter) Start(urgent bool, run func()) *Turn {
 	return nil
 }
 
-// work runs one worker after the other, for as long as any wait, on one goroutine: its stack has grown to what they need.
+// work runs waiting workers, one after another, on one goroutine, whose stack has already grown.
 func (l *Limiter) work(run func()) {
 	defer func() {
-		if run != nil { // it has ended the goroutine
+		if run != nil { // it ended the goroutine
 			l.Release()
 		}
 	}()
@@ -62,14 +62,14 @@ func (l *Limiter) work(run func()) {
 	}
 }
 
-// Hurry makes the start of a worker urgent, if it waits.
+// Hurry makes the start of a waiting worker urgent.
 func (l *Limiter) Hurry(t *Turn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.backlog.hurry(t)
 }
 
-// Release lets another worker be active: one that waits in Acquire, or one that has not started.
+// Release lets another worker become active: one that waits in Acquire, or a new one.
 func (l *Limiter) Release() {
 	if l == nil {
 		return
@@ -79,7 +79,7 @@ func (l *Limiter) Release() {
 	}
 }
 
-// next lets a worker go on that waits in Acquire, or returns one that is to be started, nil if there is none.
+// next wakes a worker that waits in Acquire, or returns one to be started, or nil.
 func (l *Limiter) next() (run func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,10 +119,10 @@ func (l *Limiter) Acquire() {
 	<-turn
 }
 
-// yieldAfter is how long a function of a user may take before its worker is not active any more: most take less than it costs to let another one begin.
+// yieldAfter is how long a user's function may run before its worker becomes inactive: most functions take less time than the switch to another worker.
 const yieldAfter = time.Millisecond
 
-// Yield has the worker not be active any more if the returned function is not called soon, which waits then until it may be active again.
+// Yield makes the worker inactive, unless the caller soon calls the returned function, which waits until the worker may be active again.
 func (l *Limiter) Yield() (regain func()) {
 	if l == nil {
 		return func() {}
@@ -135,8 +135,8 @@ func (l *Limiter) Yield() (regain func()) {
 	}
 }
 
-// AcquireHandler waits until a handler may run, and reports whether that was before one of the channels was closed or sent. Handlers run in the order in which they have asked, the urgent ones first. If it is asked for on the goroutine of an active worker, that is not active while it waits, and another one
-// may be.
+// AcquireHandler waits until a handler may run, and reports whether that was before one of the channels was ready. Urgent handlers come first, and then in
+// order. If the caller is an active worker, it is inactive while it waits, and another one may be active.
 func (l *Limiter) AcquireHandler(done <-chan struct{}, early <-chan time.Time, active, urgent bool) (acquired, waited bool) {
 	if l == nil || l.handlers == nil {
 		return true, false
@@ -168,7 +168,7 @@ func (l *Limiter) ReleaseHandler() {
 	}
 }
 
-// maxBacklog is how many workers may still wait to be started when more objects are listed.
+// maxBacklog is the number of waiting workers up to which more objects are listed.
 const maxBacklog = 100
 
 // WaitBacklog waits until the backlog is short, for a limited time.
@@ -195,12 +195,12 @@ func (l *Limiter) WaitBacklog(ctx context.Context, limit time.Duration) {
 
 type contextKey struct{}
 
-// NewContext returns a context for the requests of workers, which are not active while they pause.
+// NewContext returns a context for the requests of workers, which are inactive while they wait.
 func NewContext(ctx context.Context, l *Limiter) context.Context {
 	return context.WithValue(ctx, contextKey{}, l)
 }
 
-// FromContext returns the limit of the worker that makes a request, nil if there is none.
+// FromContext returns the limiter of the worker that makes a request, or nil.
 func FromContext(ctx context.Context) *Limiter {
 	l, _ := ctx.Value(contextKey{}).(*Limiter)
 	return l

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// workers are active until they are told to end, one after the other.
+// workers stay active until a test ends them, one after another.
 type workers struct {
 	mu    sync.Mutex // guards begun
 	begun []string
@@ -19,14 +19,14 @@ type workers struct {
 
 func newWorkers() *workers { return &workers{ends: make(chan struct{})} }
 
-// begin notes that one has begun.
+// begin records the start of a worker.
 func (w *workers) begin(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.begun = append(w.begun, name)
 }
 
-// worker returns one with a name.
+// worker returns a worker with a name.
 func (w *workers) worker(name string) func() {
 	return func() {
 		w.begin(name)
@@ -34,7 +34,7 @@ func (w *workers) worker(name string) func() {
 	}
 }
 
-// end has one of those that are active end, and returns who has begun up to then.
+// end ends one of the active workers, and returns the workers that have begun so far.
 func (w *workers) end() []string {
 	w.ends <- struct{}{}
 	synctest.Wait()
@@ -74,7 +74,7 @@ func TestLimiter(t *testing.T) {
 	test("who returns comes before those who have not begun", func(t *testing.T, w *workers) {
 		c, handled := New(1, 0), make(chan struct{})
 		c.Start(true, func() {
-			regain := c.Yield() // it runs a function of a user
+			regain := c.Yield() // it runs a user's function
 			<-handled
 			regain()
 			w.begin("first")
@@ -129,8 +129,8 @@ func TestLimiter(t *testing.T) {
 	})
 	for _, tt := range []struct {
 		name   string
-		leave  int           // how many leave after a second
-		cancel time.Duration // when the context ends
+		leave  int           // number that leave after a second
+		cancel time.Duration // end of the context
 		want   time.Duration
 	}{
 		{"the pages of a listing wait until few are left", 50, time.Hour, time.Second},
@@ -155,7 +155,7 @@ func TestLimiter(t *testing.T) {
 			if got := time.Since(begun); got != tt.want {
 				t.Errorf("it took %s, want %s", got, tt.want)
 			}
-			time.Sleep(2 * time.Second) // for those who leave
+			time.Sleep(2 * time.Second) // for those that leave
 			for range all - tt.leave {
 				w.end()
 			}

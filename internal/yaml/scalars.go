@@ -14,13 +14,12 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file reads the scalars of YAML: how their text is written (plain, quoted, in blocks), and
-// what a text means (a number, a boolean, a null or just text). It keeps no state.
+// This file reads YAML scalars: their notations (plain, quoted, block), and their values (a number, a boolean, null or a string). It keeps no state.
 
-// yamlTag begins the full form of the tags that are written with "!!".
+// yamlTag is the prefix that "!!" stands for in tags.
 const yamlTag = "tag:yaml.org,2002:"
 
-// plainStart reads a plain scalar to the end of its line; what it begins with is checked.
+// plainStart reads a plain scalar up to the end of its line. It checks the first character.
 func (r *reader) plainStart(flow bool) string {
 	c := r.at(0)
 	switch {
@@ -34,7 +33,7 @@ func (r *reader) plainStart(flow bool) string {
 	return r.plainLine(flow)
 }
 
-// plainLine reads the part of a plain scalar that is on this line, without white space behind it.
+// plainLine reads the part of a plain scalar on this line, without trailing white space.
 func (r *reader) plainLine(flow bool) string {
 	start := r.pos
 scan:
@@ -61,7 +60,7 @@ scan:
 	return text
 }
 
-// skipBreaks goes past the end of the line, empty lines, and white space. It returns the number of line ends.
+// skipBreaks skips the end of the line, empty lines, and white space. It returns the number of line ends.
 func (r *reader) skipBreaks() int {
 	breaks := 0
 	for {
@@ -74,7 +73,7 @@ func (r *reader) skipBreaks() int {
 	}
 }
 
-// fold returns what a number of line ends between words stands for.
+// fold returns the text that a number of line ends between words means.
 func fold(breaks int) string {
 	if breaks == 1 {
 		return " "
@@ -82,7 +81,7 @@ func fold(breaks int) string {
 	return strings.Repeat("\n", breaks-1)
 }
 
-// plainRest appends the further lines of a plain scalar in a block, which are indented by more than parent.
+// plainRest appends the continuation lines of a plain scalar in a block, which are indented by more than parent.
 func (r *reader) plainRest(first string, parent int) string {
 	var b strings.Builder
 	b.WriteString(first)
@@ -110,7 +109,7 @@ func (r *reader) plainRest(first string, parent int) string {
 	}
 }
 
-// plainFlowRest appends the further lines of a plain scalar in brackets.
+// plainFlowRest appends the continuation lines of a plain scalar in brackets.
 func (r *reader) plainFlowRest(first string) string {
 	var b strings.Builder
 	b.WriteString(first)
@@ -131,7 +130,7 @@ func (r *reader) plainFlowRest(first string) string {
 	}
 }
 
-// quotedBreak folds the line ends in quotes. The white space before them, after solid bytes of b, is dropped.
+// quotedBreak folds the line ends in a quoted scalar. It drops the white space before them, which begins after solid bytes of b.
 func (r *reader) quotedBreak(b []byte, solid, start int) []byte {
 	b = append(b[:solid], fold(r.skipBreaks())...)
 	r.refuseMarker(start)
@@ -144,7 +143,7 @@ func (r *reader) refuseMarker(start int) {
 	}
 }
 
-// quoted reads '…', in which only a quote is written as two, or "…" with its escapes, those of JSON among them.
+// quoted reads '…', in which only quotes are doubled, or "…" with its escapes, which include those of JSON.
 func (r *reader) quoted() string {
 	start, quote := r.pos, r.at(0)
 	var b []byte
@@ -158,7 +157,7 @@ func (r *reader) quoted() string {
 		case c == quote:
 			r.skip(1)
 			return string(b)
-		case c == '\\' && quote == '"' && r.at(1) == '\n': // the line goes on
+		case c == '\\' && quote == '"' && r.at(1) == '\n': // the line continues
 			r.skip(1)
 			b = append(b, strings.Repeat("\n", r.skipBreaks()-1)...)
 			r.refuseMarker(start)
@@ -181,7 +180,7 @@ func (r *reader) quoted() string {
 	return ""
 }
 
-// yamlEscapes are the escapes of one letter, and what they stand for.
+// yamlEscapes are the one-letter escapes and their meanings.
 var yamlEscapes = [...]struct {
 	letter byte
 	text   string
@@ -190,7 +189,7 @@ var yamlEscapes = [...]struct {
 	{' ', " "}, {'"', `"`}, {'/', "/"}, {'\\', `\`}, {'N', "\u0085"}, {'_', "\u00a0"}, {'L', "\u2028"}, {'P', "\u2029"}, {'\'', "'"},
 }
 
-// escape appends what the escape here stands for.
+// escape appends the meaning of the escape at this place.
 func (r *reader) escape(b []byte) []byte {
 	start, c := r.pos, r.at(1)
 	for _, e := range yamlEscapes {
@@ -213,7 +212,7 @@ func (r *reader) escape(b []byte) []byte {
 	}
 	r.skip(2)
 	char := r.hex(digits)
-	if utf16.IsSurrogate(char) && c == 'u' { // as JSON writes what is beyond 16 bits
+	if utf16.IsSurrogate(char) && c == 'u' { // JSON writes characters beyond 16 bits as two escapes
 		if r.at(0) == '\\' && r.at(1) == 'u' {
 			before := r.pos
 			r.skip(2)
@@ -227,7 +226,7 @@ func (r *reader) escape(b []byte) []byte {
 	return utf8.AppendRune(b, char)
 }
 
-// hex reads a number of hexadecimal digits.
+// hex reads a hexadecimal number with a number of digits.
 func (r *reader) hex(digits int) rune {
 	if r.pos+digits <= len(r.src) {
 		if n, err := strconv.ParseUint(r.src[r.pos:r.pos+digits], 16, 32); err == nil {
@@ -249,7 +248,7 @@ func (r *reader) blockScalar(parent int) string {
 		indent = r.blockIndent(parent + 1)
 	}
 	lines, ended := r.blockLines(indent)
-	rest := len(lines) // after the last line with text
+	rest := len(lines) // the index after the last line with text
 	for rest > 0 && lines[rest-1] == "" {
 		rest--
 	}
@@ -259,7 +258,7 @@ func (r *reader) blockScalar(parent int) string {
 	} else {
 		b.WriteString(strings.Join(lines[:rest], "\n"))
 	}
-	breaks := len(lines) - rest // of the empty lines at the end
+	breaks := len(lines) - rest // empty lines at the end
 	if rest > 0 && (breaks > 0 || ended) {
 		breaks++
 	}
@@ -275,7 +274,7 @@ func (r *reader) blockScalar(parent int) string {
 	return b.String() + strings.Repeat("\n", breaks)
 }
 
-// blockHeader reads the line of the indicator: what happens to line ends at the end, and the indentation, if given.
+// blockHeader reads the line of the indicator: the handling of line ends at the end, and the indentation, if given.
 func (r *reader) blockHeader() (chomp byte, indent int) {
 	for {
 		r.skip(1)
@@ -294,7 +293,7 @@ func (r *reader) blockHeader() (chomp byte, indent int) {
 	}
 }
 
-// blockIndent finds the indentation of a block: that of its first line with text, or of a longer empty one before it.
+// blockIndent finds the indentation of a block: that of its first line with text, or of a longer empty line before it.
 func (r *reader) blockIndent(least int) int {
 	indent := least
 	for i := r.pos; i < len(r.src); i++ {
@@ -313,7 +312,7 @@ func (r *reader) blockIndent(least int) int {
 	return indent
 }
 
-// blockLines reads the lines of a block without their indentation; ended tells whether the last one has an end.
+// blockLines reads the lines of a block without their indentation. It reports whether the last line has a line end.
 func (r *reader) blockLines(indent int) (lines []string, ended bool) {
 	for !r.eof() && !r.marker() {
 		start := r.pos
@@ -338,9 +337,9 @@ func (r *reader) blockLines(indent int) (lines []string, ended bool) {
 	return lines, true
 }
 
-// foldLines joins lines by spaces, but for those that begin with white space.
+// foldLines joins lines with spaces, except those that begin with white space.
 func foldLines(b *strings.Builder, lines []string) {
-	breaks, before := 0, false // line ends since the last text, and whether that began with white space
+	breaks, before := 0, false // line ends since the last text, and whether that text began with white space
 	for i, line := range lines {
 		if line == "" {
 			breaks++
@@ -348,7 +347,7 @@ func foldLines(b *strings.Builder, lines []string) {
 		}
 		spaced := line[0] == ' ' || line[0] == '\t'
 		switch {
-		case i == breaks: // nothing but empty lines before
+		case i == breaks: // only empty lines before
 		case spaced || before:
 			breaks++
 		case breaks == 0:
@@ -360,7 +359,7 @@ func foldLines(b *strings.Builder, lines []string) {
 	}
 }
 
-// tag reads a tag and returns its full form.
+// tag reads a tag, and returns its full form.
 func (r *reader) tag() string {
 	start := r.pos
 	if r.at(1) == '<' {
@@ -396,7 +395,7 @@ func (r *reader) tag() string {
 	return prefix + name
 }
 
-// scalar returns what a text means.
+// scalar returns the value of a scalar.
 func (r *reader) scalar(text string, plain bool, props yamlProps) any {
 	v, err := yamlMeaning(text, plain, props.tag)
 	if err != nil {
@@ -405,7 +404,7 @@ func (r *reader) scalar(text string, plain bool, props yamlProps) any {
 	return v
 }
 
-// yamlWord returns what a plain word means, if that is something else than itself.
+// yamlWord returns the value of a plain word that is not a string.
 func yamlWord(word string) (meaning any, known bool) {
 	switch word {
 	case "", "~", "null", "Null", "NULL":
@@ -418,7 +417,7 @@ func yamlWord(word string) (meaning any, known bool) {
 	return nil, false
 }
 
-// yamlMeaning returns what the text of a scalar means, with the tag, if there is one.
+// yamlMeaning returns the value of a scalar's text, with its tag, if any.
 func yamlMeaning(text string, plain bool, tag string) (any, error) {
 	kind, known := strings.CutPrefix(tag, yamlTag)
 	if tag == "" && !plain || tag != "" && !known || kind == "str" || kind == "timestamp" {
@@ -470,7 +469,7 @@ func isYAMLInf(text string) bool {
 	return false
 }
 
-// isInt and isYAMLFloat tell whether a text is a number in decimal notation; the former has underscores too.
+// isInt and isYAMLFloat report whether a text is a decimal number. An integer may contain underscores.
 func isInt(text string) bool {
 	return rawjson.IsDigits(strings.ReplaceAll(unsigned(text), "_", "0"))
 }
@@ -484,7 +483,7 @@ func isYAMLFloat(text string) bool {
 	return rawjson.IsDigits(whole+fraction) && (!powered || rawjson.IsDigits(unsigned(exponent)))
 }
 
-// unsigned returns a number without its sign, if it has one.
+// unsigned removes the sign of a number.
 func unsigned(text string) string {
 	if text != "" && (text[0] == '+' || text[0] == '-') {
 		return text[1:]
@@ -492,7 +491,7 @@ func unsigned(text string) string {
 	return text
 }
 
-// yamlNumber returns the number that a plain text is. Numbers with a leading zero are octal.
+// yamlNumber parses a plain text as a number. Numbers with a leading zero are octal.
 func yamlNumber(text string) (json.Number, bool) {
 	if text == "" || strings.IndexByte("+-.0123456789", text[0]) < 0 {
 		return "", false
@@ -524,7 +523,7 @@ func yamlNumber(text string) (json.Number, bool) {
 	return json.Number(short), true
 }
 
-// yamlKeyName returns the text of a key, as the tools of Kubernetes write it.
+// yamlKeyName returns a key as a string, in the form that Kubernetes tools use.
 func yamlKeyName(v any) (string, error) {
 	switch v := v.(type) {
 	case string:

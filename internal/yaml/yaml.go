@@ -1,6 +1,6 @@
-// Package yaml reads YAML as the tools of Kubernetes do: with the words of YAML 1.1 (yes, off, 0777), and nothing that JSON can't say.
+// Package yaml reads YAML as the Kubernetes tools do: with the words of YAML 1.1 (yes, off, 0777), and without values that JSON cannot represent.
 //
-// The reader is a recursive descent over the text, in which an error is kept and ends the text, so that everything above returns.
+// The reader is a recursive descent parser. An error is kept and moves to the end of the text, so that all callers return.
 package yaml
 
 import (
@@ -13,16 +13,15 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// The limits of what one file may hold.
+// The limits of one file.
 const (
 	maxDepth   = 10_000  // nested collections, as in encoding/json
-	maxAliased = 400_000 // nodes that come from aliases
+	maxAliased = 400_000 // nodes from aliases
 )
 
-// ParseManifests reads the objects of a YAML file of one or several documents, or of a JSON file, in
-// their order. The items of lists (kind: List and the like) take the place of the list. A document that is
-// not an object is an error; empty ones are skipped. Numbers are [encoding/json.Number]. Errors of the
-// syntax name the line and the column.
+// ParseManifests reads the objects of a YAML file with one or more documents, or of a JSON file, in their order. The items of a list (kind: List and the like)
+// replace the list. Empty documents are skipped. A document that is not an object is an error. Numbers are [encoding/json.Number]. Syntax errors name the line
+// and the column.
 func ParseManifests(data []byte) ([]map[string]any, error) {
 	docs, err := Parse(data, false)
 	if err != nil {
@@ -44,8 +43,7 @@ func ParseManifests(data []byte) ([]map[string]any, error) {
 	return all, nil
 }
 
-// Parse reads JSON as JSON, because it knows larger numbers than YAML. Redacted errors tell the place alone, and nothing of the
-// text, which can be a secret.
+// Parse reads JSON with the JSON decoder, because JSON has larger numbers than YAML. With redact, errors name only the place, because the text can be a secret.
 func Parse(data []byte, redact bool) ([]any, error) {
 	if i := rawjson.SkipSpace(data, 0); i < len(data) && data[i] == '{' {
 		if v, err := rawjson.Decode(data); err == nil {
@@ -55,7 +53,7 @@ func Parse(data []byte, redact bool) ([]any, error) {
 	return parse(data, redact)
 }
 
-// appendManifests appends an object, or the items of a list, which may be lists too.
+// appendManifests appends an object, or the items of a list, which may be lists, too.
 func appendManifests(all []map[string]any, m map[string]any) ([]map[string]any, error) {
 	kind, _ := m["kind"].(string)
 	items, ok := m["items"].([]any)
@@ -75,7 +73,7 @@ func appendManifests(all []map[string]any, m map[string]any) ([]map[string]any, 
 	return all, nil
 }
 
-// parse returns the value of each document; empty documents have none.
+// parse returns the value of each document that is not empty.
 func parse(data []byte, redact bool) ([]any, error) {
 	text, err := yamlText(data)
 	if err != nil {
@@ -94,9 +92,9 @@ func parse(data []byte, redact bool) ([]any, error) {
 	return docs, nil
 }
 
-// yamlText turns a file into text: UTF-8 without a byte order mark, and lines that end with \n.
+// yamlText converts a file to text: UTF-8 without a byte order mark, and with \n as the line end.
 func yamlText(data []byte) (string, error) {
-	if len(data) >= 2 && data[0]^data[1] == 0xff^0xfe { // UTF-16, as some shells on Windows write it
+	if len(data) >= 2 && data[0]^data[1] == 0xff^0xfe { // UTF-16, as some Windows shells write it
 		var order binary.ByteOrder = binary.LittleEndian
 		if data[0] == 0xfe {
 			order = binary.BigEndian
@@ -124,7 +122,7 @@ func yamlText(data []byte) (string, error) {
 	return text, nil
 }
 
-// yamlError tells what is wrong at a place of the text.
+// yamlError returns a syntax error at a place of the text.
 func yamlError(text string, pos int, format string, args ...any) error {
 	before := text[:pos]
 	line := strings.Count(before, "\n") + 1
@@ -135,15 +133,15 @@ func yamlError(text string, pos int, format string, args ...any) error {
 // reader reads the documents of one text.
 type reader struct {
 	src       string
-	redact    bool // whether errors keep the text to themselves
+	redact    bool // errors omit the text
 	pos       int
-	err       error                 // the first error; pos is at the end of the text then
+	err       error                 // first error; then pos is at the end of the text
 	anchors   map[string]yamlAnchor // of this document
 	handles   map[string]string     // of its %TAG directives
-	columnPos int                   // where column was asked for last
-	line      int                   // where the line of that begins
+	columnPos int                   // last argument of column
+	line      int                   // start of its line
 	depth     int                   // of collections
-	count     int                   // of nodes, those from aliases included
+	count     int                   // of nodes, including those from aliases
 	aliased   int                   // of nodes from aliases
 }
 
@@ -151,10 +149,10 @@ type reader struct {
 type yamlAnchor struct {
 	value any
 	size  int  // in nodes
-	open  bool // its value is still being read
+	open  bool // its value is not complete yet
 }
 
-// yamlProps are what can stand before a value.
+// yamlProps are the properties before a value.
 type yamlProps struct {
 	anchor, tag string
 	pos         int
@@ -162,7 +160,7 @@ type yamlProps struct {
 
 func (p yamlProps) given() bool { return p.anchor != "" || p.tag != "" }
 
-// fail keeps the first error and ends the text.
+// fail records the first error, and moves to the end of the text.
 func (r *reader) fail(pos int, format string, args ...any) {
 	if r.err == nil {
 		r.err = yamlError(r.src, min(pos, len(r.src)), format, args...)
@@ -170,8 +168,8 @@ func (r *reader) fail(pos int, format string, args ...any) {
 	r.pos = len(r.src)
 }
 
-// at returns the byte at an offset from here, 0 beyond the end. It is called in so many places that programs are kilobytes smaller where it is not
-// copied to each; so are skip and blank.
+// at returns the byte at an offset from here, or 0 beyond the end. It is not inlined because its many callers would make the binary kilobytes larger. The same
+// holds for skip and blank.
 //
 //go:noinline
 func (r *reader) at(offset int) byte {
@@ -181,14 +179,14 @@ func (r *reader) at(offset int) byte {
 	return 0
 }
 
-// skip goes on by n bytes, but not beyond the end, where an error may have led.
+// skip advances by n bytes, but not beyond the end, where an error may have moved to.
 //
 //go:noinline
 func (r *reader) skip(n int) { r.pos = min(r.pos+n, len(r.src)) }
 
 func (r *reader) eof() bool { return r.pos >= len(r.src) }
 
-// blank tells whether the byte at an offset is white space or the end.
+// blank reports whether the byte at an offset is white space or the end.
 //
 //go:noinline
 func (r *reader) blank(offset int) bool {
@@ -199,11 +197,10 @@ func (r *reader) blank(offset int) bool {
 	return r.pos+offset >= len(r.src)
 }
 
-// indicator tells whether c stands here and white space follows.
+// indicator reports whether c is here, followed by white space.
 func (r *reader) indicator(c byte) bool { return r.at(0) == c && r.blank(1) }
 
-// column returns the distance of a place from the beginning of its line. It looks back to the last place that it was
-// asked for only, so that long lines cost no more than many.
+// column returns the distance of a place from the start of its line. It looks back only to its last argument, so that long lines do not take quadratic time.
 func (r *reader) column(pos int) int {
 	if pos < r.columnPos {
 		r.columnPos, r.line = 0, 0
@@ -215,7 +212,7 @@ func (r *reader) column(pos int) int {
 	return pos - r.line
 }
 
-// indentation returns the column here if only spaces stand before it, -1 otherwise.
+// indentation returns the column here if there are only spaces before it, or -1.
 func (r *reader) indentation() int {
 	i := r.pos
 	for i > 0 && r.src[i-1] == ' ' {
@@ -227,7 +224,7 @@ func (r *reader) indentation() int {
 	return r.pos - i
 }
 
-// marker tells whether "---" or "..." begins the line here.
+// marker reports whether "---" or "..." begins the line here.
 func (r *reader) marker() bool {
 	if r.pos > 0 && r.src[r.pos-1] != '\n' || !r.blank(3) {
 		return false
@@ -235,14 +232,14 @@ func (r *reader) marker() bool {
 	return strings.HasPrefix(r.src[r.pos:], "---") || strings.HasPrefix(r.src[r.pos:], "...")
 }
 
-// skipSpaces goes to what is neither a space nor a tab.
+// skipSpaces skips spaces and tabs.
 func (r *reader) skipSpaces() {
 	for c := r.at(0); c == ' ' || c == '\t'; c = r.at(0) {
 		r.skip(1)
 	}
 }
 
-// skipBlank goes to the next text: past white space, comments and ends of lines.
+// skipBlank skips white space, comments and line ends.
 func (r *reader) skipBlank() {
 	for {
 		start := r.pos
@@ -264,7 +261,7 @@ func (r *reader) skipBlank() {
 	}
 }
 
-// skipLine goes to the end of the line.
+// skipLine moves to the end of the line.
 func (r *reader) skipLine() {
 	if n := strings.IndexByte(r.src[r.pos:], '\n'); n >= 0 {
 		r.skip(n)
@@ -273,7 +270,7 @@ func (r *reader) skipLine() {
 	}
 }
 
-// nextDocument goes to the first text of a document, past its directives. It tells whether there is one.
+// nextDocument skips the directives of a document. It reports whether there is a document.
 func (r *reader) nextDocument() bool {
 	r.anchors, r.handles = map[string]yamlAnchor{}, map[string]string{}
 	directives := false
@@ -306,7 +303,7 @@ func (r *reader) nextDocument() bool {
 	return false
 }
 
-// directive reads a line that begins with %. Unknown ones are ignored.
+// directive reads a line that begins with %. It ignores unknown directives.
 func (r *reader) directive() {
 	start := r.pos
 	r.skipLine()
@@ -331,7 +328,7 @@ func (r *reader) directive() {
 	}
 }
 
-// endOfLine expects nothing more on the line but a comment.
+// endOfLine expects only a comment in the rest of the line.
 func (r *reader) endOfLine() {
 	r.skipSpaces()
 	if r.at(0) == '#' {
@@ -358,7 +355,7 @@ func (r *reader) document() (v any, ok bool) {
 	return v, true
 }
 
-// here quotes the text at this place for a message.
+// here quotes the text at this place, for a message.
 func (r *reader) here() string {
 	text, _, _ := strings.Cut(r.src[r.pos:], "\n")
 	switch {
@@ -373,15 +370,15 @@ func (r *reader) here() string {
 	return fmt.Sprintf("%q", text)
 }
 
-// nest counts the depth, and tells whether it is still allowed. It is undone by r.depth--.
+// nest increments the depth, and fails beyond the limit. The caller undoes it with r.depth--.
 func (r *reader) nest() {
 	if r.depth++; r.depth > maxDepth {
 		r.fail(r.pos, "more than %d values are nested", maxDepth)
 	}
 }
 
-// below tells whether the text here, on a line of its own, belongs to a value of a parent at a column. With
-// dashes, as after "key:", so does a sequence at the column of the parent itself.
+// below reports whether the text here, on its own line, belongs to a value of a parent at a column. With dashes, as after "key:", a sequence at the column of
+// the parent belongs to it, too.
 func (r *reader) below(parent int, dashes bool) bool {
 	if r.eof() || r.marker() {
 		return false
@@ -390,8 +387,8 @@ func (r *reader) below(parent int, dashes bool) bool {
 	return in > parent || in < 0 || dashes && in == parent && r.indicator('-')
 }
 
-// block reads a value after an indicator, or at the beginning of a document; nil if there is none. Its further lines are
-// indented by more than parent. If it is compact, a collection may begin on the line of the indicator.
+// block reads a value after an indicator, or at the start of a document. It returns nil if there is none. Continuation lines are indented by more than parent.
+// If the value is compact, a collection may begin on the line of the indicator.
 func (r *reader) block(parent int, compact, dashes bool) any {
 	r.nest()
 	defer func() { r.depth-- }()
@@ -405,7 +402,7 @@ func (r *reader) block(parent int, compact, dashes bool) any {
 	inner := r.props()
 	if inner.given() {
 		r.skipBlank()
-		if r.eof() || r.indentation() >= 0 { // they stand on a line above the value
+		if r.eof() || r.indentation() >= 0 { // the properties are on a line above the value
 			outer, inner = inner, yamlProps{}
 			if !r.below(parent, dashes) {
 				return r.keep(outer, r.count, r.scalar("", true, outer))
@@ -421,8 +418,8 @@ func (r *reader) block(parent int, compact, dashes bool) any {
 	return r.content(parent, compact, start, outer, inner)
 }
 
-// content reads the value here. The outer properties stand on a line above it, the
-// inner ones, from start on, before it on its line: they belong to its first key if it is a mapping.
+// content reads the value here. The outer properties are on a line above it. The inner ones, from start on, precede it on its line. They belong to its first
+// key if it is a mapping.
 func (r *reader) content(parent int, compact bool, start int, outer, inner yamlProps) any {
 	before := r.count
 	r.hold(outer)
@@ -457,7 +454,7 @@ func (r *reader) content(parent int, compact bool, start int, outer, inner yamlP
 	return r.finish(key, props, before)
 }
 
-// merged returns the properties of a value that is no mapping.
+// merged returns the properties of a value that is not a mapping.
 func (r *reader) merged(outer, inner yamlProps) yamlProps {
 	if outer.anchor != "" && inner.anchor != "" || outer.tag != "" && inner.tag != "" {
 		r.fail(inner.pos, "a value can't have two anchors or tags")
@@ -472,14 +469,14 @@ func (r *reader) merged(outer, inner yamlProps) yamlProps {
 	return outer
 }
 
-// hold refuses aliases to an anchor while its value is being read.
+// hold rejects aliases to an anchor while its value is being read.
 func (r *reader) hold(props yamlProps) {
 	if props.anchor != "" {
 		r.anchors[props.anchor] = yamlAnchor{open: true}
 	}
 }
 
-// keep keeps a value for the aliases to its anchor; before is the count of nodes before it.
+// keep stores a value for the aliases to its anchor. The argument before is the number of nodes before it.
 func (r *reader) keep(props yamlProps, before int, v any) any {
 	r.count++
 	if props.anchor != "" {
@@ -488,14 +485,14 @@ func (r *reader) keep(props yamlProps, before int, v any) any {
 	return v
 }
 
-// yamlAtom is a value that can be a key: a scalar that is still text, or what an alias or brackets have given.
+// yamlAtom is a value that can be a key: a scalar as text, or the value of an alias or of brackets.
 type yamlAtom struct {
 	value                any
 	text                 string
 	isText, plain, alias bool
 }
 
-// atom reads a value that can be a key. A plain scalar is read to the end of its line.
+// atom reads a value that can be a key. It reads a plain scalar up to the end of its line.
 func (r *reader) atom(flow bool) (a yamlAtom) {
 	switch c := r.at(0); c {
 	case '*':
@@ -510,7 +507,7 @@ func (r *reader) atom(flow bool) (a yamlAtom) {
 	return a
 }
 
-// finish returns the value of an atom with its properties; before is the count of nodes before it.
+// finish returns the value of an atom with its properties. The argument before is the number of nodes before it.
 func (r *reader) finish(a yamlAtom, props yamlProps, before int) any {
 	switch {
 	case a.alias && props.given():
@@ -528,13 +525,13 @@ type yamlKey struct {
 	pos   int
 }
 
-// finishKey makes a key of an atom with its properties.
+// finishKey makes a key from an atom and its properties.
 func (r *reader) finishKey(a yamlAtom, props yamlProps, before, pos int) yamlKey {
 	merge := a.isText && a.text == "<<" && (a.plain && (props.tag == "" || props.tag == "!") || props.tag == yamlTag+"merge")
 	return yamlKey{name: r.keyName(r.finish(a, props, before), pos), merge: merge, pos: pos}
 }
 
-// keyName turns a key into text, as JSON needs it.
+// keyName converts a key to a string, as JSON requires.
 func (r *reader) keyName(v any, pos int) string {
 	name, err := yamlKeyName(v)
 	if err != nil {
@@ -543,13 +540,13 @@ func (r *reader) keyName(v any, pos int) string {
 	return name
 }
 
-// entries gathers a mapping.
+// entries collects the entries of a mapping.
 type yamlEntries struct {
 	values map[string]any
-	given  map[string]bool // keys that were written, not merged
+	given  map[string]bool // keys that are written in the mapping, not merged
 }
 
-// put adds an entry. What is merged gives way to what is written after it, as in the tools of Kubernetes.
+// put adds an entry. An entry that is written in the mapping replaces a merged one, as in the Kubernetes tools.
 func (r *reader) put(e *yamlEntries, key yamlKey, v any) {
 	if key.merge {
 		r.mergeInto(e, v, key.pos)
@@ -564,7 +561,7 @@ func (r *reader) put(e *yamlEntries, key yamlKey, v any) {
 	e.values[key.name], e.given[key.name] = v, true
 }
 
-// mergeInto does what the key << asks for.
+// mergeInto merges the value of the key << into a mapping.
 func (r *reader) mergeInto(e *yamlEntries, v any, pos int) {
 	maps, ok := v.([]any)
 	if !ok {
@@ -591,7 +588,7 @@ func (e *yamlEntries) object() map[string]any {
 	return e.values
 }
 
-// next goes to the next entry of a block collection at a column, and tells whether there is one.
+// next moves to the next entry of a block collection at a column, and reports whether there is one.
 func (r *reader) next(column int) bool {
 	r.skipBlank()
 	if r.eof() || r.marker() {
@@ -607,8 +604,7 @@ func (r *reader) next(column int) bool {
 	return in == column && r.err == nil
 }
 
-// sequence reads the items that begin with dashes at a column. Where that is the column of
-// the parent, other text there belongs to the parent.
+// sequence reads the items that begin with dashes at a column. If the parent has the same column, text without a dash there belongs to the parent.
 func (r *reader) sequence(column, parent int) any {
 	items := []any{}
 	for {
@@ -626,7 +622,7 @@ func (r *reader) sequence(column, parent int) any {
 	}
 }
 
-// mapping reads the entries with keys at a column. The first key may have been read already, with its colon.
+// mapping reads the entries with keys at a column. The caller may have read the first key already, with its colon.
 func (r *reader) mapping(column int, first *yamlKey) any {
 	var entries yamlEntries
 	for {
@@ -717,7 +713,7 @@ func (r *reader) name() string {
 	return name
 }
 
-// alias repeats the value of an anchor, as a copy: nothing in the result is shared.
+// alias repeats the value of an anchor, as a copy: the result shares nothing.
 func (r *reader) alias() any {
 	start := r.pos
 	r.skip(1)
@@ -739,7 +735,7 @@ func (r *reader) alias() any {
 	return rawjson.Clone(a.value)
 }
 
-// flowCollection reads a collection in brackets. Its lines may be indented as they like.
+// flowCollection reads a collection in brackets. The indentation of its lines does not matter.
 func (r *reader) flowCollection() any {
 	r.nest()
 	defer func() { r.depth-- }()
@@ -778,7 +774,7 @@ func (r *reader) flowCollection() any {
 	return items
 }
 
-// skipFlow goes to the next text inside of brackets.
+// skipFlow moves to the next text inside of brackets.
 func (r *reader) skipFlow(start int) {
 	for {
 		r.skipSpaces()
@@ -798,7 +794,7 @@ func (r *reader) skipFlow(start int) {
 	}
 }
 
-// flowEntry reads a value in brackets, or a pair if it is one; in braces everything is one.
+// flowEntry reads a value in brackets, or a key and its value. In braces, all entries have keys.
 func (r *reader) flowEntry(isMap bool, start int) (key yamlKey, v any, pair bool) {
 	pos, before := r.pos, r.count
 	if r.indicator('?') {
@@ -826,7 +822,7 @@ func (r *reader) flowEntry(isMap bool, start int) (key yamlKey, v any, pair bool
 	return key, r.finish(a, props, before), false
 }
 
-// flowAtom reads a value in brackets with its properties; it is empty where none is given.
+// flowAtom reads a value in brackets with its properties. Without a value, it is empty.
 func (r *reader) flowAtom(start int) (yamlAtom, yamlProps) {
 	props := r.props()
 	r.skipFlow(start)

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// yamlCases are texts with the JSON that they mean: one value a document.
+// yamlCases are texts with their values as JSON, one per document.
 var yamlCases = []struct{ name, yaml, json string }{
 	{"nothing", "", ``},
 	{"a comment only", "# nothing\n\n", ``},
@@ -252,7 +252,7 @@ func TestParseManifests(t *testing.T) {
 	}
 }
 
-// TestParseYAMLCopies holds that nothing in a result is shared: whoever changes one object changes no other.
+// TestParseYAMLCopies checks that the results share nothing, so that a change of one object changes no other.
 func TestParseYAMLCopies(t *testing.T) {
 	objects, err := ParseManifests([]byte("a: &x {b: {c: 1}}\nd: *x\ne: {<<: *x}\n"))
 	if err != nil {
@@ -294,8 +294,8 @@ func FuzzYAML(f *testing.F) {
 	})
 }
 
-// beyondYAML tells whether a JSON text says what YAML reads differently: numbers that no float
-// holds, keys that are equal or mean merging, text that is not UTF-8, and a tab before all else.
+// beyondYAML reports whether YAML reads a JSON text differently: numbers that no float holds, equal keys, merge keys, text that is not UTF-8, and a leading
+// tab.
 func beyondYAML(data []byte, v any) bool {
 	if tab := strings.TrimLeft(string(data), " \r\n"); strings.HasPrefix(tab, "\t") {
 		return true
@@ -323,7 +323,7 @@ func beyondYAML(data []byte, v any) bool {
 	return hasEqualKeys(data)
 }
 
-// hasEqualKeys tells whether an object in a JSON text gives a key twice.
+// hasEqualKeys reports whether an object in a JSON text has a key twice.
 func hasEqualKeys(raw []byte) bool {
 	seen, found := map[string]bool{}, false
 	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool {
