@@ -263,7 +263,7 @@ func (i *Index[K, V]) of(h HandlerArgument) *index.Values[K, V] {
 // Indices are the indices of an operator by their IDs, without their types. Prefer [Index].
 type Indices struct{ data map[HandlerID]index.Data }
 
-// newIndices makes empty indices for all that are registered.
+// newIndices makes empty indices for all registered index handlers.
 func newIndices(r *Registry) Indices {
 	all := Indices{make(map[HandlerID]index.Data)}
 	for _, h := range r.activities(kindIndex) {

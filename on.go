@@ -16,9 +16,8 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// This file is where handlers are registered: a function for each family, with its options. What
-// is wrong with a registration is a programmer's error, told by a panic with the line of the call.
-// The functions that register handlers of admission are declared with their engine, so that only operators with such handlers link it.
+// This file registers handlers, with a function and options for each family. The functions for admission handlers are elsewhere, so that only operators with
+// such handlers link the webhook server.
 
 // ChangeOptions are the options of change handlers. Zero values mean the defaults.
 type ChangeOptions struct {
