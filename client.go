@@ -257,7 +257,7 @@ func (c *Client) delay(backoff time.Duration, err error) time.Duration {
 	return max(backoff, pause)
 }
 
-// repeatable reports whether the request may be repeated after an error. It may not if the server has refused it for good reason, or if the server may have
+// repeatable reports whether the request may be repeated after an error. It may not if the server has rejected it as invalid, or if the server may have
 // executed a request that must not run twice.
 func (r *request) repeatable(err error) bool {
 	var api *APIError
