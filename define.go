@@ -109,7 +109,7 @@ func (k *DefinedKind) Selector() Selector {
 // Manifest returns the CustomResourceDefinition in JSON. The same struct always gives the same bytes.
 func (k *DefinedKind) Manifest() []byte { return slices.Clone(k.made.JSON) }
 
-// definedKinds are the kinds of a registry. It is an interface so that programs without Define are linked without what installs and compares definitions.
+// definedKinds are the kinds of a registry. It is an interface so that programs without Define are linked without its implementation.
 type definedKinds interface {
 	// prepare is called before the operator's streams are opened.
 	prepare(ctx context.Context, r *run) error

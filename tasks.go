@@ -417,7 +417,7 @@ func (t *task) noteFailure(out outcome, o *Object) {
 	if before != nil {
 		t.failed.times += before.times
 	}
-	err := safecall.Do(func() error { // a storage of the user can be asked
+	err := safecall.Do(func() error { // it may call a storage of the user
 		for _, patch := range []*Patch{{}, {changes: objectpatch.Changes{Merge: o.Patch.changes.Merge}}, o.Patch} {
 			t.failed.states = append(t.failed.states, t.object.engine.owner.trackedState(patch.applied(o.Body)).digest())
 		}

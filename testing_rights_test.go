@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rights"
 )
 
-// complaints is a test that notes its errors.
+// complaints is a test that records its errors.
 type complaints struct {
 	*testing.T
 	errors []string
@@ -24,7 +24,7 @@ func (c *complaints) Errorf(format string, args ...any) {
 	c.errors = append(c.errors, fmt.Sprintf(format, args...))
 }
 
-// TestCheckRights runs operators, and compares what they do with what their manifests allow.
+// TestCheckRights runs operators, and compares their requests with the permissions in their manifests.
 func TestCheckRights(t *testing.T) {
 	args := os.Args
 	os.Args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
@@ -39,7 +39,7 @@ func TestCheckRights(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// play has operators handle an object, one after another, and returns the complaints.
+	// play makes operators handle an object, one after another, and returns the complaints.
 	play := func(t *testing.T, all ...*Operator) []string {
 		t.Helper()
 		for _, op := range all {
@@ -167,7 +167,8 @@ func TestCheckRights(t *testing.T) {
 	})
 }
 
-// TestRightsOfGroups holds that what an operator of one namespace asks for is allowed, also if its handlers are for kinds that depend on the cluster, some of which have no namespaces.
+// TestRightsOfGroups checks that an operator of one namespace has the permissions for its requests. That includes handlers for kinds that depend on the
+// cluster, even cluster-scoped ones.
 func TestRightsOfGroups(t *testing.T) {
 	found, err := builtinResources(t.Context(), nil)
 	if err != nil {
