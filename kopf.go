@@ -28,21 +28,21 @@
 //
 //	func create(ctx context.Context, c *kopf.Change) error {
 //		c.Logger.Info("Creating", "size", c.Spec().Int("size"))
-//		c.Patch.Set("status.phase", "Ready")                         // a change to the object
-//		c.SetResult(map[string]any{"message": "hello world"}) // a result, stored in status.create
+//		c.Patch.Set("status.phase", "Ready")                  // a change to the object
+//		c.SetResult(map[string]any{"message": "hello world"}) // a result: kopf stores it in status.create
 //		return nil
 //	}
 //
 //	func resize(ctx context.Context, c *kopf.Change) error {
 //		if c.New.Int("") < 0 {
-//			return kopf.Permanent(errors.New("the size is negative")) // no retry
+//			return kopf.Permanent(errors.New("the size is negative")) // permanent: no retry
 //		}
 //		c.Logger.Info("Resizing", "old", c.Old.Int(""), "new", c.New.Int(""))
 //		return nil
 //	}
 //
 //	func farewell(ctx context.Context, c *kopf.Change) error {
-//		c.Logger.Info("Deleting")
+//		c.Logger.Info("Deleting") // a finalizer blocks the deletion: it waits for this handler
 //		return nil
 //	}
 //
