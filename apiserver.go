@@ -109,7 +109,7 @@ type APIServerFault struct {
 
 	Status     int           // refuse with this code
 	Reason     string        // the reason in the refusal. Defaults to the usual one for the code
-	Message    string        // the message in the refusal. Defaults to one that names the fault
+	Message    string        // the message in the refusal. Defaults to one that says that the failure is intended
 	RetryAfter time.Duration // the Retry-After header of the refusal, in whole seconds
 	HTML       bool          // refuse with a page, as proxies do
 	Delay      time.Duration // time to wait before the response
