@@ -22,10 +22,9 @@ import (
 	"github.com/kopf-go/kopf/internal/webhookconfig"
 )
 
-// This file answers the reviews of the API server: it finds the handlers for them, calls these, and makes one answer of what they
-// say. It starts and ends the server of webhooks, on whose goroutines the handlers run.
+// This file answers admission reviews: it selects the handlers, calls them, and combines their results. The handlers run on the webhook server's goroutines.
 
-// reviewRunner answers the reviews. It comes with the handlers, so that programs without any are linked without the server.
+// reviewRunner answers the reviews. It is an interface so that programs without admission handlers are linked without the webhook server.
 type reviewRunner interface {
 	setResources(found []discovery.Resource)
 	lead()
@@ -34,11 +33,11 @@ type reviewRunner interface {
 
 type newReviewRunner func(*Registry, *observer) (reviewRunner, error)
 
-// reviewServer is the engine of one operator.
+// reviewServer answers the reviews of one operator.
 type reviewServer struct {
 	*environment
 	operator admissionOperator
-	requests context.Context // of the requests that take the configurations back
+	requests context.Context // of the requests that remove webhooks from the configurations
 	all      []*handler      // in order of registration
 	tasks    sync.WaitGroup
 	changed  chan struct{} // holds one token when the resources have changed
@@ -48,41 +47,40 @@ type reviewServer struct {
 	configurations []*webhookconfig.Keeper // that the operator manages; guarded by writing
 
 	mu           sync.Mutex                        // guards following
-	resources    map[*handler][]discovery.Resource // those that each handler is for
+	resources    map[*handler][]discovery.Resource // that each handler serves
 	clientConfig *WebhookClientConfig              // nil before the server listens
 	memories     reviewMemories
-	failure      error // for which the operator ends
+	failure      error // ends the operator
 	stopping     bool
 }
 
-// reviewServing is what the reviews come by.
+// reviewServing is the state of serving reviews.
 type reviewServing struct {
 	settings AdmissionSettings // as they were at the start
 	ctx      context.Context   // of the server
 	cancel   context.CancelFunc
-	// The announcement that the configurations follow, nil while there is none; guarded by the server's mu.
+	// The address that the configurations contain, nil before the first one; guarded by the server's mu.
 	written *WebhookClientConfig
 }
 
-// reviewMemories are what is remembered of objects that only reviews have shown.
+// reviewMemories keeps memories of unwatched objects between their reviews.
 type reviewMemories struct {
 	all     map[string]*reviewMemory // by uid
-	sweptAt time.Time                // when the old ones among them were last dropped
+	sweptAt time.Time                // when old memories were last dropped
 }
 
-// reviewMemory is what is remembered of an object that is not watched.
+// reviewMemory is the memory of one unwatched object.
 type reviewMemory struct {
 	memory
 	used time.Time
 }
 
-// reviewMemoryLife is how long an object is remembered after its last review, unless it is watched.
+// reviewMemoryLife is how long the memory of an unwatched object is kept after its last review.
 const reviewMemoryLife = 10 * time.Minute
 
-// maxReviewMemories is how many of them are remembered. What comes beyond that is forgotten with its review.
+// maxReviewMemories limits the memories of unwatched objects. Beyond the limit, an object's memory lasts for one review.
 const maxReviewMemories = 10_000
 
-// newReviewServer makes the engine.
 func newReviewServer(r *Registry, o *observer) (reviewRunner, error) {
 	s := &reviewServer{
 		environment: &o.environment, operator: o, requests: o.requests, serving: reviewServing{settings: o.settings.Admission},
@@ -103,7 +101,7 @@ func newReviewServer(r *Registry, o *observer) (reviewRunner, error) {
 	return s, webhookconfig.CheckNames(name, s.hooks(webhookconfig.Validating, nil), s.hooks(webhookconfig.Mutating, nil))
 }
 
-// setResources takes the resources, and starts the server when they come first.
+// setResources stores the resources, and starts the server at the first call.
 func (s *reviewServer) setResources(found []discovery.Resource) {
 	resources := make(map[*handler][]discovery.Resource, len(s.all))
 	for _, h := range s.all {
@@ -125,7 +123,7 @@ func (s *reviewServer) setResources(found []discovery.Resource) {
 	ctx, end := context.WithCancel(withOperator(s.requests, s.client, s.log, s.sharing()))
 	s.serving.ctx, s.serving.cancel = ctx, end
 	s.tasks.Go(func() { s.serve(ctx) })
-	if s.serving.settings.Managed == "" { // which is fine, but forgotten just as easily
+	if s.serving.settings.Managed == "" { // a valid choice, but also easily forgotten
 		s.log.Info("Keeping no webhook configuration; the API server sends no reviews unless others have made one", "handlers", len(s.all),
 			"hint", `have the operator keep it by Settings.Admission.Managed, a name such as "auto.example.com"`)
 	} else {
@@ -133,7 +131,7 @@ func (s *reviewServer) setResources(found []discovery.Resource) {
 	}
 }
 
-// admissionResources returns the resources that a handler of admission is for. Those need not be watchable.
+// admissionResources returns the resources that an admission handler selects. They need not be watchable.
 func (h *handler) admissionResources(found []discovery.Resource) []discovery.Resource {
 	fit, _ := h.selected(found)
 	if h.selector.Specific() && len(fit) > 1 {
@@ -142,10 +140,10 @@ func (h *handler) admissionResources(found []discovery.Resource) []discovery.Res
 	return fit
 }
 
-// announcementTimeout is after what time a server that is not announced is warned of. Tunnels are opened by then.
+// announcementTimeout is the time until kopf warns that a server has not announced its address. Tunnels open within it.
 const announcementTimeout = 30 * time.Second
 
-// serve runs the server. Operators do not go on without it.
+// serve runs the server. The operator fails if it ends early.
 func (s *reviewServer) serve(ctx context.Context) {
 	warning := time.AfterFunc(announcementTimeout, func() {
 		s.mu.Lock()
@@ -162,14 +160,14 @@ func (s *reviewServer) serve(ctx context.Context) {
 		}
 		return
 	}
-	s.log.Debug("The admission server has stopped unexpectedly", "error", err) // the operator fails with that
+	s.log.Debug("The admission server has stopped unexpectedly", "error", err) // the operator fails with this error
 	if err == nil {
 		err = errors.New("its Serve returned before the end of the context")
 	}
 	s.fail(fmt.Errorf("the admission server has finished unexpectedly: %w", err))
 }
 
-// fail ends the operator.
+// fail ends the operator with an error.
 func (s *reviewServer) fail(err error) {
 	s.mu.Lock()
 	if s.failure == nil {
@@ -179,7 +177,7 @@ func (s *reviewServer) fail(err error) {
 	s.operator.end(err)
 }
 
-// setClient takes how the server is reached, and returns when the configurations are written.
+// setClient stores the address of the server, and returns when the configurations are written.
 func (s *reviewServer) setClient(client WebhookClientConfig) {
 	s.mu.Lock()
 	s.clientConfig = &client
@@ -187,7 +185,7 @@ func (s *reviewServer) setClient(client WebhookClientConfig) {
 	s.configure()
 }
 
-// serverGracePeriod is how long a server may go on after the end of its context: longer than API servers wait for the reviews under way.
+// serverGracePeriod is how long a server may run after its context ends. It is longer than API servers wait for a review.
 const serverGracePeriod = time.Minute
 
 // stop removes the webhooks from the configurations, so that no review is requested, and then stops the server.
@@ -197,7 +195,7 @@ func (s *reviewServer) stop() error {
 	end, served := s.serving.cancel, s.serving.ctx
 	s.mu.Unlock()
 	if end != nil {
-		if s.leader == nil { // other replicas go on with the reviews
+		if s.leader == nil { // other replicas continue to answer reviews
 			s.cleanConfigurations()
 		}
 		end()
@@ -227,7 +225,7 @@ func (s *reviewServer) review(ctx context.Context, r *ReviewRequest) ([]byte, er
 	}
 	a.argument.warnings, a.argument.Started = &a.warnings, started
 	if resource.Namespaced && !s.operator.serves(question.Request.Namespace) {
-		handlers = nil // the API server asks for all namespaces where they cannot be named
+		handlers = nil // the API server sends reviews for all namespaces where a configuration cannot name them
 	}
 	if handlers, err = a.choose(handlers); err != nil {
 		return nil, err
@@ -240,7 +238,7 @@ func (s *reviewServer) review(ctx context.Context, r *ReviewRequest) ([]byte, er
 	return a.answer(question)
 }
 
-// handlersFor finds the resource of a review, and the handlers that it is for.
+// handlersFor finds the resource of a review, and its handlers.
 func (s *reviewServer) handlersFor(q *admissionreview.Review, path string) (resource Resource, handlers []*handler, err error) {
 	want := q.Request.Resource
 	known := false
@@ -268,7 +266,7 @@ func (s *reviewServer) handlersFor(q *admissionreview.Review, path string) (reso
 	return resource, handlers, nil
 }
 
-// argument makes what the handlers get.
+// argument makes the argument of the handlers.
 func (s *reviewServer) argument(q *admissionreview.Review, r *ReviewRequest, resource Resource) (*Admission, error) {
 	request := q.Request
 	raw := request.Object
@@ -299,8 +297,8 @@ func viewOrNone(raw []byte) View {
 	return View{raw: bytes.TrimSpace(raw)}
 }
 
-// remember returns the memory of the object: that of the object itself if it is watched, else one that is kept for a while. Nothing is kept of
-// what is only being created: it may never come to be.
+// remember returns the memory of a watched object, or one kept for a while for an unwatched object. It keeps none for a creation, which can still be
+// rejected.
 func (s *reviewServer) remember(op Operation, resource Resource, body *Body) *memory {
 	if op == OperationCreate || body.UID() == "" {
 		m := &memory{}
@@ -335,13 +333,13 @@ type admissionReview struct {
 	*reviewServer
 	started  time.Time
 	argument *Admission
-	mutating bool // whether a patch may be answered
+	mutating bool // whether the response may have a patch
 	warnings []string
-	worst    error // the one to be reported
-	rank     int   // of that, the lower the worse
+	worst    error // the error to report
+	rank     int   // of the worst error; lower is worse
 }
 
-// choose returns the handlers that the operation concerns, each function once under one id.
+// choose returns the handlers for the operation, each function once per ID.
 func (a *admissionReview) choose(handlers []*handler) (chosen []*handler, err error) {
 	for _, h := range handlers {
 		if !h.coversOperation(a.argument.Operation, a.argument.Subresource) || h.isIn(chosen) {
@@ -361,7 +359,7 @@ func (a *admissionReview) choose(handlers []*handler) (chosen []*handler, err er
 	return chosen, nil
 }
 
-// reviewMargin is how much earlier than the API server a handler gives up, for the answer to come in time: a tenth, and no more than this.
+// reviewMargin limits how much earlier than the API server a handler gives up, so that the response is in time. The margin is a tenth of the time otherwise.
 const reviewMargin = time.Second
 
 // reviewTime returns how long the API server waits for a handler.
@@ -372,10 +370,10 @@ func (h *handler) reviewTime() time.Duration {
 	return (h.retry.timeout + time.Second - 1).Truncate(time.Second)
 }
 
-// webhookNoun is what handlers of reviews are called in log lines.
+// webhookNoun is the name of admission handlers in log lines.
 const webhookNoun = "Webhook"
 
-// call calls one handler, and notes its error.
+// call calls one handler, and records its error.
 func (a *admissionReview) call(ctx context.Context, h *handler) {
 	limit := h.reviewTime()
 	ctx, cancel := context.WithDeadlineCause(ctx, a.started.Add(limit-min(limit/10, reviewMargin)), fmt.Errorf("the review must be answered within %s", limit))
@@ -399,7 +397,7 @@ func (a *admissionReview) call(ctx context.Context, h *handler) {
 	}
 }
 
-// rankOf returns which errors are reported rather than others: the lower ones.
+// rankOf returns the rank of an error. The error with the lowest rank is reported.
 func rankOf(err error) int {
 	var admission *AdmissionError
 	var permanent *PermanentError
@@ -427,7 +425,7 @@ func (a *admissionReview) answer(q *admissionreview.Review) ([]byte, error) {
 	return q.Answer(response)
 }
 
-// denialOf returns what to deny with.
+// denialOf converts an error to a denial.
 func denialOf(err error) *admissionreview.Denial {
 	denial := &admissionreview.Denial{Message: cmp.Or(err.Error(), fmt.Sprintf("%T", err))}
 	if denied := (*AdmissionError)(nil); errors.As(err, &denied) {
@@ -438,7 +436,7 @@ func denialOf(err error) *admissionreview.Denial {
 	return denial
 }
 
-// followResources writes the configurations anew when the resources have changed.
+// followResources rewrites the configurations when the resources change.
 func (s *reviewServer) followResources(ctx context.Context) {
 	for {
 		select {
@@ -450,7 +448,7 @@ func (s *reviewServer) followResources(ctx context.Context) {
 	}
 }
 
-// configure writes what has changed of the configurations. Operators do not go on if they cannot.
+// configure writes the changed configurations. The operator fails if it cannot.
 func (s *reviewServer) configure() {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -466,9 +464,9 @@ func (s *reviewServer) configure() {
 			keeper.Clear(s.requests)
 			continue
 		}
-		err := keeper.Write(unlimited(s.requests), hooks, client.asClient()) // requests that are under way may be those that wait for these webhooks
+		err := keeper.Write(unlimited(s.requests), hooks, client.asClient()) // requests under way may wait for these webhooks
 		if errors.Is(err, ErrLeadershipLost) {
-			return // and the next holder writes
+			return // the next leader writes
 		}
 		if err != nil {
 			s.fail(err)
@@ -480,7 +478,7 @@ func (s *reviewServer) configure() {
 	s.serving.written = client
 }
 
-// lead has the configurations written, as another replica may have changed them.
+// lead rewrites the configurations, because another replica may have changed them.
 func (s *reviewServer) lead() {
 	s.writing.Lock()
 	for _, keeper := range s.configurations {
@@ -496,10 +494,10 @@ func (s *reviewServer) lead() {
 	}
 }
 
-// cleaningTimeout is how long the API server is tried to be reached at the end. The server of webhooks lives as long.
+// cleaningTimeout limits the attempts to reach the API server at shutdown. The webhook server runs as long.
 const cleaningTimeout = 5 * time.Second
 
-// cleanConfigurations leaves only the handlers in the configurations that are to stay.
+// cleanConfigurations removes all webhooks from the configurations, except those of permanent handlers.
 func (s *reviewServer) cleanConfigurations() {
 	ctx, cancel := context.WithTimeout(unlimited(s.requests), cleaningTimeout)
 	defer cancel()
@@ -518,7 +516,7 @@ func (s *reviewServer) cleanConfigurations() {
 	}
 }
 
-// configurationRequests makes the requests for one of the configurations.
+// configurationRequests sends the requests for one of the configurations.
 type configurationRequests struct {
 	client   *Client
 	resource Resource
@@ -537,7 +535,7 @@ func (c *configurationRequests) Create(ctx context.Context, configuration []byte
 	return StatusCode(err), err
 }
 
-// hooks returns what the handlers of a kind are to be asked for.
+// hooks returns the webhooks of the handlers of a kind.
 func (s *reviewServer) hooks(kind webhookconfig.Kind, resources map[*handler][]discovery.Resource) (hooks []webhookconfig.Hook) {
 	exact := namespaces.ExactNames(s.namespaces)
 	for _, h := range s.all {
@@ -551,12 +549,12 @@ func (s *reviewServer) hooks(kind webhookconfig.Kind, resources map[*handler][]d
 	return hooks
 }
 
-// shared reports whether there is a handler of the other kind with the same id.
+// shared reports whether a handler of the other kind has the same ID.
 func (s *reviewServer) shared(h *handler) bool {
 	return slices.ContainsFunc(s.all, func(o *handler) bool { return o.id == h.id && o.kind != h.kind })
 }
 
-// webhookKind returns the kind of the webhooks of a handler of admission.
+// webhookKind returns the kind of webhook for an admission handler.
 func (h *handler) webhookKind() webhookconfig.Kind {
 	if h.kind == kindMutate {
 		return webhookconfig.Mutating
@@ -564,7 +562,7 @@ func (h *handler) webhookKind() webhookconfig.Kind {
 	return webhookconfig.Validating
 }
 
-// hook returns what a handler says about its webhook. Predicates are not for selectors, and looked at with each review.
+// hook returns the webhook of a handler. Selectors cannot express predicates, so kopf checks those during each review.
 func (h *handler) hook(resources []discovery.Resource) webhookconfig.Hook {
 	a := h.admission
 	hook := webhookconfig.Hook{

@@ -37,7 +37,7 @@ func FuzzReview(f *testing.F) {
 	})
 }
 
-// fakeOperatorHost is an operator that knows no object.
+// fakeOperatorHost is an operator without objects.
 type fakeOperatorHost struct{}
 
 func (fakeOperatorHost) serves(namespace string) bool          { return true }

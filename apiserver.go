@@ -11,7 +11,7 @@ import (
 )
 
 // APIServer is an embedded, in-memory Kubernetes API server. Use it to try, demonstrate and test operators without a cluster. It is an [http.Handler] that
-// answers operators and kubectl as kube-apiserver does. docs/embedded-server.md lists what it lacks. It has no users, and allows every request.
+// answers operators and kubectl as kube-apiserver does. docs/embedded-server.md lists its limits. It has no users, and allows every request.
 //
 // Create it with [NewAPIServer]. It is safe for concurrent use. In tests with [testing/synctest], create it inside the bubble, and connect with
 // [APIServer.ConnectionInfo].
@@ -31,7 +31,7 @@ type APIServerOptions struct {
 	// DisableGarbageCollector turns off what kube-controller-manager does: the server keeps dependents of deleted owners, and makes no service accounts.
 	// Default: false.
 	DisableGarbageCollector bool
-	// RefuseUnsupported makes the server refuse what it does not support, such as rules in CEL, instead of returning a warning. Default: false.
+	// RefuseUnsupported makes the server refuse unsupported features, such as CEL rules, instead of returning a warning. Default: false.
 	RefuseUnsupported bool
 	// TLS serves TLS and HTTP/2 in [APIServer.Listen], with a new authority each time: see [APIServerListener.ConnectionInfo]. Default: false.
 	TLS bool
@@ -47,7 +47,7 @@ func NewAPIServer(opts *APIServerOptions) *APIServer {
 	}
 	s := apiserver.New(apiserver.Options(*opts))
 	for _, d := range DefaultRegistry().definitions() {
-		_ = s.Apply(d) // it is refused again where the kind is used
+		_ = s.Apply(d) // it is refused again when the kind is used
 	}
 	return &APIServer{s}
 }
@@ -80,11 +80,11 @@ type APIServerRequest struct {
 	Resource    string    // the plural, such as "pods"
 	Subresource string    // such as "status"; "" for the object itself
 	Namespace   string    // "" for objects without one, and for all
-	Name        string    // "" for listings, and for creations
+	Name        string    // "" for lists and creations
 	ContentType string
 	UserAgent   string
-	Body        []byte // as it came
-	Status      int    // the code of the answer, 0 while there is none
+	Body        []byte // as received
+	Status      int    // the code of the response, 0 before it
 }
 
 // Requests returns the recorded requests in order: the last 10,000, of at most 16 MiB together.
@@ -104,17 +104,17 @@ type APIServerFault struct {
 	Subresource string
 	Namespace   string
 	Name        string
-	After       int // how many fitting requests go well before
-	Times       int // how many fail then; zero means all
+	After       int // number of matching requests that succeed first
+	Times       int // number of requests that fail then; zero means all
 
 	Status     int           // refuse with this code
 	Reason     string        // the reason in the refusal. Defaults to the usual one for the code
-	Message    string        // the message in the refusal. Defaults to one that says that it was asked for
-	RetryAfter time.Duration // the wish sent with the refusal, in whole seconds
+	Message    string        // the message in the refusal. Defaults to one that says that the failure is intended
+	RetryAfter time.Duration // the Retry-After header of the refusal, in whole seconds
 	HTML       bool          // refuse with a page, as proxies do
-	Delay      time.Duration // answer that much later
+	Delay      time.Duration // time to wait before the response
 	Drop       bool          // drop the connection without doing anything
-	DropAfter  bool          // do what is asked, and drop the connection without answering
+	DropAfter  bool          // carry out the request, and drop the connection without a response
 	Stall      bool          // of watches: accept, and never send anything
 	Gone       bool          // of watches: accept, and send an error event with the code 410
 	Cut        bool          // of watches: break off in the middle of the first event

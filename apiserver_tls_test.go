@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestListenerConnectionInfo has a client of ours reach listeners over the network, with TLS and without.
+// TestListenerConnectionInfo connects a kopf client to listeners over the network, with TLS and without.
 func TestListenerConnectionInfo(t *testing.T) {
 	listen := func(secure bool) *ConnectionInfo {
 		t.Helper()

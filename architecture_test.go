@@ -20,32 +20,32 @@ import (
 	"testing"
 )
 
-// The tests in this file hold the source to the rules of the house: which file may name what, what
-// is exported and documented, what is imported. They read the package with go/types, not by running it.
+// The tests in this file check the rules of the source: the names in each file, the exported names and their docs, and the imports. They read the package
+// with go/types, and do not run it.
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// rules are what the compiler does not hold about the files of this package. What is under internal/ needs no rule: it cannot
-// import this package.
+// rules are the rules for the files of this package that the compiler does not check. Packages under internal/ need no rule, because they cannot import this
+// package.
 //
-// They are a statement of policy: a failing test is repaired by moving the code, not by editing the table.
+// They are a policy: fix a failing test by moving the code, not by editing the table.
 var rules = struct {
 	goroutines string   // the files that may start them, separated by spaces
 	timeless   string   // the files that may not read the clock
-	banned     []string // what no file may import
+	banned     []string // imports that no file may have
 }{
 	goroutines: "admission.go cli.go daemons.go leader_election.go probes.go queue.go reactor_writes.go tasks.go webhooks.go",
 	timeless:   "body.go diff.go errors.go filters.go patch.go registry.go resource.go",
 	banned:     []string{"os/exec", "testing", "expvar", "html/template", "text/template", "net/http/pprof", "net/http/httptest", "unsafe", "plugin"},
 }
 
-// starters and clocks are the functions that start goroutines without a go statement, and those that read the time or wait for it.
+// starters and clocks are functions that start goroutines without a go statement, and functions that read the time or wait for it.
 var (
 	starters = []string{"time.AfterFunc", "context.AfterFunc"}
 	clocks   = []string{"time.Now", "time.Since", "time.Until", "time.Sleep", "time.After", "time.AfterFunc", "time.NewTimer", "time.NewTicker", "time.Tick"}
 )
 
-// TestRules reads the files one by one, without their types, so that it takes milliseconds.
+// TestRules parses the files one by one, without types, so that it takes milliseconds.
 func TestRules(t *testing.T) {
 	names, err := filepath.Glob("*.go")
 	if err != nil {
@@ -87,7 +87,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// calledFunction returns "package.Function" of a call of one, and anything else of all other calls.
+// calledFunction returns "package.Function" for a call of a function, and other text for other calls.
 func calledFunction(c *ast.CallExpr) string {
 	s, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -138,8 +138,7 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// writeAPI writes one exported name; fields and methods follow in lines that begin with their type, so that each
-// line says alone what it is about.
+// writeAPI writes one exported name. Fields and methods follow in lines that begin with their type, so that each line stands alone.
 func writeAPI(b *strings.Builder, obj types.Object, qual types.Qualifier) {
 	name, ok := obj.(*types.TypeName)
 	if c, is := obj.(*types.Const); is {
@@ -225,7 +224,7 @@ func wantDoc(t *testing.T, pkg *loaded, id *ast.Ident, doc *ast.CommentGroup) {
 	}
 }
 
-// exportedReceiver reports whether a function is no method, or one of an exported type.
+// exportedReceiver reports whether a function is no method, or a method of an exported type.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil {
 		return true
@@ -247,7 +246,7 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 	}
 }
 
-// TestOptions holds that a field which several option structs share means the same thing in all of them.
+// TestOptions checks that a field in several option structs has the same meaning in all of them.
 func TestOptions(t *testing.T) {
 	pkg := load(t)
 	qual := types.RelativeTo(pkg.types)
@@ -276,7 +275,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestDependencies holds that operators link the standard library alone, and no part of it that is for tests.
+// TestDependencies checks that operators link only the standard library, without its packages for tests.
 func TestDependencies(t *testing.T) {
 	data, err := os.ReadFile("go.mod")
 	if err != nil {
@@ -298,7 +297,7 @@ func TestDependencies(t *testing.T) {
 		seen[p] = true
 		switch path := p.Path(); {
 		case path == "testing", path == "net/http/httptest", path == "expvar", path == "net/http/pprof",
-			path == "html/template", path == "text/template": // which call methods by name, so that the linker keeps all exported ones
+			path == "html/template", path == "text/template": // they call methods by name, so that the linker keeps all exported ones
 			t.Errorf("the package links %s, by way of %s", path, by)
 		case strings.Contains(strings.Split(path, "/")[0], ".") && !strings.HasPrefix(path, "github.com/kopf-go/kopf/internal/"):
 			t.Errorf("the package links %s, by way of %s", path, by)
@@ -312,7 +311,7 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// TestMigrating holds that each symbol which docs/migrating.md promises is there.
+// TestMigrating checks that each symbol in docs/migrating.md exists.
 func TestMigrating(t *testing.T) {
 	data, err := os.ReadFile("docs/migrating.md")
 	if err != nil {
@@ -338,7 +337,7 @@ func TestMigrating(t *testing.T) {
 	}
 }
 
-// hasSymbol reports whether a package has a name, or a field or method of it, as in "Settings.Peering.Name".
+// hasSymbol reports whether a package has a name, or a field or method of a type, as in "Settings.Peering.Name".
 func hasSymbol(pkg *types.Package, symbol string) bool {
 	parts := strings.Split(symbol, ".")
 	obj := pkg.Scope().Lookup(parts[0])
@@ -351,7 +350,7 @@ func hasSymbol(pkg *types.Package, symbol string) bool {
 	return obj != nil && obj.Exported()
 }
 
-// TestFileSizes finds the files in which a second concept hides.
+// TestFileSizes finds files that are too long for one concept.
 func TestFileSizes(t *testing.T) {
 	const limit = 900
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -401,7 +400,7 @@ var loadOnce = sync.OnceValues(func() (*loaded, error) {
 	return p, err
 })
 
-// load returns the package; type-checking the standard library below it takes seconds.
+// load returns the package. Type-checking its dependencies in the standard library takes seconds.
 func load(t *testing.T) *loaded {
 	t.Helper()
 	if testing.Short() {

@@ -12,12 +12,10 @@ import (
 	"github.com/kopf-go/kopf/internal/connection"
 )
 
-// This file has what a login gets and returns, and the logins that are built in. They run on the goroutine that needs credentials.
-
 // Secret is a string that logs and encodings hide. They show only whether it is empty. Convert it to a string to use it.
 type Secret string
 
-// hidden returns what can be seen.
+// hidden returns the visible form of the secret.
 func (s Secret) hidden() string {
 	if s == "" {
 		return ""
@@ -67,7 +65,7 @@ type ConnectionInfo struct {
 	DefaultNamespace string
 	// ProxyURL is the URL of an HTTP, HTTPS or SOCKS5 proxy, with credentials if it needs them.
 	ProxyURL string
-	// TrustEnv tells to obey HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
+	// TrustEnv enables the environment variables HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
 	TrustEnv bool
 	// Priority ranks credentials if there are several. kopf uses one of those with the highest priority, at random. Default: 0.
 	Priority int
@@ -80,19 +78,19 @@ type ConnectionInfo struct {
 	KubeContext, User string
 }
 
-// info returns a copy of the information, as it is used.
+// info returns a copy for the connection package.
 func (i *ConnectionInfo) info() *connection.Info {
 	used := new(connection.Info)
 	copyFields(used, i)
 	return used
 }
 
-// login returns the information itself, as a login does.
+// login returns the connection as the result of a login.
 func (i *ConnectionInfo) login(context.Context) (map[string]*connection.Info, error) {
 	return map[string]*connection.Info{"connection": i.info()}, nil
 }
 
-// connectionInfo returns what a login has given, nil for nothing.
+// connectionInfo converts the result of a login, nil for none.
 func connectionInfo(used *connection.Info) *ConnectionInfo {
 	if used == nil {
 		return nil
@@ -102,7 +100,7 @@ func connectionInfo(used *connection.Info) *ConnectionInfo {
 	return info
 }
 
-// copyFields copies a struct to one of the same shape, in which only the types of texts are others.
+// copyFields copies a struct to one of the same shape that may have other string types.
 func copyFields(to, from any) {
 	target, source := reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem()
 	for i := range source.NumField() {
@@ -144,16 +142,16 @@ type Login struct {
 
 // Memo returns the memo of the operator, from which the memos of objects are copied.
 func (l *Login) Memo() *Memo {
-	if l.memo == nil { // of a login that was made by hand
+	if l.memo == nil { // of a hand-made argument
 		l.memo = &Memo{}
 	}
 	return l.memo
 }
 
-// options returns where to look for credentials.
+// options returns the sources of credentials.
 func (l *Login) options() *connection.Options {
 	log := l.Logger
-	if log == nil { // of a login that was made by hand
+	if log == nil { // of a hand-made argument
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &connection.Options{Kubeconfig: l.Kubeconfig, KubeContext: l.KubeContext, ServiceAccountDir: l.serviceAccountDir, TrustEnv: l.TrustEnv, Log: log}
@@ -173,7 +171,7 @@ func LoginWithKubeconfig(ctx context.Context, l *Login) (*ConnectionInfo, error)
 	return connectionInfo(info), loginError(err)
 }
 
-// loginError makes a [LoginError] of the failure of a login, and returns other errors as they are.
+// loginError converts the failure of a login to a [LoginError], and returns other errors unchanged.
 func loginError(err error) error {
 	if failed, ok := err.(*connection.Error); ok {
 		return (*LoginError)(failed)

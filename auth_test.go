@@ -25,7 +25,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// nowhere takes all that could be logged in with out of the way.
+// nowhere removes all sources of credentials.
 func nowhere(t *testing.T) (home string) {
 	home = t.TempDir()
 	for _, name := range []string{"HOME", "USERPROFILE"} {
@@ -37,7 +37,7 @@ func nowhere(t *testing.T) (home string) {
 	return home
 }
 
-// write writes a file with its folders, and returns its path.
+// write writes a file and its parent folders, and returns its path.
 func write(t *testing.T, path, text string) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -49,7 +49,7 @@ func write(t *testing.T, path, text string) string {
 	return path
 }
 
-// simple is a kubeconfig with one of each.
+// simple is a kubeconfig with one cluster, user and context.
 const simple = `
 apiVersion: v1
 kind: Config
@@ -70,7 +70,7 @@ users:
 func TestLoginWithKubeconfig(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		files map[string]string // below the folder D, which also stands for it in all texts
+		files map[string]string // below the folder D, which also stands for its path in all texts
 		env   string            // KUBECONFIG, with ":" between the files
 		login Login
 		want  *ConnectionInfo
@@ -180,11 +180,11 @@ func TestLoginWithKubeconfig(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.want != nil {
-				c.want.Priority, c.want.KubeContext, c.want.User = connection.KubeconfigPriority, info.KubeContext, info.User // which TestLoginNames holds
+				c.want.Priority, c.want.KubeContext, c.want.User = connection.KubeconfigPriority, info.KubeContext, info.User // TestLoginNames checks these
 				for _, file := range []*string{&c.want.CAFile, &c.want.CertificateFile, &c.want.KeyFile, &c.want.TokenFile} {
 					*file = filepath.FromSlash(strings.ReplaceAll(*file, "D", dir))
 				}
-				info.KeyFile = filepath.FromSlash(info.KeyFile) // what is absolute stays as it was written
+				info.KeyFile = filepath.FromSlash(info.KeyFile) // absolute paths stay unchanged
 			}
 			if diff := cmp.Diff(fieldsOf(c.want), fieldsOf(info)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
@@ -199,7 +199,7 @@ func kubeconfigOf(cluster, user string) string {
 		"}]\nusers: [{name: u, user: " + user + "}]\n"
 }
 
-// fieldsOf returns information in a form that tells its secrets.
+// fieldsOf returns a connection in a form that shows its secrets.
 func fieldsOf(i *ConnectionInfo) any {
 	if i == nil {
 		return nil
@@ -208,7 +208,7 @@ func fieldsOf(i *ConnectionInfo) any {
 	return open(*i)
 }
 
-// TestExecPluginHelper is no test: it is the exec plugin of the tests below, which run it as a process of its own.
+// TestExecPluginHelper is no test. It is the exec plugin of the tests below, which run it as a process.
 func TestExecPluginHelper(t *testing.T) {
 	mode := os.Getenv("KOPF_TEST_PLUGIN")
 	if mode == "" {
@@ -253,7 +253,7 @@ func TestExecPluginHelper(t *testing.T) {
 	os.Exit(0)
 }
 
-// pluginUser is a user of a kubeconfig whose plugin is this test binary.
+// pluginUser returns a user of a kubeconfig whose plugin is this test binary.
 func pluginUser(t *testing.T, mode, more string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -411,7 +411,7 @@ func TestLoginWithServiceAccount(t *testing.T) {
 	})
 }
 
-// TestConnectionInfoCopies holds that what the operator uses has all that a login gives.
+// TestConnectionInfoCopies checks that the operator's copy has all fields of a login's result.
 func TestConnectionInfoCopies(t *testing.T) {
 	given, used := reflect.TypeFor[ConnectionInfo](), reflect.TypeFor[connection.Info]()
 	if given.NumField() != used.NumField() {
@@ -432,7 +432,7 @@ func TestConnectionInfoCopies(t *testing.T) {
 	}
 }
 
-// TestFailedLogin holds that each failure of a login is a [LoginError], with its cause.
+// TestFailedLogin checks that each failure of a login is a [LoginError] with its cause.
 func TestFailedLogin(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
@@ -477,7 +477,7 @@ func TestConnectionInfoKeepsSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.ConnectionInfo(t.Context()); err != nil { // it has the credentials now
+	if _, err := client.ConnectionInfo(t.Context()); err != nil { // it has the credentials from now on
 		t.Fatal(err)
 	}
 	credential, err := client.credentials.Pick(t.Context())
@@ -507,7 +507,7 @@ func TestConnectionInfoKeepsSecrets(t *testing.T) {
 	}
 }
 
-// TestLoginNames holds that the log can name the context and the user of a login.
+// TestLoginNames checks that the log can name the context and the user of a login.
 func TestLoginNames(t *testing.T) {
 	dir := nowhere(t)
 	file := write(t, filepath.Join(dir, "config"), kubeconfigOf("{server: https://x}", "{token: t}"))

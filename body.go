@@ -16,10 +16,6 @@ import (
 	"github.com/kopf-go/kopf/internal/yaml"
 )
 
-// This file knows what a Kubernetes object looks like: its body as it came from
-// the API server, read-only views into it, and paths of fields. A body is never changed
-// after it was made, so it is safe for concurrent use and keeps no caches to lock.
-
 // FieldPath is the path of a field in an object, as keys with dots in between: "spec.size". Backslashes escape dots and backslashes in keys, and [Path] adds
 // them, such as for "example.com/x". The empty path is the whole object. Paths lead through objects, never into lists.
 type FieldPath string
@@ -37,17 +33,17 @@ func (p FieldPath) String() string { return strings.Join(p.Keys(), ".") }
 // values. A Body is safe for concurrent use.
 type Body struct {
 	raw      []byte
-	identity // of the object, read at once because everything needs it
+	identity // of the object, decoded eagerly because all code needs it
 	deleting bool
 
 	meta, spec, status                                span
 	labels, annotations, finalizers, owners, managers span // in the metadata
 }
 
-// span is where a part is in the bytes of an object; the zero span is of what is not there. There are many bodies, so it is small.
+// span is the range of a part in an object's bytes. The zero span means a missing part. It is small because there are many bodies.
 type span struct{ from, to uint32 }
 
-// of returns a part of the object, nil of what is not there.
+// of returns the bytes of a part, nil if it is missing.
 func (b *Body) of(s span) []byte {
 	if s.to == 0 {
 		return nil
@@ -55,12 +51,12 @@ func (b *Body) of(s span) []byte {
 	return b.raw[s.from:s.to:s.to]
 }
 
-// stanzas returns the object for what is going to change it.
+// stanzas returns the object in the form that patches are applied to.
 func (b *Body) stanzas() *objectpatch.Object {
 	return &objectpatch.Object{Raw: b.raw, Metadata: b.of(b.meta), Spec: b.of(b.spec), Status: b.of(b.status)}
 }
 
-// identity is what distinguishes an object from all others.
+// identity holds the fields that identify an object and its version.
 type identity struct {
 	apiVersion, kind, namespace, name, uid, version string
 }
@@ -90,8 +86,7 @@ func NewBody(object any) (*Body, error) {
 	return ParseBody(data)
 }
 
-// typed returns the body with the given kind and APIVersion where it has none, as
-// the items of a listing have not.
+// typed returns the body with the given kind and APIVersion if it has none. Items of a list have none.
 func (b *Body) typed(apiVersion, kind string) *Body {
 	if b.apiVersion != "" && b.kind != "" {
 		return b
@@ -109,7 +104,7 @@ func (b *Body) typed(apiVersion, kind string) *Body {
 	head.Members = append(head.Members, o.Members...)
 	t, err := ParseBody(head.AppendTo(make([]byte, 0, len(b.raw)+len(apiVersion)+len(kind)+32)))
 	if err != nil {
-		return b // what could be read once can be read again
+		return b // bytes that were parsed once can be parsed again
 	}
 	return t
 }
@@ -135,8 +130,7 @@ func (b *Body) ResourceVersion() string { return b.version }
 // Deleting reports whether the object is marked for deletion.
 func (b *Body) Deleting() bool { return b.deleting }
 
-// DeletionTimestamp returns the moment when the object was marked for deletion, or
-// the zero time.
+// DeletionTimestamp returns the moment when the object was marked for deletion, or the zero time.
 func (b *Body) DeletionTimestamp() time.Time { return b.time("deletionTimestamp") }
 
 // CreationTimestamp returns the moment of the object's creation, or the zero time.
@@ -164,7 +158,7 @@ func (b *Body) Annotation(key string) (string, bool) {
 	return rawjson.EntryAt(b.of(b.annotations), key)
 }
 
-// find returns the bytes of a field. It is known where the stanzas are, so nothing else is looked through for what they hold.
+// find returns the bytes of a field. It searches only the stanza of the path, because the ranges of the stanzas are known.
 func (b *Body) find(path ...string) ([]byte, bool) {
 	if len(path) > 0 {
 		switch path[0] {
@@ -222,7 +216,7 @@ func (b *Body) MarshalJSON() ([]byte, error) { return slices.Clone(b.raw), nil }
 // LogValue returns the object as JSON for logs, or only the identity of a Secret.
 func (b *Body) LogValue() slog.Value { return slog.StringValue(b.loggable()) }
 
-// loggable returns the object as JSON, for logs and errors. The data of a Secret belong in neither, and annotations may hold copies of them.
+// loggable returns the object as JSON for logs and errors. It omits the data of a Secret, and its annotations, which may contain copies of the data.
 func (b *Body) loggable() string {
 	if b.apiVersion != "v1" || b.kind != "Secret" {
 		return string(b.raw)
@@ -235,7 +229,7 @@ func (b *Body) loggable() string {
 	}
 	data, err := rawjson.Encode(map[string]any{"apiVersion": b.apiVersion, "kind": b.kind, "metadata": metadata})
 	if err != nil {
-		return b.kind // texts can always be encoded
+		return b.kind // strings can always be encoded
 	}
 	return string(data)
 }
@@ -249,8 +243,7 @@ func (b *Body) Reference() ObjectReference {
 	return ref
 }
 
-// key identifies an object among those of its resource. It is the uid where there is one, else all
-// else that is known of the object's identity.
+// key identifies an object among those of its resource. It is the UID, or the rest of the identity if there is no UID.
 func (b *Body) key() string {
 	if b.uid != "" {
 		return b.uid
@@ -341,7 +334,7 @@ func (b *Body) ready(group, kind string) (ready bool, reason string) {
 func (v View) Views(path FieldPath) []View {
 	list, _ := rawjson.Find(v.raw, path.Keys()...)
 	var all []View
-	_ = rawjson.EachItem(list, func(value []byte) bool { // what is malformed is not there
+	_ = rawjson.EachItem(list, func(value []byte) bool { // malformed parts count as missing
 		all = append(all, View{raw: value})
 		return true
 	})
@@ -352,7 +345,7 @@ func (v View) Views(path FieldPath) []View {
 func (v View) StringMap(path FieldPath) map[string]string {
 	raw, _ := rawjson.Find(v.raw, path.Keys()...)
 	m := make(map[string]string)
-	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
+	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // malformed parts count as missing
 		if rawjson.IsQuoted(value) {
 			m[rawjson.Unquote(quoted)] = rawjson.Unquote(value)
 		}
@@ -370,8 +363,7 @@ func (v View) Len() int { return len(v.Keys()) }
 // Map returns a copy of the view as a map, which you can change. It is never nil, and empty if the view is not an object.
 func (v View) Map() map[string]any { return rawjson.Map(v.raw) }
 
-// Decode stores the view in the value that target points to, as [json.Unmarshal]
-// does, with its errors. An empty view changes nothing.
+// Decode stores the view in the value that target points to, as [json.Unmarshal] does, with its errors. An empty view changes nothing.
 func (v View) Decode(target any) error {
 	if len(v.raw) == 0 {
 		return nil
@@ -405,7 +397,7 @@ func outlined(o *rawjson.Header, raw []byte, at int) *Body {
 	return b
 }
 
-// outline notes the bytes of an object, and where its parts are in them.
+// outline stores the bytes of an object, and the ranges of its parts.
 func (b *Body) outline(o *rawjson.Header, raw []byte, at int) {
 	in := func(r rawjson.Range) span {
 		if r.To == 0 {

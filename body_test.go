@@ -48,7 +48,7 @@ func FuzzPath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, lines string) {
 		keys := strings.Split(lines, "\n")
 		if lines == "" {
-			return // one empty key is the only path that is not told from another, the empty one
+			return // one empty key has the same path as no keys
 		}
 		if got := Path(keys...).Keys(); !slices.Equal(got, keys) {
 			t.Errorf("Path(%q) is of %q", keys, got)
@@ -227,7 +227,7 @@ func TestNewerVersion(t *testing.T) {
 	}
 }
 
-// goldenItem is an item of a diff as [operation, path, old, new].
+// goldenItem is an item of a diff: [operation, path, old, new].
 type goldenItem [4]any
 
 // checkDiff compares a diff with a golden one, whose order does not matter.
@@ -322,8 +322,7 @@ func TestDiff(t *testing.T) {
 	})
 }
 
-// FuzzDiff checks that both ways to compare values find the same, and that the differences,
-// applied, lead from one value to the other.
+// FuzzDiff checks that both ways to compare values have the same result, and that applying the differences leads from one value to the other.
 func FuzzDiff(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":[1],"c":null},"d":1.0}`), []byte(`{"d":1,"a":{"b":[2],"x":{"y":1}}}`))
 	f.Add([]byte(`{"\u0061":"\u017e"}`), []byte(`{"a":"ž"}`))
@@ -331,7 +330,7 @@ func FuzzDiff(f *testing.F) {
 	f.Fuzz(func(t *testing.T, one, two []byte) {
 		before, err := rawjson.Decode(one)
 		after, err2 := rawjson.Decode(two)
-		if err != nil || err2 != nil { // only that it neither panics nor hangs
+		if err != nil || err2 != nil { // checks only that it neither panics nor hangs
 			_ = diffRaw(one, two)
 			return
 		}
@@ -382,7 +381,7 @@ func mustObject(t testing.TB, text string) map[string]any {
 	return mustDecode(t, text).(map[string]any)
 }
 
-// FuzzOutline holds the outlines of objects, which are found in one pass, against what is found by looking for each part by itself.
+// FuzzOutline compares the outlines of objects, which need one pass, with a separate search for each part.
 func FuzzOutline(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"u","labels":{"a":"b"},"deletionTimestamp":null},"spec":{"x":[1,"\"]"]},"status":{}}`))
 	f.Add([]byte(`{"metadata":{"name":"a"},"metadata":{"uid":"b"},"m\u0065tadata":null} `))

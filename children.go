@@ -22,7 +22,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file has the children of an object be as its reconcile handler wants them: it applies those that differ, and deletes those that are not wanted any more. It runs on the goroutine of the object's worker.
+// This file applies the children that a reconcile handler wants, and deletes former children. It runs on the goroutine of the object's worker.
 
 // DesiredOptions are the options of [Reconcile.Desired]. Zero values mean the defaults.
 type DesiredOptions struct {
@@ -41,7 +41,7 @@ type DesiredOptions struct {
 	Adopt bool
 }
 
-// children takes what a handler wants. It is an interface so that programs without reconcile handlers are linked without what applies them.
+// children collects the children that a handler wants. It is an interface so that programs without reconcile handlers are linked without its implementation.
 type children interface {
 	add(c *Child, object any)
 	read(ctx context.Context, c *Child, into any) error
@@ -54,13 +54,13 @@ type Child struct {
 	resource Resource
 	options  DesiredOptions
 	config   *ownership.Configuration
-	known    *child // nil as long as it is not known to be there
-	member   bool   // whether it is a member of a set, because it can have no owner reference
+	known    *child // nil if kopf does not know it exists
+	member   bool   // of a set, because it can have no owner reference
 	state    childState
-	failed   bool // whether it is not as it is wanted, after it was applied
+	failed   bool // whether it still differs after it was applied
 }
 
-// childState is what is known of a child when the handler asks.
+// childState is the state of a child when the call of the handler begins.
 type childState struct {
 	exists, ready bool
 	reason        string
@@ -117,7 +117,7 @@ func (e *ForeignError) Error() string {
 	return "an object of its name is there already, and has no controller: the option Adopt takes it over"
 }
 
-// desiredSet is what one call of a reconcile handler wants.
+// desiredSet holds the children that one call of a reconcile handler wants.
 type desiredSet struct {
 	reconciler  *reconciler
 	reconciling *reconciling
@@ -126,7 +126,7 @@ type desiredSet struct {
 	owner       *Body
 	log         *slog.Logger
 	wanted      []*Child
-	err         error // why a child cannot be wanted
+	err         error // the first error of a call of Desired
 	applying    *applying
 	applied     []string // children, for the audit
 	deleted     []string
@@ -141,26 +141,25 @@ type desiredSet struct {
 // fails the handler.
 func (r *Reconcile) Desired(object any, opts *DesiredOptions) *Child {
 	c := &Child{set: r.desired, options: optionsOf(opts)}
-	if r.desired == nil { // in an argument that was made by hand
+	if r.desired == nil { // in a hand-made argument
 		return c
 	}
 	r.desired.add(c, object)
 	return c
 }
 
-// read reads a child.
 func (d *desiredSet) read(ctx context.Context, c *Child, into any) error {
 	return d.client.Get(ctx, c.ref, into, nil)
 }
 
-// add adds an object, or notes why it cannot be wanted.
+// add adds a child, or records the error.
 func (d *desiredSet) add(c *Child, object any) {
 	if err := d.want(c, object); err != nil && d.err == nil {
 		d.err = err
 	}
 }
 
-// want completes an object, and finds out what there is of it.
+// want completes an object, and looks up the existing child.
 func (d *desiredSet) want(c *Child, object any) error {
 	value, err := rawjson.NormalizeObject(object)
 	if err != nil {
@@ -179,7 +178,7 @@ func (d *desiredSet) want(c *Child, object any) error {
 		return err
 	}
 	if slices.Contains(c.resource.Subresources, "status") {
-		delete(m, "status") // which structs have, and the API server ignores here
+		delete(m, "status") // structs have it, and the API server ignores it here
 	}
 	d.reconciler.settings.Tracing.link(m, d.owner)
 	if err := d.complete(c, m); err != nil {
@@ -224,7 +223,7 @@ func (d *desiredSet) resourceOf(apiVersion, kind string) (Resource, error) {
 	return Resource{}, fmt.Errorf("invalid desired kind %s of %s: want one of ReconcileOptions.Owns that the API server has: %s", kind, apiVersion, cmp.Or(strings.Join(owned, ", "), "none"))
 }
 
-// complete gives a desired object what it lacks.
+// complete adds the missing name, namespace, labels and owner reference to a desired object.
 func (d *desiredSet) complete(c *Child, object map[string]any) error {
 	steps := []manifest.Step{(*manifest.Hierarchy).SetName, (*manifest.Hierarchy).AddLabels}
 	if c.resource.Namespaced {
@@ -232,7 +231,7 @@ func (d *desiredSet) complete(c *Child, object map[string]any) error {
 	}
 	if d.hierarchy == nil {
 		d.hierarchy = hierarchyOf(d.owner, &HierarchyOptions{Strict: true})
-		d.reference = d.hierarchy.Reference() // which all children have in common
+		d.reference = d.hierarchy.Reference() // shared by all children
 	}
 	for _, apply := range steps {
 		if err := apply(d.hierarchy, object); err != nil {
@@ -253,14 +252,14 @@ func (d *desiredSet) complete(c *Child, object map[string]any) error {
 		return fmt.Errorf("invalid label %q: want none, because kopf says which set an object is part of", applyset.PartOfLabel)
 	case c.options.Keep:
 		return nil
-	case d.owner.Namespace() != "" && namespace != d.owner.Namespace(): // the garbage collector would take the owner for gone, and delete the child
+	case d.owner.Namespace() != "" && namespace != d.owner.Namespace(): // the garbage collector would not find the owner, and would delete the child
 		c.member = true
 		return d.addMember(object)
 	}
 	return manifest.AddOwner(object, d.reference)
 }
 
-// keyOf returns the key of the family that a child belongs to.
+// keyOf returns the key of a child's family.
 func (d *desiredSet) keyOf(c *Child) string {
 	if c.options.Keep {
 		return keptKey(c.resource, c.ref.Namespace, c.ref.Name)
@@ -271,13 +270,13 @@ func (d *desiredSet) keyOf(c *Child) string {
 	return d.owner.UID()
 }
 
-// find looks for what there is of a child.
+// find looks up the known state of a child.
 func (rc *reconciler) find(d *desiredSet, c *Child) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	families := []*family{rc.families[d.keyOf(c)]}
 	kept, uid := rc.families[keptKey(c.resource, c.ref.Namespace, c.ref.Name)], d.owner.UID()
-	switch { // it may have been to be kept until now, or not
+	switch { // the option Keep may have changed
 	case c.options.Keep:
 		if kept != nil {
 			kept.owner = uid
@@ -291,7 +290,7 @@ func (rc *reconciler) find(d *desiredSet, c *Child) {
 			if rc.is(known, c.resource, c.ref.Namespace, c.ref.Name) {
 				c.known = known
 				if known.more != nil {
-					known.more.pruned = false // from now on, its end calls the handler
+					known.more.pruned = false // from now on, its deletion calls the handler
 				}
 				known.kind = rc.kindOfLocked(d.reconciling.handler, c.resource)
 			}
@@ -311,7 +310,7 @@ func (rc *reconciler) find(d *desiredSet, c *Child) {
 	}
 }
 
-// custom returns what a function of the user has said of the child last, nil if it has not.
+// custom returns the last result of the user's readiness function for the child, nil before its first call.
 func (c *child) custom() *customReady {
 	if c.more == nil {
 		return nil
@@ -319,7 +318,7 @@ func (c *child) custom() *customReady {
 	return c.more.custom
 }
 
-// apply has the children be as they are wanted, and deletes the others.
+// apply applies the children that differ, and deletes former children.
 func (d *desiredSet) apply(ctx context.Context) error {
 	if d.err != nil {
 		return d.err
@@ -365,14 +364,14 @@ func (d *desiredSet) apply(ctx context.Context) error {
 	return d.prune(ctx)
 }
 
-// applyChild applies a child, unless it is as it is wanted.
+// applyChild applies a child, unless it matches the desired state.
 func (d *desiredSet) applyChild(ctx context.Context, c *Child) error {
 	if c.known == nil {
 		return d.create(ctx, c)
 	}
 	verdict, going := d.reconciler.check(c)
 	if verdict == ownership.Unknown && !going && !c.options.Once {
-		// What an apply shows holds for the others of the kind as well, so these wait for the first one: after a restart, all of them would be applied at once otherwise.
+		// The result of one apply also holds for other children of the kind, so they wait for it. Otherwise all of them would be applied after a restart.
 		taught, err := d.reconciler.teaching.Begin(ctx, c.ref.APIVersion+" "+c.ref.Kind)
 		if err != nil {
 			return err
@@ -393,7 +392,7 @@ func (d *desiredSet) applyChild(ctx context.Context, c *Child) error {
 	return d.send(ctx, c, "uid", c.known.uid())
 }
 
-// check returns whether a child is as it is wanted, and whether it is being deleted.
+// check compares a child with its desired state, and reports whether it is being deleted.
 func (rc *reconciler) check(c *Child) (verdict ownership.Result, going bool) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -415,7 +414,7 @@ func (rc *reconciler) check(c *Child) (verdict ownership.Result, going bool) {
 	return verdict, false
 }
 
-// backOff returns how long to wait before a child is put right that another client changes again and again.
+// backOff returns the delay before kopf reapplies a child that another client keeps changing.
 func (rc *reconciler) backOff(c *Child) time.Duration {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -423,7 +422,7 @@ func (rc *reconciler) backOff(c *Child) time.Duration {
 	if k.digest != wanted && k.mine != uint8(wanted) {
 		return 0
 	}
-	more := k.details() // it was as it is wanted, and another client, such as another version of the operator, has changed that
+	more := k.details() // another client, such as another version of the operator, has changed the child
 	if more.conflict.Remaining() <= 0 {
 		more.conflict = flapping.New()
 		return 0
@@ -435,10 +434,10 @@ func (rc *reconciler) backOff(c *Child) time.Duration {
 	return pause
 }
 
-// maxFightRounds is how often in a row a child is put right at once after another client has changed it.
+// maxFightRounds is how often in a row kopf reapplies a child without a delay after changes of another client.
 const maxFightRounds = 5
 
-// create makes a child that is not known. An object that is there nevertheless is not merged into: no object has the version that the apply asks for.
+// create creates a child. The apply has a resource version that no object has, so it fails instead of merging into an existing object.
 func (d *desiredSet) create(ctx context.Context, c *Child) error {
 	err := d.send(ctx, c, "resourceVersion", "1")
 	if StatusCode(err) != http.StatusConflict {
@@ -456,7 +455,7 @@ func (d *desiredSet) create(ctx context.Context, c *Child) error {
 	switch {
 	case body.Deleting():
 		return Temporary(errors.New("an object of its name is being deleted"), 5*time.Second)
-	case controller.UID == d.owner.UID() && !c.member, controller.UID == "" && c.member && set == d.set, c.options.Keep && d.manages(body): // which its stream is going to show
+	case controller.UID == d.owner.UID() && !c.member, controller.UID == "" && c.member && set == d.set, c.options.Keep && d.manages(body): // its watch stream will show it
 	case controller.UID == "" && set == "" && c.options.Adopt:
 	default:
 		return &ForeignError{Object: body.Reference(), Controller: controller, ApplySet: set}
@@ -467,12 +466,12 @@ func (d *desiredSet) create(ctx context.Context, c *Child) error {
 	return d.send(ctx, c, "uid", body.UID())
 }
 
-// manages reports whether the manager of the handler has applied an object.
+// manages reports whether the field manager of the handler has applied an object.
 func (d *desiredSet) manages(body *Body) bool {
 	return d.appliedFields(body) != nil
 }
 
-// appliedFields returns the fields of an object that the manager of the handler has applied.
+// appliedFields returns the fields that the handler's field manager has applied.
 func (d *desiredSet) appliedFields(body *Body) []byte {
 	managed := body.of(body.managers)
 	fields, _ := ownership.FieldsOf(managed, d.reconciling.manager)
@@ -493,7 +492,7 @@ func controllerOf(body *Body) ObjectReference {
 func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) error {
 	query := url.Values{"fieldManager": {d.reconciling.manager}, "force": {"true"}}
 	r := &request{method: http.MethodPatch, path: c.resource.path(c.ref.Namespace, c.ref.Name, ""), query: query, contentType: string(ApplyPatch), body: c.config.JSON(field, value)}
-	if c.member { // an unread answer could leave a child which the clean-up has not seen
+	if c.member { // an unread response could leave a child that the cleanup has not seen
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -524,13 +523,12 @@ func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) er
 	return err
 }
 
-// isCause reports whether an API server refuses a field.
+// isCause reports whether an API server refuses the value of a field.
 func isCause(err error, field string) bool {
 	var e *APIError
 	return errors.As(err, &e) && e.Code == http.StatusUnprocessableEntity && slices.ContainsFunc(e.Causes, func(c ErrorCause) bool { return c.Field == field })
 }
 
-// isImmutable reports whether an API server refuses to change a field at all.
 func isImmutable(err error) bool {
 	var e *APIError
 	return errors.As(err, &e) && e.Code == http.StatusUnprocessableEntity && slices.ContainsFunc(e.Causes, func(c ErrorCause) bool {
@@ -538,18 +536,17 @@ func isImmutable(err error) bool {
 	})
 }
 
-// recreate deletes a child whose change is refused. When it is gone, the handler is called again, and makes it anew.
+// recreate deletes a child whose change is refused. After the deletion, kopf calls the handler again, which creates the child.
 func (d *desiredSet) recreate(ctx context.Context, c *Child) error {
 	d.log.Info("Deleting a child to make it anew, because a field of it is immutable", "kind", c.ref.Kind, "child", c.ref)
 	c.state.ready, c.state.reason = false, "Terminating"
 	if c.known != nil {
 		return d.delete(ctx, c.known, "Foreground")
 	}
-	// It was made by another client, or its stream has not shown it yet, so nothing else may call the handler.
+	// Another client has created the child, or its watch stream has not shown it yet. No other event might call the handler.
 	return cmp.Or(d.deleteObject(ctx, c.ref, "Foreground"), Temporary(errors.New("it is being deleted, to be made anew"), 5*time.Second))
 }
 
-// delete deletes a child.
 func (d *desiredSet) delete(ctx context.Context, known *child, propagation string) error {
 	rc := d.reconciler
 	rc.mu.Lock()
@@ -565,16 +562,16 @@ func (d *desiredSet) delete(ctx context.Context, known *child, propagation strin
 	return err
 }
 
-// count counts a request that writes a child.
+// count counts a write request for a child.
 func (d *desiredSet) count(r Resource, verb metrics.Verb, err error) {
 	for _, owned := range d.reconciling.owns {
-		if owned.isVersionOf(r) { // it may be applied in another version than it is watched in
+		if owned.isVersionOf(r) { // the applied version may differ from the watched one
 			d.reconciler.meter.Resource(owned.Name()).Wrote(verb, StatusCode(err), err == nil)
 		}
 	}
 }
 
-// deleteObject deletes an object of a uid. One that is gone, or another one of its name, is as good.
+// deleteObject deletes the object with the UID. It also succeeds if the object is gone, or if another object has its name.
 func (d *desiredSet) deleteObject(ctx context.Context, ref ObjectReference, propagation string) error {
 	err := d.client.Delete(ctx, ref, &DeleteOptions{Propagation: propagation, UID: ref.UID})
 	if r, unowned := d.resourceOf(ref.APIVersion, ref.Kind); unowned == nil {
@@ -589,7 +586,7 @@ func (d *desiredSet) deleteObject(ctx context.Context, ref ObjectReference, prop
 	return err
 }
 
-// noteApplied takes what an apply has made of a child. It fails if the child is gone by now.
+// noteApplied records the result of an apply. It fails if the child is gone by now.
 func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	managed := body.of(body.managers)
 	fields, apiVersion := ownership.FieldsOf(managed, d.reconciling.manager)
@@ -608,13 +605,13 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	}
 	k.mine = uint8(maphash.String(rc.seed, c.config.Digest()))
 	own, came := apirequest.VersionNumber(body.version), d.applying
-	early := slices.ContainsFunc(came.shown, func(s shownChild) bool { return s.child == k && s.version == own }) // its stream was quicker
+	early := slices.ContainsFunc(came.shown, func(s shownChild) bool { return s.child == k && s.version == own }) // the watch event came before the response
 	unchanged := k.version == own && !early
 	if verdict != ownership.Owned && unchanged {
 		rc.checker.Accept(c.config, fields)
 		verdict = ownership.Owned
 	}
-	if k.version <= own { // or another client has changed it since
+	if k.version <= own { // otherwise another client has changed it since
 		rc.show(k, body, fields, apiVersion, verdict == ownership.Owned)
 	}
 	if !unchanged {
@@ -626,7 +623,7 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	return nil
 }
 
-// addUnseenLocked remembers a child that was made.
+// addUnseenLocked remembers a created child before its watch event.
 func (rc *reconciler) addUnseenLocked(d *desiredSet, c *Child, body *Body) *child {
 	k := &child{family: rc.familyLocked(d.keyOf(c)), kind: rc.kindOfLocked(d.reconciling.handler, c.resource)}
 	k.details().unseen = &unseen{ref: body.Reference()}
@@ -635,7 +632,7 @@ func (rc *reconciler) addUnseenLocked(d *desiredSet, c *Child, body *Body) *chil
 	return k
 }
 
-// judge finds out whether a child is ready, by the function of the user if there is one.
+// judge finds out whether a child is ready, with the function of the user if there is one.
 func (d *desiredSet) judge(ctx context.Context, c *Child) error {
 	if c.options.Ready == nil || c.known == nil {
 		return nil
@@ -662,13 +659,13 @@ func (d *desiredSet) judge(ctx context.Context, c *Child) error {
 	return nil
 }
 
-// askReady calls a function of the user, which may take its time.
+// askReady calls the readiness function of the user, which may be slow.
 func (rc *reconciler) askReady(ask func(*Body) (ready bool, reason string), body *Body) (ready bool, reason string) {
 	defer rc.limiter.Yield()()
 	return ask(body)
 }
 
-// prune deletes the children that are not wanted any more.
+// prune deletes former children.
 func (d *desiredSet) prune(ctx context.Context) error {
 	rc := d.reconciler
 	var unwanted []*child
@@ -696,7 +693,7 @@ func (d *desiredSet) prune(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// ownsLocked reports whether a child is of a kind that the handler owns. The members of a set are those of one owner, whose handlers own different kinds.
+// ownsLocked reports whether the handler owns the kind of a child. A set has the members of one owner, whose handlers may own different kinds.
 func (d *desiredSet) ownsLocked(k *child) bool {
 	if !applyset.IsID(k.family.key) {
 		return d.reconciler.handlerOfLocked(k) == d.reconciling.handler
@@ -705,7 +702,7 @@ func (d *desiredSet) ownsLocked(k *child) bool {
 	return slices.ContainsFunc(d.reconciling.owns, r.isVersionOf)
 }
 
-// withoutNamespacesInUse returns the children without the namespaces that wanted ones are in: these would go with them.
+// withoutNamespacesInUse returns the children without the namespaces of desired children, whose deletion would delete those, too.
 func (d *desiredSet) withoutNamespacesInUse(children []*child) []*child {
 	return slices.DeleteFunc(children, func(k *child) bool {
 		ref := d.reconciler.refOf(k)
@@ -717,14 +714,14 @@ func (d *desiredSet) withoutNamespacesInUse(children []*child) []*child {
 	})
 }
 
-// refOf returns the reference to a child that its stream may be about to show.
+// refOf returns the reference to a child, which its watch stream may set concurrently.
 func (rc *reconciler) refOf(k *child) ObjectReference {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	return k.ref()
 }
 
-// setPruned notes whether a child is deleted because it is not wanted any more.
+// setPruned records whether kopf is deleting a child because the handler does not want it any more.
 func (rc *reconciler) setPruned(k *child, pruned bool) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()

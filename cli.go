@@ -38,7 +38,7 @@ func Main() {
 		defer close(done)
 		c.guard.Watch(over, signals, stop, func(code int) { os.Exit(code) }, os.Stderr)
 	}()
-	go heaptrim.Run(ctx) // the start takes much more than what follows; docs/performance.md has what it saves
+	go heaptrim.Run(ctx) // the start takes much more memory than the rest; docs/performance.md has the savings
 	code := c.execute(ctx, os.Args[1:])
 	close(over)
 	<-done
@@ -53,11 +53,11 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return (&command{stdout: stdout, stderr: stderr, stdin: os.Stdin}).execute(ctx, args)
 }
 
-// command is one call of the command line.
+// command is one run of the command line.
 type command struct {
 	stdout, stderr io.Writer
 	stdin          io.Reader
-	guard          *exitguard.Guard // nil if it is not the process's own
+	guard          *exitguard.Guard // nil if the command does not own the process
 }
 
 // execute runs the command in the arguments, and returns the exit code.
@@ -66,7 +66,7 @@ func (c *command) execute(ctx context.Context, args []string) int {
 	call, err := line.Parse(ctx, args)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return 0 // it was stopped before it could start
+		return 0 // it was canceled before the start
 	case err != nil:
 		fmt.Fprintln(c.stderr, err)
 		return cli.ExitUsage
@@ -96,7 +96,7 @@ func (c *command) execute(ctx context.Context, args []string) int {
 // logOptions returns the options of the log.
 func logOptions(o *cli.Options, output io.Writer) *LogOptions {
 	log := &LogOptions{Verbose: o.Verbose, Debug: o.Debug, Quiet: o.Quiet, RefKey: o.LogRefKey, Prefix: o.LogPrefix, NoPrefix: o.NoPrefix, Output: output}
-	_ = log.Format.UnmarshalText([]byte(o.LogFormat)) // which leaves the default if there is none
+	_ = log.Format.UnmarshalText([]byte(o.LogFormat)) // the default remains if there is none
 	return log
 }
 
@@ -126,16 +126,16 @@ func (c *command) serve(ctx context.Context, o *cli.Options, logger *slog.Logger
 	defer func() { err = errors.Join(err, server.Close()) }()
 	export := "export KUBECONFIG=" + cliflag.Quoted(server.Kubeconfig, `'\''`)
 	logger.Info("Embedded API server is running. To use kubectl with it, run the command in another terminal", "command", export, "server", server.URL)
-	fmt.Fprintln(c.stdout, export) // and nothing else, for eval
+	fmt.Fprintln(c.stdout, export) // alone on stdout, for the shell's eval
 	op.Connection = (&APIServer{server.API}).ConnectionInfo()
-	op.Connection.Server = server.URL // which the log shows, although no request of the operator goes over the network
+	op.Connection.Server = server.URL // for the log only: the operator's requests do not use the network
 	return op.Run(ctx)
 }
 
 // completionTimeout limits how long a shell waits for the names of namespaces.
 const completionTimeout = 1500 * time.Millisecond
 
-// listNamespaces returns the names of the namespaces for the completion in a shell, nil if they cannot be had at once. It runs no handlers but those of logins.
+// listNamespaces returns the names of the namespaces for shell completion, nil if they are not available quickly. It runs login handlers only.
 func listNamespaces(o *cli.Options) []string {
 	if o.Embedded {
 		return nil
@@ -146,7 +146,7 @@ func listNamespaces(o *cli.Options) []string {
 	go func() { // the process does not wait for logins that ignore their contexts
 		quiet := cli.Options{Kubeconfig: o.Kubeconfig, Context: o.Context, Namespaces: []string{"*"}}
 		var names []string
-		_ = connected(&quiet, slog.New(slog.DiscardHandler), func(r *run) (err error) { // an error has no place in a shell's completion
+		_ = connected(&quiet, slog.New(slog.DiscardHandler), func(r *run) (err error) { // completion has no place for errors
 			names, err = r.givenNamespaces(ctx)
 			return err
 		})
@@ -160,7 +160,7 @@ func listNamespaces(o *cli.Options) []string {
 	}
 }
 
-// connected calls a function with an operator that has a client, and does not run.
+// connected calls a function with an operator that has a client, but does not run.
 func connected(o *cli.Options, logger *slog.Logger, do func(*run) error) error {
 	settings := NewSettings()
 	settings.Networking.ErrorBackoffs = nil // a person waits for the command
@@ -176,7 +176,7 @@ func connected(o *cli.Options, logger *slog.Logger, do func(*run) error) error {
 	return do(r)
 }
 
-// changePeering runs freeze or resume: in all peering objects of the name that there are.
+// changePeering runs freeze or resume in all existing peering objects of the name.
 func (c *command) changePeering(ctx context.Context, call *cli.Call, logger *slog.Logger) error {
 	o := &call.Options
 	change := &peers.Command{Name: o.Peering, ID: o.ID, Freeze: call.Command == "freeze", Priority: o.PeeringPriority(), Lifetime: o.Lifetime, Message: o.Message, Out: c.stdout, Err: c.stderr}
@@ -196,7 +196,7 @@ func (c *command) changePeering(ctx context.Context, call *cli.Call, logger *slo
 	})
 }
 
-// peeringPlaces returns where the peering objects of a name may be.
+// peeringPlaces returns the possible places of peering objects with a name.
 func (r *run) peeringPlaces(ctx context.Context, name string) (places []peers.Place, err error) {
 	found, broken, err := r.client.discover(ctx, peeringGroups)
 	for _, group := range broken {
@@ -226,7 +226,7 @@ func (r *run) peeringPlaces(ctx context.Context, name string) (places []peers.Pl
 	return places, nil
 }
 
-// givenNamespaces returns those that the operator was given; it lists them only if there are patterns.
+// givenNamespaces returns the namespaces of the command line. It lists namespaces only to resolve patterns.
 func (r *run) givenNamespaces(ctx context.Context) (names []string, err error) {
 	if r.Clusterwide {
 		return []string{""}, nil

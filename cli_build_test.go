@@ -12,8 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/cli"
 )
 
-// TestBuilds holds what the tag noembed promises of an operator as it is shipped: no embedded server in the binary, none in the help, a refusal
-// that names the tag, and a size that is known.
+// TestBuilds checks the build tag noembed: no embedded server in the binary or in the help, a refusal that names the tag, and the size.
 func TestBuilds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds programs")
@@ -26,7 +25,7 @@ func TestBuilds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The names of functions are in binaries without symbols, too, for the stacks of panics.
+			// Binaries without symbols still contain the names of functions, for the stacks of panics.
 			linked := bytes.Contains(data, []byte("kopf-go/kopf.(*APIServer).")) || bytes.Contains(data, []byte("kopf-go/kopf/internal/apiserver.(*Server)."))
 			if linked != want {
 				t.Errorf("%s: methods of the API server are linked: %t, want %t", program, linked, want)
@@ -91,7 +90,7 @@ func TestBuilds(t *testing.T) {
 // shipped builds an operator as the deployment pages do, and returns the path of the program.
 func shipped(t *testing.T, args ...string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "operator.exe") // the extension that Windows wants is not in its name
+	path := filepath.Join(t.TempDir(), "operator.exe") // Windows needs the extension, which is not in the program's name
 	args = slices.Concat([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path}, args, []string{"./examples/01-minimal"})
 	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -101,7 +100,7 @@ func shipped(t *testing.T, args ...string) string {
 	return path
 }
 
-// executed runs a program to its end, where no cluster can be reached.
+// executed runs a program to its end, without access to a cluster.
 func executed(t *testing.T, program, variable string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)

@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// embeddedProcess is an operator with --embedded in a process of its own.
+// embeddedProcess is an operator with --embedded in a separate process.
 type embeddedProcess struct {
 	*exec.Cmd
 	stdout *bufio.Reader
-	stderr bytes.Buffer // read when the process has ended
+	stderr bytes.Buffer // read after the end of the process
 	export string       // its first line
 	server string       // its URL
 }
 
-// startEmbedded starts an operator in a folder, and returns when its kubeconfig is there.
+// startEmbedded starts an operator in a folder, and returns when its kubeconfig exists.
 func startEmbedded(t *testing.T, folder string, args ...string) *embeddedProcess {
 	t.Helper()
 	program, err := os.Executable()
@@ -57,7 +57,7 @@ func startEmbedded(t *testing.T, folder string, args ...string) *embeddedProcess
 	return p
 }
 
-// TestEmbeddedProcess holds what --embedded leaves to other processes, and finds of them.
+// TestEmbeddedProcess checks the files that --embedded leaves for other processes, and those that it finds.
 func TestEmbeddedProcess(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no signals")

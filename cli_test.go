@@ -104,7 +104,7 @@ func (w *endOn) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// TestEmbeddedAddress holds that the log has the address by which others reach the embedded server too.
+// TestEmbeddedAddress checks that the log has the address of the embedded server for other clients.
 func TestEmbeddedAddress(t *testing.T) {
 	skipEmbedded(t, "--embedded")
 	defer slog.SetDefault(slog.Default())
@@ -124,7 +124,7 @@ func TestEmbeddedAddress(t *testing.T) {
 	}
 }
 
-// TestLogOptions holds that the command line has the formats of the log, and nothing is lost on the way to it.
+// TestLogOptions checks that the command line has all log formats, and passes them on unchanged.
 func TestLogOptions(t *testing.T) {
 	var output bytes.Buffer
 	for i, format := range logFormats {
@@ -144,9 +144,9 @@ func TestLogOptions(t *testing.T) {
 	}
 }
 
-// TestCompletedNamespaces holds that a shell gets the namespaces of the cluster, soon, or nothing at all, and that no operator runs for it.
+// TestCompletedNamespaces checks that shell completion lists the namespaces of the cluster quickly or not at all, and runs no operator.
 func TestCompletedNamespaces(t *testing.T) {
-	nowhere := &ConnectionInfo{Server: "http://127.0.0.1:1"} // where nothing listens
+	nowhere := &ConnectionInfo{Server: "http://127.0.0.1:1"} // an address without a listener
 	for _, tt := range []struct {
 		name  string
 		typed []string
@@ -199,7 +199,7 @@ func TestCompletedNamespaces(t *testing.T) {
 				if slog.Default() != logger {
 					t.Error("it has configured the logging")
 				}
-				time.Sleep(2 * time.Minute) // for what was left behind
+				time.Sleep(2 * time.Minute) // for abandoned goroutines
 			})
 		})
 	}

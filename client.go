@@ -29,8 +29,7 @@ import (
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
-// This file makes requests to the API server: with credentials, in a limited number at once, repeated
-// where that helps, and with errors that tell what the server has said. It starts no goroutines.
+// This file sends requests to the API server. It starts no goroutines.
 
 // Client sends requests to the API server. Handlers get the client of their operator, and [NewClient] returns a new one. A Client is safe for concurrent use.
 //
@@ -38,25 +37,25 @@ import (
 // [StatusCode] returns its code. All methods end early with their contexts.
 type Client struct {
 	*clientCore
-	manager string      // owns the fields that are written without another manager being named; "" for none
-	leader  *leadership // without whose term nothing is changed; nil for no election
-	term    uint64      // the only one in which anything is changed; 0 for any
+	manager string      // default field manager; "" for none
+	leader  *leadership // writes need its term; nil without leader election
+	term    uint64      // the only term in which writes are allowed; 0 for any
 }
 
-// clientCore is what clients with different managers share.
+// clientCore is shared by clients with different field managers.
 type clientCore struct {
 	credentials *connection.Store
 	source      *Settings // read by configure
 	log         *slog.Logger
 	meter       *metrics.Metrics // nil for none
 
-	configured sync.Once // guards following, which configure sets at the first request
+	configured sync.Once // guards following, which configure sets before the first request
 	settings   NetworkingSettings
 	inFlight   chan struct{}      // holds a token for each request that is not a watch; nil for no limit
 	limits     *ratelimit.Limiter // nil for no limit
-	noAnswer   error              // of a request that has taken too long
+	noAnswer   error              // the error of a request that has timed out
 
-	kinds discovery.Kinds // for those who name objects by kind
+	kinds discovery.Kinds // for references by kind
 }
 
 // NewClient returns a client for one connection. Nil settings mean those of [NewSettings]. It sends no request, and fails only if the connection is described
@@ -75,7 +74,7 @@ func NewClient(info *ConnectionInfo, settings *NetworkingSettings) (*Client, err
 	return newLoginClient(info.login, all, slog.Default()), nil
 }
 
-// newLoginClient returns a client that gets its connections from a login. It reads the settings when it is used first.
+// newLoginClient returns a client that gets its connections from a login. It reads the settings at the first request.
 func newLoginClient(login connection.Login, s *Settings, log *slog.Logger) *Client {
 	credentials := connection.NewStore(func(ctx context.Context) (map[string]*connection.Info, error) {
 		infos, err := login(ctx)
@@ -91,13 +90,13 @@ func newLoginClient(login connection.Login, s *Settings, log *slog.Logger) *Clie
 	return &Client{clientCore: &clientCore{credentials: credentials, source: s, log: log}}
 }
 
-// renewed returns a client with the same credentials, and with what the settings have become.
+// renewed returns a client with the same credentials and the current settings.
 func (c *Client) renewed() *Client {
 	c.credentials.Reconnect()
 	return &Client{clientCore: &clientCore{credentials: c.credentials, source: c.source, log: c.log, meter: c.meter}}
 }
 
-// as returns the client with a manager of the fields that it writes; nil stays nil.
+// as returns the client with a field manager; nil stays nil.
 func (c *Client) as(manager string) *Client {
 	if c == nil {
 		return nil
@@ -105,7 +104,7 @@ func (c *Client) as(manager string) *Client {
 	return &Client{c.clientCore, manager, c.leader, c.term}
 }
 
-// configure reads the settings once. The start-up handlers may have changed them until then.
+// configure reads the settings once. Startup handlers can change them until then.
 func (c *Client) configure() {
 	c.settings = c.source.Networking
 	n := &c.settings
@@ -119,7 +118,7 @@ func (c *Client) configure() {
 // errNoClient means that a client is nil, or was made without a connection.
 var errNoClient = errors.New("there is no client: it is nil, or was not made by NewClient")
 
-// check fails if there is nothing to make requests with.
+// check returns an error if the client has no connection.
 func (c *Client) check() error {
 	if c == nil || c.clientCore == nil {
 		return errNoClient
@@ -127,15 +126,15 @@ func (c *Client) check() error {
 	return nil
 }
 
-// close ends all requests, and the login that runs.
+// close cancels all requests, and the running login.
 func (c *Client) close() {
 	if !c.credentials.Close() {
 		c.log.Error("A login did not return after cancellation; abandoning it", "help", "K905")
 	}
 }
 
-// ConnectionInfo returns the current address and credentials of the API server, for other libraries. It logs in first if necessary. Do not change what it
-// points to.
+// ConnectionInfo returns the current address and credentials of the API server, for other libraries. It logs in first if necessary. Do not change the result,
+// which is shared.
 func (c *Client) ConnectionInfo(ctx context.Context) (*ConnectionInfo, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -155,7 +154,7 @@ func (c *Client) HTTPClient() *http.Client { return &http.Client{Transport: &api
 // apiTransport sends the requests of other libraries.
 type apiTransport struct{ client *Client }
 
-// RoundTrip sends one request with the credentials of the moment.
+// RoundTrip sends one request with the current credentials.
 func (t *apiTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := t.client.check(); err != nil {
 		credtransport.CloseBody(r)
@@ -167,13 +166,13 @@ func (t *apiTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.fenced(r)
 }
 
-// send sends one request, again if the credentials are refused.
+// send sends one request, and repeats it if the credentials are refused.
 func (t *apiTransport) send(r *http.Request) (*http.Response, error) {
 	resp, err := t.client.credentials.Send(r)
 	return resp, loginError(err)
 }
 
-// retryAfterOf returns how long the server wants us to wait before the request is made again, zero if it has said nothing.
+// retryAfterOf returns the delay in the server's Retry-After header, zero without one.
 func retryAfterOf(err error) time.Duration {
 	if e := (*APIError)(nil); errors.As(err, &e) {
 		return e.RetryAfter
@@ -181,13 +180,13 @@ func retryAfterOf(err error) time.Duration {
 	return 0
 }
 
-// isDenied reports the same of any error.
+// isDenied reports whether an admission webhook or a policy has denied the request.
 func isDenied(err error) bool {
 	var api *APIError
 	return errors.As(err, &api) && api.denied()
 }
 
-// newAPIError reads an answer that is an error.
+// newAPIError makes an error of a response.
 func newAPIError(method, path string, resp *http.Response) *APIError {
 	r := apirequest.ReadRefusal(resp)
 	e := &APIError{Code: resp.StatusCode, Reason: r.Reason, Message: r.Message, Name: r.Name, RetryAfter: r.RetryAfter, Method: method, Path: path, Header: resp.Header}
@@ -204,18 +203,18 @@ type request struct {
 	query       url.Values
 	contentType string
 	accept      string // defaults to JSON
-	pageToken   string // for the live page of an operator, behind the proxy of the server
+	pageToken   string // for the live page of an operator, which is behind the API server's proxy
 	body        []byte
-	stream      bool         // a watch: not limited in number and time
-	once        bool         // not to be repeated, because the caller does that
-	named       bool         // a creation that is not carried out twice: a second one is refused
-	refresh     func() error // called before the request is sent with other credentials, unless it fails; may be nil
-	// read takes the answer, if it is not an error.
+	stream      bool         // a watch, without limits of number and time
+	once        bool         // not repeated, because the caller does that
+	named       bool         // a creation with a name, so that the API server refuses a second one
+	refresh     func() error // called before a repetition with other credentials, which needs its success; may be nil
+	// read reads the body of a successful response.
 	read   func(io.Reader) error
 	length int64 // of the answer, if it is known
 }
 
-// do makes a request, and repeats it while that may help.
+// do sends a request, and repeats it while that may help.
 func (c *Client) do(ctx context.Context, r *request) error {
 	if err := cmp.Or(c.check(), apirequest.CheckPath(r.path)); err != nil {
 		return err
@@ -248,7 +247,7 @@ func (c *Client) do(ctx context.Context, r *request) error {
 	}
 }
 
-// delay is the pause before the next attempt: ours with some jitter, or what the server asks for.
+// delay returns the time before the next attempt: the server's Retry-After, or the backoff with jitter.
 func (c *Client) delay(backoff time.Duration, err error) time.Duration {
 	backoff += time.Duration(rand.Int64N(int64(backoff)/10 + 1))
 	pause := retryAfterOf(err)
@@ -258,8 +257,8 @@ func (c *Client) delay(backoff time.Duration, err error) time.Duration {
 	return max(backoff, pause)
 }
 
-// repeatable reports whether the request may be made again after an error: not if the server has
-// understood and refused it, nor if it may have carried out what is not to be done twice.
+// repeatable reports whether the request may be repeated after an error. It may not if the server has rejected it as invalid, or if the server may have
+// executed a request that must not run twice.
 func (r *request) repeatable(err error) bool {
 	var api *APIError
 	var login *LoginError
@@ -274,7 +273,7 @@ func (r *request) repeatable(err error) bool {
 		if r.method == http.MethodPost && !r.named {
 			return api.Code == http.StatusTooManyRequests || api.Code == http.StatusServiceUnavailable && api.RetryAfter > 0
 		}
-		page := strings.HasPrefix(api.Header.Get("Content-Type"), "text/html") // of something on the way: the API server answers programs
+		page := strings.HasPrefix(api.Header.Get("Content-Type"), "text/html") // from a proxy: the API server sends no HTML to programs
 		return api.Code == http.StatusTooManyRequests || api.Code >= 500 || page
 	case r.method == http.MethodPost && !r.named:
 		return errors.As(err, &dial) && dial.Op == "dial"
@@ -282,7 +281,7 @@ func (r *request) repeatable(err error) bool {
 	return true
 }
 
-// attempt makes a request once, or once more with other credentials.
+// attempt sends a request, and repeats it with other credentials.
 func (c *Client) attempt(ctx context.Context, r *request) error {
 	if !r.stream && !isUnlimited(ctx) {
 		began := time.Now()
@@ -307,7 +306,7 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 			}
 		}
 		again = true
-		ctx := ctx // without the limit, which is not for the login
+		ctx := ctx // the login needs the context without the timeout
 		if t := c.settings.RequestTimeout; t > 0 && !r.stream {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeoutCause(ctx, t, c.noAnswer)
@@ -324,7 +323,7 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 		endSpan(span, err)
 		c.meter.Request(cred.Info.Host(), r.verb(), code, time.Since(sent))
 		if isDenied(err) {
-			code = http.StatusForbidden // the API server itself is well
+			code = http.StatusForbidden // the API server itself is healthy
 		}
 		c.observe(r, sent, code, err, isUnlimited(ctx))
 		refused := code == http.StatusUnauthorized || apirequest.RefusesCertificate(err)
@@ -335,14 +334,14 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 	}))
 }
 
-// observe has later requests wait if the server asks for a pause.
+// observe delays later requests if the server requests a pause.
 func (c *Client) observe(r *request, sent time.Time, code int, err error, unlimited bool) {
 	switch {
-	case code == http.StatusTooManyRequests && strings.HasSuffix(r.path, "/eviction"): // it is refused for the sake of the pods
+	case code == http.StatusTooManyRequests && strings.HasSuffix(r.path, "/eviction"): // refused because of the pods, not because of the load
 	case !r.stream && !unlimited:
 		c.limits.Answered(r.path, sent, code, retryAfterOf(err))
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
-		c.limits.Hold(r.path, code, retryAfterOf(err)) // they make pauses of their own
+		c.limits.Hold(r.path, code, retryAfterOf(err)) // unlimited requests make their own pauses
 	}
 }
 
@@ -358,7 +357,7 @@ func (r *request) setHeaders(h http.Header) {
 	}
 }
 
-// send sends the request with one credential, and returns the code of the answer, 0 if there was none.
+// send sends the request with one credential. It returns the code of the response, 0 without one.
 func (r *request) send(ctx context.Context, cred *connection.Credential) (code int, err error) {
 	target := strings.TrimRight(cred.Info.Server, "/") + r.path
 	if len(r.query) > 0 {
@@ -374,7 +373,7 @@ func (r *request) send(ctx context.Context, cred *connection.Credential) (code i
 	}
 	r.setHeaders(req.Header)
 	client := cred.WriteClient
-	if r.stream || isUnlimited(ctx) { // on another connection, which ordinary requests cannot hold up
+	if r.stream || isUnlimited(ctx) { // on another connection, so that ordinary requests cannot delay it
 		client = cred.StreamClient
 	} else if r.method == http.MethodGet {
 		client = cred.Client
@@ -383,7 +382,7 @@ func (r *request) send(ctx context.Context, cred *connection.Credential) (code i
 		req.Header.Set("Traceparent", parent)
 	}
 	if r.stream {
-		req.Header.Set("Accept-Encoding", "identity") // to have each event at once
+		req.Header.Set("Accept-Encoding", "identity") // so that each event arrives at once
 	}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -393,7 +392,7 @@ func (r *request) send(ctx context.Context, cred *connection.Credential) (code i
 		return 0, apirequest.PlainError(err)
 	}
 	if r.stream && resp.StatusCode < 400 {
-		defer resp.Body.Close() // what is left of a watch may never come
+		defer resp.Body.Close() // the rest of a watch may never arrive
 	} else {
 		defer credtransport.Drain(resp.Body)
 	}
@@ -422,10 +421,10 @@ func (r *request) verb() string {
 	return r.method
 }
 
-// maxGuess is up to which length an answer is believed to be as long as it says.
+// maxGuess limits the buffer that is allocated by the Content-Length of a response.
 const maxGuess = 4 << 20
 
-// body makes a request that is answered with an object.
+// body sends a request whose response is an object.
 func (c *Client) body(ctx context.Context, r *request) (*Body, error) {
 	var body *Body
 	r.read = func(answer io.Reader) error {
@@ -446,8 +445,8 @@ func (c *Client) body(ctx context.Context, r *request) (*Body, error) {
 	return body, err
 }
 
-// object reads an object of a known resource. Without the permission to get it, a list of its name is as good: operators have the permission
-// to list what they watch, and many have no other to read it.
+// object reads an object of a known resource. Without the permission to get it, it lists the object by its name: operators have the permission to list
+// watched kinds, but often not to get them.
 func (c *Client) object(ctx context.Context, r Resource, namespace, name string) (*Body, error) {
 	body, err := c.body(ctx, &request{method: http.MethodGet, path: r.path(namespace, name, "")})
 	if forbidden := (*APIError)(nil); errors.As(err, &forbidden) && forbidden.Code == http.StatusForbidden {
@@ -456,8 +455,8 @@ func (c *Client) object(ctx context.Context, r Resource, namespace, name string)
 	return body, err
 }
 
-// listObject reads an object by a list of its name. One that is not in the list gives the error that getting it would have given. A list that
-// fails tells nothing of the object, so the error is the first one then, together with that of the list.
+// listObject reads an object by a list of its name. A missing object gives the error that a get would have given. A failed list says nothing about the
+// object, so it gives both errors.
 func (c *Client) listObject(ctx context.Context, r Resource, namespace, name string, forbidden *APIError) (*Body, error) {
 	var found *Body
 	query := url.Values{"fieldSelector": {"metadata.name=" + apirequest.FieldValue.Replace(name)}}
@@ -477,22 +476,21 @@ func (c *Client) listObject(ctx context.Context, r Resource, namespace, name str
 	return found, nil
 }
 
-// patchObject patches an object or a subresource of it, and returns what it is now.
+// patchObject patches an object or a subresource of it, and returns the patched object.
 func (c *Client) patchObject(ctx context.Context, r Resource, namespace, name, subresource, contentType string, patch []byte) (*Body, error) {
 	return c.body(ctx, &request{method: http.MethodPatch, path: r.path(namespace, name, subresource), contentType: contentType, body: patch})
 }
 
 type unlimitedKey struct{}
 
-// unlimited returns a context whose requests wait for no others: neither for a place among those that are under way, nor while others are held back.
-// It is for requests that are few, and that must not be late.
+// unlimited returns a context whose requests skip the connection limit and the rate limit. It is for few and urgent requests.
 func unlimited(ctx context.Context) context.Context {
 	return context.WithValue(ctx, unlimitedKey{}, true)
 }
 
 func isUnlimited(ctx context.Context) bool { return ctx.Value(unlimitedKey{}) != nil }
 
-// pause is sleep for what may be a worker, which is not active meanwhile.
+// pause sleeps. If the caller is a worker, it releases its place in the pool meanwhile.
 func pause(ctx context.Context, d time.Duration) error {
 	l := workpool.FromContext(ctx)
 	l.Release()

@@ -20,9 +20,6 @@ import (
 	"github.com/kopf-go/kopf/internal/rights"
 )
 
-// This file is what handlers do with other objects: get, list, watch, create, update, patch, apply and delete them, as
-// maps, structs or bodies, named by APIVersion and kind.
-
 // GetOptions are the options of [Client.Get]. Nil means the defaults.
 type GetOptions struct {
 	Subresource string // such as "status" or "scale"
@@ -31,11 +28,11 @@ type GetOptions struct {
 // WriteOptions are the options of [Client.Create], [Client.Update] and [Client.Apply]. Nil means the defaults.
 type WriteOptions struct {
 	Subresource  string // such as "status" or "scale"
-	FieldManager string // who owns the fields that are set. Defaults as described at [Client.Apply]
+	FieldManager string // the owner of the fields. Defaults as described at [Client.Apply]
 	Force        bool   // whether an apply takes over fields of other managers
-	DryRun       bool   // whether nothing is to be stored
-	// Of is the APIVersion and Kind of the object with the Subresource, if it differs from what is sent: the Pod of an Eviction, or the Deployment of a Scale.
-	// Name and namespace are those of what is sent.
+	DryRun       bool   // whether the API server only validates
+	// Of is the APIVersion and Kind of the object with the Subresource, if the sent object has another kind: the Pod of an Eviction, or the Deployment of a
+	// Scale. Name and namespace are those of the sent object.
 	Of ObjectReference
 }
 
@@ -44,28 +41,28 @@ type PatchType string
 
 // The kinds of patches that API servers understand. StrategicMergePatch is for built-in kinds only.
 const (
-	MergePatch          PatchType = "application/merge-patch+json"           // RFC 7396: maps are merged, null removes, all else replaces
+	MergePatch          PatchType = "application/merge-patch+json"           // RFC 7396: maps are merged, null removes, other values replace
 	JSONPatch           PatchType = "application/json-patch+json"            // RFC 6902: a list of operations
 	StrategicMergePatch PatchType = "application/strategic-merge-patch+json" // as a merge patch, with lists merged by their keys
-	ApplyPatch          PatchType = "application/apply-patch+yaml"           // server-side apply: all fields that the manager wants, and no others
+	ApplyPatch          PatchType = "application/apply-patch+yaml"           // server-side apply: exactly the fields that the manager wants
 )
 
 // PatchOptions are the options of [Client.Patch]. Nil means the defaults.
 type PatchOptions struct {
 	Type         PatchType // defaults to [MergePatch]
 	Subresource  string    // such as "status" or "scale"
-	FieldManager string    // who owns the fields that are set. Defaults as described at [Client.Apply]
+	FieldManager string    // the owner of the fields. Defaults as described at [Client.Apply]
 	Force        bool      // whether an [ApplyPatch] takes over fields of other managers
-	DryRun       bool      // whether nothing is to be stored
+	DryRun       bool      // whether the API server only validates
 }
 
 // DeleteOptions are the options of [Client.Delete]. Nil means the defaults.
 type DeleteOptions struct {
-	GracePeriod     *time.Duration // the time for an orderly end, rounded up to whole seconds; nil leaves it to the kind
-	Propagation     string         // what becomes of dependents: "Background", "Foreground" or "Orphan"; "" leaves it to the kind
-	UID             string         // delete only this one
-	ResourceVersion string         // delete only in this state
-	DryRun          bool           // whether nothing is to be deleted
+	GracePeriod     *time.Duration // rounded up to whole seconds; nil means the default of the kind
+	Propagation     string         // for dependents: "Background", "Foreground" or "Orphan"; "" means the default of the kind
+	UID             string         // delete only the object with this UID
+	ResourceVersion string         // delete only this version
+	DryRun          bool           // whether the API server only validates
 }
 
 // ListOptions are the options of [Client.List] and [Client.Watch]. Nil means the defaults.
@@ -112,7 +109,7 @@ func ReferenceOf(object any) (ObjectReference, error) {
 		}
 		if body != nil {
 			ref = body.Reference()
-			ref.Name = body.Name() // not what it is generated from
+			ref.Name = body.Name() // without generateName
 		}
 	}
 	return ref, apirequest.CheckType(ref.APIVersion, ref.Kind, object)
@@ -227,10 +224,11 @@ func (c *Client) write(ctx context.Context, method string, object any, opts *Wri
 	return store(answer, object)
 }
 
-// defaultManager owns the fields that are written outside of handlers without another manager being named. Our own writes have that of the User-Agent.
+// defaultManager is the field manager of writes outside of handlers without another one. kopf's own writes use that of the User-Agent.
 const defaultManager = "kopf"
 
-// writeQuery returns the parameters of a write. An apply needs a manager of its own: it removes what it does not name of the fields of that.
+// writeQuery returns the parameters of a write. An apply needs a distinct manager, because it removes fields that the manager applied before and now leaves
+// out.
 func (c *Client) writeQuery(manager string, dryRun, apply bool) (url.Values, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -284,7 +282,7 @@ func (c *Client) Delete(ctx context.Context, of any, opts *DeleteOptions) error 
 	return c.withPath(ctx, ref, "", r, func() error { return c.do(ctx, r) })
 }
 
-// kindOf returns the resource to be listed, and completes the options.
+// kindOf returns the resource to list, and completes the options.
 func (c *Client) kindOf(ctx context.Context, of any, o *ListOptions) (Resource, error) {
 	ref, err := ReferenceOf(of)
 	if err != nil {
@@ -298,7 +296,7 @@ func (c *Client) kindOf(ctx context.Context, of any, o *ListOptions) (Resource, 
 	return r, apirequest.CheckSegment("a namespace", o.Namespace)
 }
 
-// withKind lists or watches a resource, and once more if the kind was defined anew since it was discovered.
+// withKind lists or watches a resource. It repeats the request once if the kind has been redefined since its discovery.
 func (c *Client) withKind(ctx context.Context, of any, o *ListOptions, send func(Resource) error) error {
 	r, err := c.kindOf(ctx, of, o)
 	if err != nil {
@@ -315,8 +313,8 @@ func (c *Client) withKind(ctx context.Context, of any, o *ListOptions, send func
 	return send(again)
 }
 
-// withPath makes a request about an object at its address. If that is none, because the kind was defined anew since it was discovered, with another
-// plural or scope, the request is made once more at the new one.
+// withPath sends a request about an object to its URL. It repeats the request once at the new URL if the kind has been redefined with another plural or
+// scope.
 func (c *Client) withPath(ctx context.Context, ref ObjectReference, subresource string, r *request, send func() error) (err error) {
 	if r.path, err = c.path(ctx, r.method, ref, subresource); err != nil {
 		return err
@@ -333,7 +331,7 @@ func (c *Client) withPath(ctx context.Context, ref ObjectReference, subresource 
 	return send()
 }
 
-// namesMissing logs the permission that a request was refused for, and returns the error.
+// namesMissing logs the missing permission of a refused request, and returns the error.
 func (c *Client) namesMissing(err error) error {
 	if StatusCode(err) != http.StatusForbidden || isDenied(err) {
 		return err
@@ -344,7 +342,7 @@ func (c *Client) namesMissing(err error) error {
 	return err
 }
 
-// bodyOf makes a request about an object that is named, and returns it.
+// bodyOf sends a request about a named object, and returns the object.
 func (c *Client) bodyOf(ctx context.Context, of any, subresource string, r *request) (b *Body, err error) {
 	ref, err := namedReference(of)
 	if err != nil {
@@ -354,7 +352,7 @@ func (c *Client) bodyOf(ctx context.Context, of any, subresource string, r *requ
 	return b, err
 }
 
-// isUnknownPath reports whether a server refuses an address itself, and not an object, whose name it would tell.
+// isUnknownPath reports whether a server refuses the URL itself. For a missing object, the error has its name.
 func isUnknownPath(err error) bool {
 	var api *APIError
 	if !errors.As(err, &api) || api.denied() {
@@ -363,8 +361,7 @@ func isUnknownPath(err error) bool {
 	return api.Code == http.StatusMethodNotAllowed || api.Code == http.StatusNotFound && api.Name == ""
 }
 
-// namedReference returns the reference to one object, never to all of them: a deletion
-// without a name would be one of everything.
+// namedReference returns the reference to one object. It requires a name, because a deletion without one would delete the collection.
 func namedReference(of any) (ObjectReference, error) {
 	ref, err := ReferenceOf(of)
 	if err == nil && ref.Name == "" {
@@ -373,7 +370,7 @@ func namedReference(of any) (ObjectReference, error) {
 	return ref, err
 }
 
-// path returns the address of an object, or of the collection for the creation of one: the server takes its name from the object, or makes one.
+// path returns the URL of an object. For a creation, it is that of the collection, because the object has the name or gets a generated one.
 func (c *Client) path(ctx context.Context, method string, ref ObjectReference, subresource string) (string, error) {
 	r, err := c.resolve(ctx, ref.APIVersion, ref.Kind)
 	if err != nil {
@@ -395,7 +392,7 @@ func (c *Client) path(ctx context.Context, method string, ref ObjectReference, s
 	return r.path(ref.Namespace, ref.Name, subresource), nil
 }
 
-// resolve finds the resource of a kind. What is not known is discovered.
+// resolve finds the resource of a kind. It discovers unknown kinds.
 func (c *Client) resolve(ctx context.Context, apiVersion, kind string) (Resource, error) {
 	if err := c.check(); err != nil {
 		return Resource{}, err
@@ -404,7 +401,7 @@ func (c *Client) resolve(ctx context.Context, apiVersion, kind string) (Resource
 	return Resource(r), err
 }
 
-// store puts an answer where the caller wants it.
+// store stores a response in the caller's target.
 func store(body *Body, into any) error {
 	switch v := into.(type) {
 	case nil:
@@ -425,9 +422,9 @@ func store(body *Body, into any) error {
 	}
 	v := reflect.ValueOf(into)
 	if v.Kind() != reflect.Pointer {
-		return body.Decode(into) // which says what is wrong
+		return body.Decode(into) // its error describes the problem
 	}
-	target := reflect.New(v.Type().Elem()) // without what the caller's has from before
+	target := reflect.New(v.Type().Elem()) // without former contents of the caller's map
 	err := body.Decode(target.Interface())
 	if err == nil {
 		v.Elem().Set(target.Elem())
@@ -435,10 +432,10 @@ func store(body *Body, into any) error {
 	return err
 }
 
-// errStopped ends a list or a watch whose caller has had enough.
+// errStopped ends a list or a watch whose caller has stopped the loop.
 var errStopped = errors.New("stopped")
 
-// list hands over the objects of a resource while they come in, in pages unless the size is zero.
+// list passes on the objects of a resource as they arrive, in pages unless the size is zero.
 func (c *Client) list(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool, yield func(*Body) bool) error {
 	meta := r.typeMeta()
 	page := &rawjson.ListPage{Take: func(o *rawjson.Header, raw []byte) error {
@@ -455,17 +452,17 @@ func (c *Client) list(ctx context.Context, r Resource, namespace string, query u
 	return err
 }
 
-// pager asks for the pages of a list, for callers that look at the headers first, in bytes that are used again afterwards.
+// pager requests the pages of a list for callers that read only the headers first. It reuses the buffer.
 type pager struct {
 	client *Client
 	path   string
 	query  url.Values
-	size   int // of a page, zero for all in one
+	size   int // of a page; zero means one page
 	once   bool
 	page   *rawjson.ListPage
 }
 
-// next reads the first page, or the one after the last one.
+// next reads the first page, or the following one.
 func (p *pager) next(ctx context.Context) error {
 	if p.page.Next != "" {
 		p.query.Set("continue", p.page.Next)
@@ -473,7 +470,7 @@ func (p *pager) next(ctx context.Context) error {
 	return p.client.page(ctx, p.path, p.query, p.size, func(answer io.Reader) error {
 		err := p.page.Read(answer)
 		if err != nil && p.page.Taken {
-			return fmt.Errorf("%w: %w", apirequest.ErrInterrupted, err) // objects must not be taken twice
+			return fmt.Errorf("%w: %w", apirequest.ErrInterrupted, err) // repeating would yield objects twice
 		}
 		return err
 	}, p.once)
@@ -489,7 +486,7 @@ func (c *Client) listPages(ctx context.Context, r Resource, o *ListOptions, yiel
 			return nil
 		}}
 		read := func(answer io.Reader) error {
-			items = nil // the page begins, perhaps once more
+			items = nil // the page begins, perhaps repeated
 			return page.Read(answer)
 		}
 		if err := c.page(ctx, r.path(o.Namespace, "", ""), q, cmp.Or(o.PageSize, 500), read, false); err != nil {
@@ -515,7 +512,7 @@ func (c *Client) page(ctx context.Context, path string, query url.Values, size i
 	return c.do(ctx, &request{method: http.MethodGet, path: path, query: query, once: once, read: read})
 }
 
-// listedBody returns the body of an item of a list, with bytes of its own. Most items have neither a kind nor an APIVersion, and get both.
+// listedBody returns the body of a list item, with a copy of the bytes. It adds kind and APIVersion, which most items lack.
 func listedBody(o *rawjson.Header, raw []byte, meta *typeMeta) *Body {
 	if o.APIVersion.To+o.Kind.To > 0 || o.Metadata.To == 0 || raw[0] != '{' {
 		return outlined(o, bytes.Clone(raw[:o.End]), 0).typed(meta.apiVersion, meta.kind)

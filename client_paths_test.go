@@ -15,7 +15,7 @@ import (
 	"github.com/kopf-go/kopf/internal/watchstream"
 )
 
-// TestClientPaths holds that no name that a caller gives leads to another address than it says.
+// TestClientPaths checks that no name leads to another URL than the one it names.
 func TestClientPaths(t *testing.T) {
 	object := func(name, namespace string) map[string]any {
 		return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": name, "namespace": namespace}}
@@ -85,7 +85,7 @@ func TestClientPaths(t *testing.T) {
 	}
 	for what, call := range calls {
 		names := []string{".", "..", "%2e%2e", "a/../b", "%2F"}
-		if strings.Contains(what, "subresource") || strings.Contains(what, "of a resource") { // which are not escaped
+		if strings.Contains(what, "subresource") || strings.Contains(what, "of a resource") { // these are not escaped
 			names = append(names, "p?dryRun=All", "p#", "a%zz", "a//b")
 		}
 		for _, bad := range names {
@@ -153,7 +153,7 @@ func TestNamespaceNames(t *testing.T) {
 	}
 }
 
-// endedStream ends its stream with the first listing, or the first failure.
+// endedStream ends its stream at the first list or failure.
 type endedStream struct {
 	watchstream.Ignore
 	end context.CancelFunc

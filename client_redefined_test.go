@@ -8,7 +8,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// TestClientOfRedefinedKinds holds that a kind that was defined anew, in another scope or under another plural, is found again.
+// TestClientOfRedefinedKinds checks that the client finds a redefined kind, with another scope or plural.
 func TestClientOfRedefinedKinds(t *testing.T) {
 	definition := func(scope, plural string) map[string]any {
 		return map[string]any{

@@ -23,7 +23,7 @@ import (
 	"github.com/kopf-go/kopf/internal/watchstream"
 )
 
-// resetServer reads requests, all of them or only their beginning, and resets their connections. It counts them.
+// resetServer reads whole requests, or only their beginning, and resets their connections. It counts them.
 func resetServer(t *testing.T, whole bool) (url string, requests *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -144,11 +144,11 @@ func TestClientEviction(t *testing.T) {
 	}
 }
 
-// rotatingServer refuses the first token after rotate, and has one event for each watch, which goes on then.
+// rotatingServer refuses the first token after rotate. Each of its watches has one event, and stays open.
 type rotatingServer struct {
 	mu       sync.Mutex
 	rotated  bool
-	versions []string // that watches have begun with
+	versions []string // with which watches have begun
 }
 
 func (s *rotatingServer) rotate() {
@@ -179,7 +179,7 @@ func (s *rotatingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"type":"MODIFIED","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"ns","resourceVersion":"%d"}}}`+"\n", version)
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
-		panic(http.ErrAbortHandler) // an answer that ended well as it is cut off would be no failure
+		panic(http.ErrAbortHandler) // a response that ends properly when it is interrupted would be no failure
 	case strings.HasSuffix(r.URL.Path, "/pods"):
 		_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[]}`)
 	default:

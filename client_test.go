@@ -23,11 +23,11 @@ import (
 	"github.com/kopf-go/kopf/internal/discovery"
 )
 
-// The tests in this file hold the client to the contract against servers that behave oddly, which the embedded one does not.
+// The tests in this file check the client against servers with unusual behavior, which the embedded one does not have.
 
 var testPods = Resource{Version: "v1", Plural: "pods", Kind: "Pod", Singular: "pod", Namespaced: true, Preferred: true}
 
-// clientOf returns a client of a handler in the same process, and what it logs.
+// clientOf returns a client of a handler in the same process, and the buffer of its log.
 func clientOf(t *testing.T, h http.Handler, change func(*Settings)) (*Client, *bytes.Buffer) {
 	t.Helper()
 	s := NewSettings()
@@ -42,13 +42,13 @@ func clientOf(t *testing.T, h http.Handler, change func(*Settings)) (*Client, *b
 	return c, &logged
 }
 
-// answer is one answer of a server of a test.
+// answer is one response of a test server.
 type answer struct {
 	code   int // 200 if 0
 	header string
 	text   string
 	cut    bool          // drop the connection after the text
-	delay  time.Duration // before the answer
+	delay  time.Duration // before the response
 }
 
 func (a answer) serve(w http.ResponseWriter, r *http.Request) {
@@ -80,7 +80,7 @@ const (
 var podRef = ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "ns", Name: "p"}
 
 func TestClientRepeats(t *testing.T) {
-	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // where the clocks of bubbles begin
+	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // the start of the clocks of bubbles
 	few := func(s *Settings) { s.Networking.ErrorBackoffs = seconds(1, 2) }
 	enforced := func(s *Settings) { few(s); s.Networking.EnforceRetryAfter = true }
 	get := func(c *Client) error { return c.Get(context.Background(), podRef, &Body{}, nil) }
@@ -145,7 +145,7 @@ func TestClientRepeats(t *testing.T) {
 				}
 				for i, want := range tt.pauses {
 					got := times[i+1].Sub(times[i]).Seconds()
-					if got < float64(want) || got > float64(want)*1.11 { // jitter is a tenth at most
+					if got < float64(want) || got > float64(want)*1.11 { // jitter is at most a tenth
 						t.Errorf("pause %d is %.2f s, want %d", i, got, want)
 					}
 				}
@@ -196,7 +196,7 @@ func TestClientRequests(t *testing.T) {
 		name string
 		call func(*Client) error
 		want string // method, URL, content type, body
-		fail string // a part of the error, if the request must not be made
+		fail string // a part of the error, if no request must be sent
 	}{
 		{"AC-81 get", func(c *Client) error {
 			return c.Get(context.Background(), podRef, &Body{}, &GetOptions{Subresource: "status"})
@@ -423,7 +423,7 @@ func TestClientTellsRefusals(t *testing.T) {
 	}
 }
 
-// TestObjectWithoutGet holds that a list is as good as an object that may not be read, and what can be concluded from one.
+// TestObjectWithoutGet checks that a list can replace a forbidden get, and the conclusions from a list.
 func TestObjectWithoutGet(t *testing.T) {
 	const item = `{"metadata": {"name": %q, "namespace": "default", "uid": %q}}`
 	list := func(next string, names ...string) answer {

@@ -16,11 +16,10 @@ import (
 	"github.com/kopf-go/kopf/internal/stopper"
 )
 
-// This file runs daemons and timers. A task is one of them for one object: it has a goroutine while its function
-// runs, and only a timer of the runtime while it waits. The object's worker starts tasks and asks them to stop; what they do in
-// between is their own business, under the lock of their object.
+// This file runs daemons and timers. A task is one of them for one object. It has a goroutine while its function runs, and only a runtime timer while it
+// waits. The object's worker starts and stops tasks.
 
-// taskRunner runs the tasks of the objects of one resource. It comes with the handlers, so that programs without any are linked without the daemons.
+// taskRunner runs the tasks of one resource's objects. It is an interface so that programs without daemons are linked without its implementation.
 type taskRunner interface {
 	spawn(e *entry, handlers []*handler, o *Object, tracked *Essence) (held bool)
 	waitIdle(e *entry, limit time.Duration) bool
@@ -37,7 +36,7 @@ type newTaskRunner func(*observer, *reactor) taskRunner
 type daemons struct {
 	*environment
 	owner     backgroundOwner
-	functions context.Context // of the functions, which are stopped one by one
+	functions context.Context // of the functions, which are stopped individually
 	requests  context.Context // of the patches
 
 	tasks sync.WaitGroup
@@ -51,24 +50,23 @@ func newDaemons(o *observer, r *reactor) taskRunner {
 	return &daemons{environment: &o.environment, owner: r, functions: context.WithoutCancel(o.handlers), requests: o.requests}
 }
 
-// backgroundOwner is what knows the objects that have tasks.
+// backgroundOwner knows the objects with tasks.
 type backgroundOwner interface {
 	discoverer
 	resource() Resource
-	// argument makes what functions get of an object.
+	// argument makes the argument of a function for an object.
 	argument(*Body, *slog.Logger) Object
-	// trackedState returns what of a state counts as a change.
+	// trackedState returns the tracked fields of a state.
 	trackedState(*Body) *Essence
-	// wake has an object reconciled again.
 	wake(*entry)
-	// setLive has the newest states of an object stored, and reports whether the object is still served.
+	// setLive stores further states of an object in the pointer, and reports whether the object is still served.
 	setLive(*entry, *atomic.Pointer[Body]) bool
-	// unsetLive ends that, when the object was forgotten or is gone and nothing runs for it any more.
+	// unsetLive undoes setLive when the object is gone or forgotten, and all its tasks have ended.
 	unsetLive(*entry, *atomic.Pointer[Body])
 	warnings() *boundedset.Set
 }
 
-// background is what runs alongside the handlers of one object.
+// background holds the tasks of one object.
 type background struct {
 	engine *daemons
 	entry  *entry
@@ -76,14 +74,14 @@ type background struct {
 
 	mu      sync.Mutex // guards following, and the fields of the tasks that are marked as the object's
 	tasks   []*task
-	ended   map[HandlerID]*failure // those that have ended without having been asked to; nil for success, which is permanent
-	digest  uint64                 // of what was last known to matter
-	changed time.Time              // when that was seen
-	gone    bool                   // whether the object is not there or not served any more
-	idle    chan struct{}          // closed when nothing holds the object any more; nil if nothing waits for it
+	ended   map[HandlerID]*failure // tasks that ended on their own; nil for success, which is permanent
+	digest  uint64                 // of the last seen tracked fields
+	changed time.Time              // when digest changed
+	gone    bool                   // whether the object is gone or not served any more
+	idle    chan struct{}          // closed when no task blocks the deletion any more; nil if there is no waiter
 }
 
-// getOrCreate returns the background of an object, which is made at the first time.
+// getOrCreate returns the background of an object, and creates it if necessary.
 func (d *daemons) getOrCreate(e *entry, body *Body) *background {
 	for {
 		d.mu.Lock()
@@ -105,14 +103,14 @@ func (d *daemons) getOrCreate(e *entry, body *Body) *background {
 	}
 }
 
-// reattach notes that the object is served, perhaps again. It fails if the background has ended and was forgotten.
+// reattach records that the object is served again. It fails if the background has ended and is forgotten.
 func (b *background) reattach() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.gone && len(b.tasks) == 0 {
 		return false
 	}
-	if b.gone { // what has ended on its own is to begin again
+	if b.gone { // tasks that ended on their own begin again
 		b.gone, b.ended = false, nil
 	}
 	return true
@@ -120,7 +118,7 @@ func (b *background) reattach() bool {
 
 func (d *daemons) spawn(e *entry, handlers []*handler, o *Object, tracked *Essence) (held bool) {
 	b := d.getOrCreate(e, o.Body)
-	if !d.owner.setLive(e, &b.live) { // it was forgotten meanwhile
+	if !d.owner.setLive(e, &b.live) { // the object was forgotten meanwhile
 		d.forget(e, stopper.FiltersMismatch)
 		return false
 	}
@@ -138,7 +136,7 @@ func (d *daemons) waitIdle(e *entry, limit time.Duration) bool {
 	return b == nil || b.waitIdle(limit)
 }
 
-// failed reports whether a timer of an object has failed permanently, and is not called again until the object changes.
+// failed reports whether a timer of an object has failed permanently, so that kopf does not call it until the object changes.
 func (d *daemons) failed(e *entry) bool {
 	b := d.get(e)
 	if b == nil {
@@ -154,14 +152,13 @@ func (d *daemons) failed(e *entry) bool {
 	return false
 }
 
-// get returns the background of an object, nil if there is none.
 func (d *daemons) get(e *entry) *background {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.objects[e.key]
 }
 
-// forget stops all that runs for an object that is not there or not served any more.
+// forget stops all tasks of an object that is gone or not served any more.
 func (d *daemons) forget(e *entry, reason stopper.Set) {
 	b := d.get(e)
 	if b == nil {
@@ -174,7 +171,7 @@ func (d *daemons) forget(e *entry, reason stopper.Set) {
 	b.forgetLocked()
 }
 
-// forgetLocked forgets an object that is gone, when nothing runs for it any more.
+// forgetLocked forgets a gone object when its last task has ended.
 func (b *background) forgetLocked() {
 	if !b.gone || len(b.tasks) > 0 {
 		return
@@ -185,7 +182,7 @@ func (b *background) forgetLocked() {
 	b.engine.owner.unsetLive(b.entry, &b.live)
 }
 
-// observe notes a state of the object: if it differs in what matters from the one before, the timers' idle time begins anew.
+// observe records a state of the object. A change of the tracked fields restarts the idle time of the timers.
 func (b *background) observe(digest uint64, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -200,8 +197,7 @@ func (b *background) observe(digest uint64, now time.Time) {
 	}
 }
 
-// reconcile starts the tasks that an object is to have, and asks the others to stop. It reports whether the object has to be
-// held for any of them.
+// reconcile starts the missing tasks of an object, and stops those that do not match any more. It reports whether a task needs the finalizer.
 func (b *background) reconcile(handlers []*handler, o *Object) (held bool) {
 	reason := stopper.FiltersMismatch
 	if o.Body.Deleting() {
@@ -239,7 +235,7 @@ func (b *background) reconcile(handlers []*handler, o *Object) (held bool) {
 	return held || b.busyLocked()
 }
 
-// trackedDigest returns the digest of what is tracked of the object now, if a timer has failed and waits for that to change; zero otherwise.
+// trackedDigest returns the digest of the tracked fields if a failed timer waits for their change, otherwise zero.
 func (b *background) trackedDigest() uint64 {
 	b.mu.Lock()
 	waits := slices.ContainsFunc(slices.Collect(maps.Values(b.ended)), func(f *failure) bool { return f != nil })
@@ -250,8 +246,7 @@ func (b *background) trackedDigest() uint64 {
 	return b.engine.owner.trackedState(b.live.Load()).digest()
 }
 
-// endedLocked reports whether a task has ended by itself and is not to begin again: a timer that has failed permanently
-// begins again when another client has changed the object since its last call.
+// endedLocked reports whether a task has ended on its own and must not restart. A permanently failed timer restarts when another client changes the object.
 func (b *background) endedLocked(id HandlerID, now uint64) bool {
 	f, ended := b.ended[id]
 	if f == nil {
@@ -260,12 +255,12 @@ func (b *background) endedLocked(id HandlerID, now uint64) bool {
 	return now == 0 || slices.Contains(f.states, now)
 }
 
-// spawnLocked starts a task. One that fails each time it begins again slows down, as it may be what changes the object.
+// spawnLocked starts a task. A backoff slows down a task that fails after each start, because the task itself may change the object.
 func (b *background) spawnLocked(h *handler) {
 	d := b.engine
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed || !d.leader.leads() { // in the next term, the object is looked at again
+	if d.closed || !d.leader.leads() { // the next term reconciles the object again
 		return
 	}
 	t := &task{object: b, memory: &b.entry.state.memory, handler: h, failed: b.ended[h.id], functions: d.functions, requests: d.requests}
@@ -284,12 +279,12 @@ func (b *background) spawnLocked(h *handler) {
 	t.waitLocked(wait)
 }
 
-// busyLocked reports whether the object is held for tasks that have not ended.
+// busyLocked reports whether running tasks block the deletion of the object.
 func (b *background) busyLocked() bool {
 	return slices.ContainsFunc(b.tasks, func(t *task) bool { return !t.abandoned && !t.handler.task.withoutFinalizer })
 }
 
-// waitIdle gives the tasks a little time to end after they were asked to: most of them do at once. It reports whether they have.
+// waitIdle waits a short time for tasks to end after the request to stop, because most end at once. It reports whether all have ended.
 func (b *background) waitIdle(limit time.Duration) bool {
 	b.mu.Lock()
 	if !b.busyLocked() {
@@ -309,7 +304,7 @@ func (b *background) waitIdle(limit time.Duration) bool {
 	}
 }
 
-// signalIdleLocked wakes what waits for the time when nothing holds the object any more.
+// signalIdleLocked wakes the waiter when no task blocks the deletion any more.
 func (b *background) signalIdleLocked() {
 	if b.idle != nil && !b.busyLocked() {
 		close(b.idle)
@@ -317,7 +312,7 @@ func (b *background) signalIdleLocked() {
 	}
 }
 
-// stop asks all tasks of the object to stop.
+// stop requests all tasks of the object to stop.
 func (b *background) stop(reason stopper.Set) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -330,7 +325,7 @@ func (b *background) stopLocked(reason stopper.Set) {
 	}
 }
 
-// pause asks the tasks of the objects of a namespace, or of all, to stop until the operator works again.
+// pause requests the tasks in a namespace, or in all, to stop until the operator resumes.
 func (d *daemons) pause(namespace string) {
 	for _, b := range d.all() {
 		if namespace == "" || namespace == b.entry.namespace.name {
@@ -339,7 +334,7 @@ func (d *daemons) pause(namespace string) {
 	}
 }
 
-// standBy asks all tasks to stop. All begin again in the next term, also those that have ended on their own: another replica has worked meanwhile.
+// standBy requests all tasks to stop. In the next term, all start again, even those that ended on their own, because another replica has worked meanwhile.
 func (d *daemons) standBy() {
 	for _, b := range d.all() {
 		b.mu.Lock()
@@ -349,7 +344,7 @@ func (d *daemons) standBy() {
 	}
 }
 
-// stop asks the tasks of all objects to stop. If the operator is exiting, no new ones are started.
+// stop requests the tasks of all objects to stop. When the operator is exiting, it also prevents new tasks.
 func (d *daemons) stop(reason stopper.Set) {
 	d.mu.Lock()
 	d.closed = d.closed || reason == stopper.OperatorExiting
@@ -365,7 +360,7 @@ func (d *daemons) all() []*background {
 	return slices.Collect(maps.Values(d.objects))
 }
 
-// wait waits until all tasks have ended or are abandoned, and the context has not. It returns those left, which are abandoned.
+// wait waits until all tasks have ended or are abandoned, or until the context ends. It abandons and returns the remaining tasks.
 func (d *daemons) wait(ctx context.Context) (left []string) {
 	if await.For(ctx, &d.tasks, 0) {
 		return nil

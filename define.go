@@ -13,8 +13,6 @@ import (
 	"github.com/kopf-go/kopf/internal/definition"
 )
 
-// This file is where kinds are defined by structs, and where their definitions meet those of the cluster. Programs without Define are linked without all of it.
-
 // Definition describes a kind to [Define], in addition to its struct. Group and Version are required.
 type Definition struct {
 	// Group is the API group, a domain such as "example.com".
@@ -58,7 +56,7 @@ type Scale struct {
 type DefinedKind struct {
 	made    *definition.Definition
 	install bool
-	where   string // in the source
+	where   string // the call of Define in the source
 }
 
 // Define makes a custom resource of a struct, in the default registry. The struct embeds [Meta], and has at most the fields spec and status. Their fields and
@@ -111,16 +109,16 @@ func (k *DefinedKind) Selector() Selector {
 // Manifest returns the CustomResourceDefinition in JSON. The same struct always gives the same bytes.
 func (k *DefinedKind) Manifest() []byte { return slices.Clone(k.made.JSON) }
 
-// definedKinds are the kinds of a registry. It is an interface so that programs without Define are linked without what installs and compares definitions.
+// definedKinds are the kinds of a registry. It is an interface so that programs without Define are linked without its implementation.
 type definedKinds interface {
 	// prepare is called before the operator's streams are opened.
 	prepare(ctx context.Context, r *run) error
 }
 
-// definedTypes are kinds in the order of the calls of Define. It is not changed any more when it is in a registry.
+// definedTypes are kinds in the order of the calls of Define. A set in a registry is immutable.
 type definedTypes []*DefinedKind
 
-// define adds a kind, of which there can be one of a name.
+// define adds a kind. Names must be unique.
 func (r *Registry) define(k *DefinedKind) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,7 +157,7 @@ func (k *DefinedKind) prepare(ctx context.Context, r *run) error {
 	for _, warning := range k.made.Warnings {
 		r.Logger.Warn("The definition of a kind may cause trouble", "help", "K116", "definition", k.made.Name, "defined", k.where, "problem", warning)
 	}
-	cluster := definitionRequests{r.client.withoutFence()} // all replicas want the same
+	cluster := definitionRequests{r.client.withoutFence()} // all replicas write the same
 	if k.install {
 		if err := k.made.Install(ctx, cluster); err != nil {
 			return fmt.Errorf("install the definition %s: %w", k.made.Name, err)
@@ -180,7 +178,7 @@ func (k *DefinedKind) prepare(ctx context.Context, r *run) error {
 	return nil
 }
 
-// definitionsManager is the manager of the fields of definitions.
+// definitionsManager is the field manager of definitions.
 const definitionsManager = "kopf-definitions"
 
 // definitionRequests implements [definition.Cluster].

@@ -19,21 +19,19 @@ const (
 	DiffRemove DiffOperation = "remove" // there is nothing any more; New is nil
 )
 
-// DiffItem is one difference between two values: at Path, relative to what was compared, Old became New.
-// The absent side is nil.
+// DiffItem is one difference between two values: at Path, relative to the compared values, Old became New. The absent side is nil.
 type DiffItem struct {
 	Operation DiffOperation
 	Path      []string // the keys; none if the values as a whole differ
 	Old, New  any      // decoded, with numbers as json.Number
 }
 
-// String returns the item as a line to read.
+// String returns the item as a readable line.
 func (i DiffItem) String() string {
 	return fmt.Sprintf("%s %s: %v -> %v", i.Operation, strings.Join(i.Path, "."), i.Old, i.New)
 }
 
-// Diff is the list of the differences between two values. Objects are compared
-// key by key, lists and scalars as a whole; null and absent are the same.
+// Diff is the list of the differences between two values. It compares objects key by key, and lists and scalars as a whole. Null equals an absent value.
 type Diff []DiffItem
 
 // diffJSON compares two decoded values. The items come in the order of their paths.
@@ -42,7 +40,7 @@ func diffJSON(before, after any) (d Diff) {
 	return d
 }
 
-// diffRaw is [diffJSON] of two values in JSON.
+// diffRaw is [diffJSON] for two values in JSON.
 func diffRaw(before, after []byte) (d Diff) {
 	rawjson.DifferencesIn(before, after, d.note)
 	return d
@@ -60,8 +58,7 @@ func (d *Diff) note(path []string, before, after any) {
 	*d = append(*d, DiffItem{operation, slices.Clone(path), before, after})
 }
 
-// Reduce returns the differences at and below a path, with their paths relative to
-// it. Of a difference above the path, the part at the path is compared anew.
+// Reduce returns the differences at and below a path, with relative paths. It reduces a difference above the path to the value at the path.
 func (d Diff) Reduce(path FieldPath) Diff { return d.reduce(path.Keys()) }
 
 func (d Diff) reduce(path []string) Diff {

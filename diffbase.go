@@ -15,33 +15,30 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file knows the essence of an object, which is the part of it whose changes matter, and the
-// storages that keep the last handled essence on the object. It is on the way of every event: an
-// essence is made of the object's bytes, and nothing is decoded as long as essences are only compared. It
-// works on the goroutine of the object's worker, and keeps no state.
+// This file extracts the tracked fields of objects, and stores the last-handled configuration. Every event takes this path, so it works on the object's
+// bytes, and does not decode them for comparisons. It runs on the goroutine of the object's worker, and is stateless.
 
 const (
-	trackedKey = markers.TrackedFields // ours alone; operators in Python leave it untouched
-	formerKey  = markers.HandlingBase  // of version 0.1.0, which is not read any more, only removed
+	trackedKey = markers.TrackedFields // only for kopf; operators in Python ignore it
+	formerKey  = markers.HandlingBase  // of version 0.1.0; kopf only removes it
 )
 
-// Essence is the tracked part of an object, whose changes kopf handles: the object without the fields that Kubernetes and operators maintain. It is a JSON
-// object, and keeps the order of its keys. A nil Essence has no fields. An Essence is not safe for concurrent use.
+// Essence has the tracked fields of an object, whose changes kopf handles. It lacks the fields that Kubernetes and operators maintain. It is a JSON object,
+// and keeps the order of its keys. A nil one has no fields. It is not safe for concurrent use.
 type Essence essence.Essence
 
-// parseEssence reads a stored essence, nil if null is stored. It keeps the bytes.
+// parseEssence reads a stored configuration, nil for null. It keeps the bytes.
 func parseEssence(data []byte) (*Essence, error) {
 	e, err := essence.Parse(data)
 	return (*Essence)(e), err
 }
 
-// essenceIn returns the essence in JSON that we have written. It keeps the bytes.
+// essenceIn wraps JSON that kopf has written. It keeps the bytes.
 func essenceIn(raw []byte) *Essence { return (*Essence)(essence.Of(raw)) }
 
-// in returns the essence itself.
 func (e *Essence) in() *essence.Essence { return (*essence.Essence)(e) }
 
-// UnmarshalJSON decodes an essence from a JSON object.
+// UnmarshalJSON decodes the tracked fields from a JSON object.
 func (e *Essence) UnmarshalJSON(data []byte) error {
 	parsed, err := parseEssence(bytes.Clone(data))
 	if err != nil {
@@ -53,25 +50,25 @@ func (e *Essence) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON encodes the essence as kopf stores it: compact, in ASCII, with the keys in their order. It never fails.
+// MarshalJSON encodes the tracked fields as kopf stores them: compact, in ASCII, with the keys in their order. It never fails.
 func (e *Essence) MarshalJSON() ([]byte, error) { return slices.Clone(e.text()), nil }
 
-// text returns the essence as it is stored. It is not to be changed.
+// text returns the stored form, which is read-only.
 func (e *Essence) text() []byte { return e.in().Text() }
 
-// bytes returns the essence as JSON in whatever form is at hand.
+// bytes returns any JSON form, the cheapest available.
 func (e *Essence) bytes() []byte { return e.in().Bytes() }
 
-// digest returns a short sum of the essence, to report whether it is another one.
+// digest returns a hash, to detect changes.
 func (e *Essence) digest() uint64 { return e.in().Digest() }
 
-// View returns a view of the current content of the essence.
+// View returns a view of the current content.
 func (e *Essence) View() View { return View{raw: e.bytes()} }
 
 // Get returns a copy of the value at a path, as [View.Get] does.
 func (e *Essence) Get(path FieldPath) any { return e.View().Get(path) }
 
-// Map returns a copy of the essence as a map, which you can change. It is never nil.
+// Map returns a copy as a map, which you can change. It is never nil.
 func (e *Essence) Map() map[string]any { return e.View().Map() }
 
 // Set sets the field at a path, and adds missing objects on the way. It fails if encoding/json cannot encode the value, if the path is empty, or if the path
@@ -93,8 +90,8 @@ func (e *Essence) Remove(path FieldPath) { e.in().Remove(path.Keys()...) }
 // Equal reports whether two essences do not differ. As in a [Diff], null equals a missing value, and 1 equals 1.0.
 func (e *Essence) Equal(other *Essence) bool { return e.in().Equal(other.in()) }
 
-// buildEssence makes the essence of an object, which still has in it what storages keep there. The fields are those
-// of the handlers; what is absent or cannot be reached adds nothing (CH-T18).
+// buildEssence extracts the tracked fields of an object, with the data of storages still among them. It adds the given fields, which handlers need. Missing
+// fields add nothing (CH-T18).
 func buildEssence(body *Body, fields []FieldPath) *Essence {
 	source := essence.Source{Raw: body.raw, Metadata: body.of(body.meta), Status: body.of(body.status)}
 	source.Labels, source.Annotations = applyset.WithoutOwn(body.of(body.labels), body.of(body.annotations))
@@ -105,25 +102,25 @@ func buildEssence(body *Body, fields []FieldPath) *Essence {
 	return (*Essence)(essence.Build(&source, keys))
 }
 
-// DiffBaseStorage stores the last-handled configuration of an object, to which kopf compares the current one. It adds what it stores to the patch, which kopf
-// sends anyway. To write your own, embed an existing storage for its Build. kopf calls it concurrently for different objects.
+// DiffBaseStorage stores the last-handled configuration of an object, to which kopf compares the current one. It writes to the patch, which kopf sends
+// anyway. To write your own, embed an existing storage for its Build. kopf calls it concurrently for different objects.
 type DiffBaseStorage interface {
-	// Build returns the essence of an object, without the data of this storage. It contains the given fields, which handlers need, even if they are in the
-	// status or the metadata.
+	// Build returns the tracked fields of an object, without the data of this storage. It includes the given fields, which handlers need, even if they are in
+	// the status or the metadata.
 	Build(body *Body, fields []FieldPath) *Essence
-	// Fetch returns the stored essence, or nil if the object was never handled. After an error, such as for damaged data, kopf does not treat the object as
-	// new, because it would handle the creation again.
+	// Fetch returns the last-handled configuration, or nil if the object was never handled. After an error, such as for damaged data, kopf does not treat the
+	// object as new, because it would handle the creation again.
 	Fetch(body *Body) (*Essence, error)
-	// Store adds the essence to the patch.
+	// Store adds the configuration to the patch.
 	Store(essence *Essence, body *Body, patch *Patch)
 }
 
-// ownDiffBase is what the storages of this package can do besides.
+// ownDiffBase has the further methods of kopf's own storages.
 type ownDiffBase interface {
 	DiffBaseStorage
-	// strip takes ignored fields and the traces of the storage out of an essence of the body.
+	// strip removes ignored fields and the storage's data from the tracked fields of a body.
 	strip(e *Essence, body *Body)
-	// purge removes what is stored on the body, and takes it out of the patch.
+	// purge removes the stored configuration from the body and from the patch.
 	purge(body *Body, patch *Patch)
 	// withKey returns a storage of the same kind with another key.
 	withKey(key string) DiffBaseStorage
@@ -139,10 +136,10 @@ type AnnotationsDiffBaseStorage struct {
 	Key string
 	// IgnoredFields are not tracked, nor are parents that are empty without them. Defaults to none.
 	IgnoredFields []FieldPath
-	// V2Only tells not to write or read the keys that old versions of Kopf made of long keys. Defaults to false.
+	// V2Only disables the keys that old versions of Kopf made of long keys. Defaults to false.
 	V2Only bool
 
-	untracked string // an annotation that is ignored, too; "" for none
+	untracked string // a further ignored annotation; "" for none
 }
 
 func (s *AnnotationsDiffBaseStorage) keys(body *Body) []string {
@@ -165,7 +162,7 @@ func (s *AnnotationsDiffBaseStorage) strip(e *Essence, body *Body) {
 		if !markers.HasPrefix(key, prefix) {
 			return string(key) == s.untracked
 		}
-		if keys == nil { // rarely needed: most own annotations are gone already
+		if keys == nil { // rarely needed: most own annotations are already removed
 			keys = s.keys(body)
 		}
 		return slices.ContainsFunc(keys, func(own string) bool { return own == string(key) })
@@ -218,12 +215,12 @@ func (s *AnnotationsDiffBaseStorage) ignored() []FieldPath { return s.IgnoredFie
 type StatusDiffBaseStorage struct {
 	// Name is the key of the stanza that the default field is in. Defaults to "kopf".
 	Name string
-	// Field holds the essence, below the status. Defaults to "status.<Name>.last-handled-configuration".
+	// Field holds the configuration, below the status. Defaults to "status.<Name>.last-handled-configuration".
 	Field FieldPath
 	// IgnoredFields are not tracked, nor are parents that are empty without them. Defaults to none.
 	IgnoredFields []FieldPath
 
-	key string // that is used instead of the last one of the field; "" for that
+	key string // replaces the last key of the field; "" means that key
 }
 
 func (s *StatusDiffBaseStorage) field() []string {
@@ -278,7 +275,7 @@ func (s *StatusDiffBaseStorage) withKey(key string) DiffBaseStorage {
 	return &StatusDiffBaseStorage{Name: s.Name, Field: s.Field, key: key}
 }
 
-// sibling returns the field with a key next to the essence.
+// sibling returns the field with a key next to the configuration.
 func (s *StatusDiffBaseStorage) sibling(key string) []string {
 	return (&StatusDiffBaseStorage{Name: s.Name, Field: s.Field, key: key}).field()
 }
@@ -297,8 +294,8 @@ func (m MultiDiffBaseStorage) Build(body *Body, fields []FieldPath) *Essence {
 			s.strip(e, body)
 		case *StatusDiffBaseStorage:
 			s.strip(e, body)
-		default: // of a user, who may have an own idea of essences
-			if sub, err := ParseBody(e.text()); err == nil { // what we wrote can be read
+		default: // a storage of the user may select other fields
+			if sub, err := ParseBody(e.text()); err == nil { // kopf's own JSON is readable
 				e = s.Build(sub, fields)
 			}
 		}
@@ -314,7 +311,7 @@ func (m MultiDiffBaseStorage) strip(e *Essence, body *Body) {
 	}
 }
 
-// Fetch implements [DiffBaseStorage]. An error of one storage matters only if no other one has an essence.
+// Fetch implements [DiffBaseStorage]. An error of one storage matters only if no other one has a configuration.
 func (m MultiDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
 	var damage []error
 	for _, s := range m {
@@ -358,9 +355,9 @@ func (m MultiDiffBaseStorage) ignored() []FieldPath {
 	return fields
 }
 
-// SmartDiffBaseStorage is the default [DiffBaseStorage]. It stores the configuration where Settings.Persistence.Storage says, as [AnnotationsDiffBaseStorage]
-// or as [StatusDiffBaseStorage] does. It also reads the other place, and removes that with the next write. When annotations are the place, it moves a
-// configuration from the status at once, so that operators in Python find it. Its zero value is ready to use.
+// SmartDiffBaseStorage is the default [DiffBaseStorage]. Settings.Persistence.Storage selects [AnnotationsDiffBaseStorage] or [StatusDiffBaseStorage]. It
+// also reads the other place, and clears that with the next write. If annotations are selected, it moves a configuration from the status at once, so that
+// operators in Python find it. Its zero value is ready to use.
 type SmartDiffBaseStorage struct {
 	// Prefix, Key and V2Only are those of [AnnotationsDiffBaseStorage].
 	Prefix string
@@ -372,9 +369,9 @@ type SmartDiffBaseStorage struct {
 	// IgnoredFields are those of both.
 	IgnoredFields []FieldPath
 
-	key       string // that of the status's storage
-	inStatus  bool   // whether to store essences in the status
-	untracked string // an annotation that is ignored, too; "" for none
+	key       string // for the status storage
+	inStatus  bool   // whether to store in the status
+	untracked string // a further ignored annotation; "" for none
 }
 
 //go:noinline
@@ -401,7 +398,7 @@ func (s *SmartDiffBaseStorage) strip(e *Essence, body *Body) {
 	}
 }
 
-// Fetch implements [DiffBaseStorage]. An error of one place matters only if the other one has no essence.
+// Fetch implements [DiffBaseStorage]. An error of one place matters only if the other one has no configuration.
 func (s *SmartDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
 	inAnnotations, damage := s.annotations().Fetch(body)
 	if inAnnotations != nil && !s.inStatus {
@@ -427,7 +424,7 @@ func (s *SmartDiffBaseStorage) Store(essence *Essence, body *Body, patch *Patch)
 	s.status().purge(body, patch)
 }
 
-// purgeOther removes what is stored in the place that does not count.
+// purgeOther clears the unselected place.
 func (s *SmartDiffBaseStorage) purgeOther(body *Body, patch *Patch) {
 	if s.inStatus {
 		s.annotations().purge(body, patch)
@@ -436,7 +433,7 @@ func (s *SmartDiffBaseStorage) purgeOther(body *Body, patch *Patch) {
 	}
 }
 
-// differ reports whether both places have states, and these differ. Moving was cut off then, or what has stored one of them did not know the other place.
+// differ reports whether both places have different configurations: a move was interrupted, or an operator that knows only one place has written.
 func (s *SmartDiffBaseStorage) differ(body *Body) bool {
 	inAnnotations, _ := s.annotations().Fetch(body)
 	inStatus, _ := s.status().Fetch(body)
@@ -459,7 +456,7 @@ func (s *SmartDiffBaseStorage) ignored() []FieldPath {
 	return append(slices.Clip(s.IgnoredFields), Path("metadata", "annotations", s.untracked))
 }
 
-// misplaced reports whether what is stored on an object is to be stored anew, though it has not changed.
+// misplaced reports whether the configuration must move to the selected place, even without a change.
 func (s *SmartDiffBaseStorage) misplaced(body *Body) bool {
 	if _, ok := body.find(s.status().field()...); !ok || !s.inStatus {
 		return ok
@@ -468,14 +465,14 @@ func (s *SmartDiffBaseStorage) misplaced(body *Body) bool {
 	return inAnnotations != nil
 }
 
-// essenceOf returns the essence of an object as it is.
+// essenceOf returns the current tracked fields of an object.
 func essenceOf(body *Body, fields []FieldPath, p *PersistenceSettings) *Essence {
 	e := p.DiffBaseStorage.Build(body, fields)
 	p.stripRecords(e, body)
 	return e
 }
 
-// storedEssence returns the essence of an object as it was last handled, nil if it never was.
+// storedEssence returns the last-handled configuration of an object, nil if there is none.
 func storedEssence(body *Body, p *PersistenceSettings) (*Essence, error) {
 	e, err := p.DiffBaseStorage.Fetch(body)
 	if e == nil || err != nil {
@@ -485,7 +482,7 @@ func storedEssence(body *Body, p *PersistenceSettings) (*Essence, error) {
 	return e, nil
 }
 
-// stripRecords takes out of an essence what is kept on the object for the time of a handling.
+// stripRecords removes the temporary data of operators from the tracked fields.
 func (p *PersistenceSettings) stripRecords(e *Essence, body *Body) {
 	p.ProgressStorage.Clear(e)
 	for _, key := range []string{formerKey, trackedKey, handledUIDKey} {
@@ -495,8 +492,8 @@ func (p *PersistenceSettings) stripRecords(e *Essence, body *Body) {
 	}
 }
 
-// dropOthers takes out of an essence what operators keep on the object whose prefixes begin with "kopf.": these are not
-// marked, so that operators in Python take each other's annotations for changes (CH-T27). They are known by their last handled states.
+// dropOthers removes the annotations of operators whose prefixes begin with "kopf." from the tracked fields. Operators in Python do not mark these, so they
+// take each other's annotations for changes (CH-T27). kopf recognizes them by their last-handled configurations.
 func dropOthers(e *Essence, body *Body) *Essence {
 	if others := markers.FindUnmarked(body.of(body.annotations)); e != nil && len(others) > 0 {
 		e.in().DropAnnotations(others.Under)
@@ -505,8 +502,7 @@ func dropOthers(e *Essence, body *Body) *Essence {
 	return e
 }
 
-// siblingStorage returns a storage for something else than the last handled essence: in the
-// same kind as d, under a key of our own. For storages of users it is an annotation.
+// siblingStorage returns a storage of the same kind for other data, with its own key. For storages of users, it is an annotation.
 func siblingStorage(d DiffBaseStorage, key string) DiffBaseStorage {
 	if own, ok := d.(ownDiffBase); ok {
 		return own.withKey(key)
@@ -514,16 +510,16 @@ func siblingStorage(d DiffBaseStorage, key string) DiffBaseStorage {
 	return (&AnnotationsDiffBaseStorage{}).withKey(key)
 }
 
-// purgeEssence removes what a storage of our own has stored.
+// purgeEssence clears one of kopf's own storages.
 func purgeEssence(d DiffBaseStorage, body *Body, patch *Patch) {
 	if own, ok := d.(ownDiffBase); ok {
 		own.purge(body, patch)
 	}
 }
 
-// withOthers returns the essence of a body as operators in Python store it: with what dropOthers takes out of it, because they would take
-// what is missing for a change. It is nil if there is nothing of that, and for operators whose own prefix is not marked: each of two such operators would store
-// what the other one has stored.
+// withOthers returns the tracked fields as operators in Python store them, including those that dropOthers removes. Those operators would take the missing
+// ones for a change. It returns nil if there are none. It also does if the prefix of this operator is not marked, because two such operators would store each
+// other's data.
 func (p *PersistenceSettings) withOthers(body *Body, fields []FieldPath) *Essence {
 	unmarked := func(prefix string) bool { return strings.HasPrefix(prefix, "kopf.") && prefix != markers.DefaultPrefix }
 	if len(markers.FindUnmarked(body.of(body.annotations))) == 0 || slices.ContainsFunc(prefixesOf(p.DiffBaseStorage), unmarked) {
@@ -532,7 +528,7 @@ func (p *PersistenceSettings) withOthers(body *Body, fields []FieldPath) *Essenc
 	return essenceOf(body, fields, p)
 }
 
-// annotationsLimit is the size that Kubernetes allows all annotations of an object together.
+// annotationsLimit is the maximum size of all annotations of an object together, set by Kubernetes.
 const annotationsLimit = 256 << 10
 
 // annotationsSize returns the size of all annotations of a body together, after the patches.
@@ -545,7 +541,7 @@ func annotationsSize(body *Body, patches ...*Patch) int {
 	return markers.Size(all)
 }
 
-// trackingOf returns what is tracked for handlers that are about those fields.
+// trackingOf returns the tracking for handlers that need the fields.
 func (p *PersistenceSettings) trackingOf(fields []FieldPath) essence.Tracking {
 	var ignored []FieldPath
 	if own, ok := p.DiffBaseStorage.(ownDiffBase); ok {
@@ -561,8 +557,8 @@ func pathTexts(fields []FieldPath) (texts []string) {
 	return texts
 }
 
-// tracked returns what was tracked when the essence of an object was stored, which is given as it is stored and as it counts. We note it if
-// it is anything. Operators in Python do not: of theirs it is guessed.
+// tracked returns the tracking at the time when the configuration was stored. It takes the configuration as stored and as parsed. kopf stores its tracking,
+// unless that is empty. Operators in Python do not, so it is guessed for them.
 func (p *PersistenceSettings) tracked(body *Body, stored []byte, before *Essence, now essence.Tracking) essence.Tracking {
 	var then essence.Tracking
 	note, err := siblingStorage(p.DiffBaseStorage, trackedKey).Fetch(body)
@@ -570,16 +566,16 @@ func (p *PersistenceSettings) tracked(body *Body, stored []byte, before *Essence
 	switch {
 	case noted && then.State == essence.StoredDigest(stored):
 		return then
-	case storedByUs(p.DiffBaseStorage, body) && (!noted || then.State == ""): // with nothing to note; or by version 0.1.0, whose notes do not name their state
+	case storedByUs(p.DiffBaseStorage, body) && (!noted || then.State == ""): // the tracking was empty; or version 0.1.0 stored it, without the digest of the configuration
 		return then
 	}
 	return now.Guess(before.bytes())
 }
 
-// fieldManager is the name under which API servers account for what we write: the first part of our User-Agent.
+// fieldManager is kopf's field manager at API servers. They take it from the first part of the User-Agent.
 const fieldManager = "kopf-go"
 
-// storedByUs reports whether we were the last to change what is stored, as far as the API server has accounted for that.
+// storedByUs reports whether kopf was the last to write the configuration, by the managed fields of the object.
 func storedByUs(d DiffBaseStorage, body *Body) bool {
 	var path []string
 	switch d := d.(type) {
@@ -598,7 +594,7 @@ func storedByUs(d DiffBaseStorage, body *Body) bool {
 	return markers.Manages(managers, fieldManager, path...)
 }
 
-// track notes with the patch what is tracked for the essence that is stored by it.
+// track stores the tracking for a configuration with the same patch.
 func (p *PersistenceSettings) track(now essence.Tracking, e *Essence, body *Body, patch *Patch) {
 	storage := siblingStorage(p.DiffBaseStorage, trackedKey)
 	if now.IsEmpty() {
@@ -606,7 +602,7 @@ func (p *PersistenceSettings) track(now essence.Tracking, e *Essence, body *Body
 		return
 	}
 	now.State = essence.StoredDigest(e.bytes())
-	if data, err := json.Marshal(now); err == nil { // which holds for texts
+	if data, err := json.Marshal(now); err == nil { // strings always succeed
 		storage.Store(essenceIn(data), body, patch)
 	}
 }

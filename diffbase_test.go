@@ -198,7 +198,7 @@ func TestDiffBaseStoredForm(t *testing.T) {
 	}
 }
 
-// ownStorage is a storage as users write them.
+// ownStorage is a typical storage of a user.
 type ownStorage struct {
 	AnnotationsDiffBaseStorage
 	stored *Essence
@@ -309,7 +309,7 @@ func TestStorageBeside(t *testing.T) {
 	}
 }
 
-// FuzzEssence compares the essence, which is made of bytes, with one that is made of maps.
+// FuzzEssence compares the tracked fields from bytes with those from maps.
 func FuzzEssence(f *testing.F) {
 	f.Add([]byte(`{"kind":"X","metadata":{"labels":{"a":"1"},"annotations":{"kopf.zalando.org/x":"1","o/kopf-managed":"","o/y":"2","z":"ž"}},"spec":{"a":{}}}`), "status.a\nmetadata.annotations", "spec.a.b")
 	f.Add([]byte(`{"metadata":{"annotations":null,"labels":{}},"status":{"a":null},"x":null}`), "status", "x.y")
@@ -361,7 +361,7 @@ func paths(lines string) []FieldPath {
 	return all
 }
 
-// plainEssence makes an essence with the default storages, straight from the statements.
+// plainEssence computes the tracked fields for the default storages, directly by the statements.
 func plainEssence(object map[string]any, fields, ignored []FieldPath) map[string]any {
 	e := rawjson.AsMap(rawjson.Clone(object))
 	for _, key := range []string{"apiVersion", "kind", "metadata", "status"} {
@@ -436,7 +436,7 @@ func plainRemove(m map[string]any, path []string) {
 	}
 }
 
-// busy is an object of about 2 KiB that was handled before.
+// busy returns an object of about 2 KiB that was handled before.
 func busy(t testing.TB, changed bool) *Body {
 	object := map[string]any{
 		"apiVersion": "kopf.dev/v1", "kind": "KopfExample",

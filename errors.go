@@ -10,15 +10,11 @@ import (
 	"github.com/kopf-go/kopf/internal/safecall"
 )
 
-// This file holds the errors by which handlers decide about their retries, and
-// those that the framework makes in their place. They are data: nothing here
-// logs, sleeps or retries.
-
 // The special delays of [Temporary].
 const (
 	// DefaultRetryDelay is the delay after a temporary error with a zero delay: one minute.
 	DefaultRetryDelay = time.Minute
-	// Immediately is the delay of a temporary error that asks for a retry as soon as possible.
+	// Immediately is the delay of a temporary error that requests a retry as soon as possible.
 	Immediately time.Duration = -1
 )
 
@@ -148,7 +144,7 @@ type APIError struct {
 	Reason     string        // the reason for programs, such as "NotFound"
 	Message    string        // the message for people
 	Causes     []ErrorCause  // the invalid fields
-	RetryAfter time.Duration // the delay that the server asks for, at most 10 minutes, zero if it asks for none
+	RetryAfter time.Duration // the delay that the server requests, at most 10 minutes, zero if there is none
 	Method     string        // the HTTP method of the request
 	Path       string        // the path of the request
 	Header     http.Header   // the header of the response, nil if the error came as a watch event
@@ -193,7 +189,7 @@ func IgnoreAlreadyExists(err error) error {
 	return err
 }
 
-// denied reports whether an admission webhook or a policy has refused the request, both of which choose the code as they like.
+// denied reports whether an admission webhook or a policy has refused the request. Both can use any code.
 func (e *APIError) denied() bool { return apirequest.IsDenial(e.Message) }
 
 // AdmissionError denies an operation with a code. [Deny] creates it, and [errors.As] finds it.

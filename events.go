@@ -14,8 +14,6 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 )
 
-// This file takes the events that handlers post, and hands them to what posts them.
-
 // eventSink posts the events of an operator.
 type eventSink struct {
 	*eventsink.Sink
@@ -23,19 +21,18 @@ type eventSink struct {
 	log      *slog.Logger
 }
 
-// newEventSink returns what posts events by a client.
 func newEventSink(settings *PostingSettings, client *Client, log *slog.Logger, meter *metrics.Metrics) *eventSink {
 	source := eventsink.Source{Component: settings.ReportingComponent, Instance: settings.ReportingInstance, NamePrefix: settings.EventNamePrefix}
 	return &eventSink{eventsink.New(eventClient{client}, source, log, meter), settings, log}
 }
 
-// post takes an event, if events of its level are posted and its object can have any.
+// post posts an event, if the settings and the object allow it.
 func (e *eventSink) post(level slog.Level, ref ObjectReference, kind, reason, message string) {
 	if !e.settings.Enabled || level < e.settings.Level {
 		return
 	}
 	if group, _, _ := strings.Cut(ref.APIVersion, "/"); ref.Kind == "Event" && (ref.APIVersion == "v1" || group == "events.k8s.io") {
-		return // events about events have no end
+		return // events about events would never end
 	}
 	if ref.Kind == "" || ref.Name == "" {
 		e.reject(reason, errNameless)
@@ -44,17 +41,17 @@ func (e *eventSink) post(level slog.Level, ref ObjectReference, kind, reason, me
 	e.Post(eventsink.Event{Object: eventsink.Object(ref), Type: kind, Reason: reason, Message: message})
 }
 
-// reject returns why there is no event.
+// reject logs why kopf does not post an event.
 func (e *eventSink) reject(reason string, err error) {
 	e.log.Warn("Cannot post an event: invalid object", "help", "K1108", "reason", reason, "error", err)
 }
 
-// logLevel returns the lowest level of log lines that are posted, too.
+// logLevel returns the lowest level of log lines that are also posted.
 func (e *eventSink) logLevel() (slog.Level, bool) {
 	return e.settings.Level, e.settings.Loggers && e.settings.Enabled
 }
 
-// stop posts what waits, within a time or until the context ends, and takes nothing more.
+// stop posts the waiting events until the timeout or the end of the context, and rejects new ones.
 func (e *eventSink) stop(ctx context.Context) {
 	if e != nil {
 		e.Stop(ctx)
@@ -95,24 +92,24 @@ func eventsPath(namespace string) string {
 	return "/api/v1/namespaces/" + url.PathEscape(namespace) + "/events"
 }
 
-// The types of Kubernetes events. Any other text is taken as well.
+// The types of Kubernetes events. You can also use other strings.
 const (
 	EventNormal  = "Normal"  // of PostInfo
 	EventWarning = "Warning" // of PostWarning
 	EventError   = "Error"   // of PostError
 )
 
-// eventRecorder takes the events that handlers post.
+// eventRecorder posts the events of handlers.
 type eventRecorder interface {
-	// post takes an event. The level decides whether it is posted at all.
+	// post posts an event, depending on its level.
 	post(level slog.Level, ref ObjectReference, kind, reason, message string)
-	// reject logs why there is no event about something.
+	// reject logs why kopf does not post an event.
 	reject(reason string, err error)
-	// logLevel returns the lowest level of log lines that are posted too, and whether any are.
+	// logLevel returns the lowest level of log lines that are also posted, and whether any are.
 	logLevel() (level slog.Level, ok bool)
 }
 
-// levelAny is the level of events that are posted if any are.
+// levelAny is the level of events that do not depend on the level setting.
 const levelAny slog.Level = 1 << 30
 
 // PostEvent posts a Kubernetes event about the object of the handler, or about the objects in the last arguments: each one a [Body], an [ObjectReference], a
@@ -198,5 +195,5 @@ func subjectOf(v any) (ref ObjectReference, err error) {
 	return ref, fmt.Errorf("invalid object %v of an event: want a body, a reference, a map or a struct", v)
 }
 
-// errNameless is why there is no event about an object.
+// errNameless is the error for objects that events cannot refer to.
 var errNameless = errors.New("the object has no kind or no name")

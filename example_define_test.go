@@ -28,7 +28,7 @@ type PageStatus struct {
 	Bytes int `json:"bytes,omitempty"`
 }
 
-// servePage handles new pages. kopf sends what it changes in the status.
+// servePage handles new pages. kopf sends its changes of the status.
 func servePage(ctx context.Context, c *kopf.Change, page *Page) error {
 	fmt.Println("serving", page.Name, "with", page.Spec.Replicas, "replicas")
 	page.Status.Bytes = len(page.Spec.HTML)

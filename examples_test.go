@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestExamples checks what pkg.go.dev shows of the examples. An example that is alone in its file, with what it declares, is shown as that file: a whole program. Others are shown as their function,
-// with the functions and types of the same file that it uses. Of one that uses something else, only the body is shown, with names that readers do not know.
+// TestExamples checks how pkg.go.dev shows the examples. It shows an example that is alone in its file as a whole program. It shows others as their function,
+// with the functions and types of the same file that it uses. If they use other declarations, it shows only the body, with names that readers do not know.
 func TestExamples(t *testing.T) {
 	paths, err := filepath.Glob("example_*test.go")
 	if err != nil {

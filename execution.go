@@ -19,21 +19,18 @@ import (
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
-// This file calls handlers: one attempt of one handler with its errors, limits and panics, and
-// all the handlers of one cause in the order of a lifecycle, sub-handlers
-// included. It keeps their progress in records and knows nothing of how those are stored or sent. It runs on the
+// This file calls handlers: single attempts with their errors, limits and panics, and all handlers of a cause in the order of a lifecycle. It runs on the
 // goroutine of the object's worker.
 
-// PendingHandler is what a [Lifecycle] knows of a handler that could be called now.
+// PendingHandler describes a handler to a [Lifecycle] that could call it now.
 type PendingHandler struct {
 	ID      HandlerID // of the handler, with its field
-	Retries int       // the attempts that were made before
+	Retries int       // the number of earlier attempts
 	Started time.Time // when the first attempt became possible
 }
 
-// Lifecycle chooses which of the handlers that could be called now are called in this
-// cycle, and in what order. It gets them in the order of registration and
-// returns some or all of them. Those left out get their turn in a next cycle.
+// Lifecycle selects and orders the handlers for this cycle. It gets the handlers that are due, in the order of registration, and returns some or all of them.
+// The others are due in the next cycle.
 type Lifecycle func(pending []PendingHandler) []PendingHandler
 
 // AllAtOnce calls all handlers in the order of registration. It is the default.
@@ -65,13 +62,13 @@ func ASAP(pending []PendingHandler) []PendingHandler {
 	return pending[first : first+1]
 }
 
-// outcome is how one attempt of a handler has ended.
+// outcome is the result of one attempt of a handler.
 type outcome struct {
 	final     bool          // whether the handler is finished
-	err       error         // nil on success, and for an error that is to be ignored
-	delay     time.Duration // before the next attempt; none if it is not positive
+	err       error         // nil on success, and for an ignored error
+	delay     time.Duration // before the next attempt; zero or negative for none
 	waiting   bool          // whether it waits for its sub-handlers, which is not an error
-	cancelled bool          // whether its context was ended: as if it had not been called
+	cancelled bool          // whether its context was canceled: the attempt does not count
 }
 
 // call is one attempt of a handler of any kind.
@@ -82,20 +79,20 @@ type call struct {
 	meter    *metrics.Handler
 	settings *Settings
 	replica  string            // the identity of the operator
-	object   *Object           // that it is for; nil for none
-	cause    Reason            // of changes
+	object   *Object           // nil for none
+	cause    Reason            // of change handlers
 	children *desiredSet       // of reconcile handlers
-	leader   *leadership       // without whose term the handler is not called; nil if it is at any time
-	limiter  *workpool.Limiter // of the worker on whose goroutine the handler runs; nil if that is none, or is not active already
-	retries  int               // attempts that were made before
-	waited   bool              // whether the last one only waited for sub-handlers, so that they are not counted for the limit of attempts
+	leader   *leadership       // the call needs its term; nil for no election
+	limiter  *workpool.Limiter // of the worker that runs the handler; nil if there is none, or if it has released its place
+	retries  int               // number of earlier attempts
+	waited   bool              // whether the last attempt only waited for sub-handlers, so that attempts do not count towards the limit
 	started  time.Time         // when the first attempt became possible
-	entry    *entry            // the object; nil if that is none of a watch stream
+	entry    *entry            // of the object; nil if no watch stream has it
 	calls    *livepage.Calls   // of the live page, nil without it
 }
 
-// invoke calls a function of the user, unless the handler has exhausted its limits. Errors are logged; successes are by the caller, when they are
-// stored. The worker is not active meanwhile: the function may take its time.
+// invoke calls a function of the user, unless the handler has exhausted its limits. It logs errors, and callers log successes when they are stored. The
+// function may be slow, so the worker releases its place meanwhile.
 func (a *call) invoke(ctx context.Context, fn func(context.Context, Attempt) error) (o outcome, err error) {
 	h, began := a.handler, time.Now()
 	counted, live, found := a.meter.Begin(began), a.live(), a.found()
@@ -125,20 +122,20 @@ func (a *call) invoke(ctx context.Context, fn func(context.Context, Attempt) err
 	if livepage.Included {
 		live.End(!o.final && o.err != nil, a.retries+1, time.Now().Add(o.delay), err)
 	}
-	if err != nil && !(o.cancelled && h.once()) { // then it does not matter any more
+	if err != nil && !(o.cancelled && h.once()) { // otherwise the error does not matter any more
 		logOutcome(ctx, a.log, a.noun, h.id, o, err)
 	}
 	return o, err
 }
 
-// cancelledError is the error of a call that was cut off by the end of its context, as if it had not been made.
+// cancelledError is the error of a call that was interrupted by the end of its context. The call does not count.
 type cancelledError struct{ err error }
 
 func (e *cancelledError) Error() string { return e.err.Error() }
 
 func (e *cancelledError) Unwrap() error { return e.err }
 
-// result is what is counted of the outcome of an attempt that has ended with an error.
+// result returns the result for the metrics, given the error of the attempt.
 func (o outcome) result(err error) metrics.Result {
 	switch {
 	case o.cancelled:
@@ -155,12 +152,12 @@ func (o outcome) result(err error) metrics.Result {
 	return metrics.Success
 }
 
-// once reports whether a handler is not called again, whatever it returns: its answer is waited for, or it is called for the next event anyway.
+// once reports whether kopf makes only one attempt, whatever the result: a client waits for the response, or the next event calls the handler anyway.
 func (h *handler) once() bool {
 	return h.kind == kindEvent || h.kind == kindProbe || h.kind == kindValidate || h.kind == kindMutate
 }
 
-// exhausted reports whether a handler may not be called any more by its own limits.
+// exhausted returns an error if the handler has reached its limits.
 func (h *handler) exhausted(retries int, runtime time.Duration, cause error) error {
 	switch {
 	case h.once():
@@ -172,8 +169,7 @@ func (h *handler) exhausted(retries int, runtime time.Duration, cause error) err
 	return nil
 }
 
-// outcome turns what a handler has returned in an attempt into its outcome.
-// It gets the attempts that were made before, and the runtime when the attempt ended.
+// outcome converts the result of an attempt to its outcome. It takes the number of earlier attempts, and the runtime at the end of the attempt.
 func (h *handler) outcome(err error, retries int, runtime time.Duration, s *ExecutionSettings) outcome {
 	var temporary *TemporaryError
 	var permanent *PermanentError
@@ -207,10 +203,10 @@ func (h *handler) outcome(err error, retries int, runtime time.Duration, s *Exec
 	return h.retryOutcome(err, s.retryDelay(delay, retries), retries, runtime)
 }
 
-// minRetryDelay is how soon an attempt follows another one for both to count as quick.
+// minRetryDelay is the delay between attempts below which they count as quick.
 const minRetryDelay = time.Second
 
-// retryDelay is the delay of the next attempt after so many before this one, which is not to be in a hurry for ever.
+// retryDelay returns the delay of the next attempt. It slows down a handler that has made many quick attempts.
 func (s *ExecutionSettings) retryDelay(delay time.Duration, retries int) time.Duration {
 	if s.QuickRetries <= 0 || delay >= minRetryDelay || retries < s.QuickRetries {
 		return delay
@@ -218,8 +214,7 @@ func (s *ExecutionSettings) retryDelay(delay time.Duration, retries int) time.Du
 	return schedule.Slowdown(retries - s.QuickRetries)
 }
 
-// retryOutcome is the outcome of an error that is worth another attempt, unless it would come too
-// late or be one too many: then the handler fails now.
+// retryOutcome is the outcome of a retryable error. If the next attempt would exceed a limit, the handler fails now.
 func (h *handler) retryOutcome(err error, delay time.Duration, retries int, runtime time.Duration) outcome {
 	if limit := h.exhausted(retries+1, runtime+max(delay, 0), err); limit != nil {
 		return outcome{final: true, err: limit}
@@ -227,7 +222,7 @@ func (h *handler) retryOutcome(err error, delay time.Duration, retries int, runt
 	return outcome{err: err, delay: delay}
 }
 
-// apply notes the outcome of an attempt that ended now.
+// apply records the outcome of an attempt.
 func (r *ProgressRecord) apply(o outcome, now time.Time) {
 	r.Retries++
 	r.Delayed, r.Message = time.Time{}, nil
@@ -249,23 +244,22 @@ func (r *ProgressRecord) apply(o outcome, now time.Time) {
 	}
 }
 
-// waitingMessage is what is stored in place of an error while sub-handlers are waited for. It is what the original stores.
+// waitingMessage replaces the error message while a handler waits for sub-handlers. Kopf for Python stores the same.
 const waitingMessage = "None"
 
-// maxMessage is the longest text of an error that is stored on an object, in bytes: the annotations of an object
-// may have 256 KiB in all, and no one reads that much.
+// maxMessage limits the length of a stored error message, in bytes, because all annotations of an object together are limited to 256 KiB.
 const maxMessage = 1024
 
-// progress is one handler in a handling: its record, and whether it takes part.
+// progress is the progress of one handler in a cycle.
 type progress struct {
 	handler    *handler
 	parent     *progress
 	record     *ProgressRecord
 	stored     bool            // whether the record was on the object
-	purpose    Reason          // of the record as it was stored
-	selected   bool            // whether the handler fits the cause; others are only cleaned up
-	otherCause *ProgressRecord // what it has done for another cause, nil if that counts for this one
-	earlier    bool            // whether it has finished before this cycle
+	purpose    Reason          // of the stored record
+	selected   bool            // whether the handler matches the cause; others are only cleaned up
+	otherCause *ProgressRecord // the stored record of another cause, nil if it counts for this one
+	earlier    bool            // whether the handler finished before this cycle
 }
 
 // storedRecord returns the record as it was stored.
@@ -276,7 +270,7 @@ func (p *progress) storedRecord() *ProgressRecord {
 	return p.record
 }
 
-// refer names a record that is to be purged with that of the handler, as operators in Python do it: for the first of its parents.
+// refer adds a record to purge together with that of the top-level handler, as operators in Python do.
 func (p *progress) refer(id HandlerID) {
 	for p.parent != nil {
 		p = p.parent
@@ -284,7 +278,7 @@ func (p *progress) refer(id HandlerID) {
 	p.record.addSubref(id)
 }
 
-// parentID returns the id of the handler that runs when this one does not: that of its parent, if there is one.
+// parentID returns the ID of the parent handler, "" if there is none.
 func (p *progress) parentID() HandlerID {
 	if p.parent == nil {
 		return ""
@@ -292,7 +286,7 @@ func (p *progress) parentID() HandlerID {
 	return p.parent.handler.id
 }
 
-// due reports whether the handler could be called now, and otherwise how long it has to wait.
+// due reports whether the handler is due, and otherwise the time until it is.
 func (p *progress) due(now time.Time) (bool, time.Duration) {
 	if p.record.finished() {
 		return false, 0
@@ -301,14 +295,14 @@ func (p *progress) due(now time.Time) (bool, time.Duration) {
 	return p.record.Delayed.IsZero() || wait <= 0, max(wait, 0)
 }
 
-// cycleProgress is how far the handlers of a cycle have come.
+// cycleProgress is the progress of the handlers in a cycle.
 type cycleProgress struct {
 	all      []*progress // in the order in which they were selected, sub-handlers included
 	attempts int         // made in this cycle
-	purge    bool        // whether records of a superseded cause are to be purged
+	purge    bool        // whether to purge records of a superseded cause
 }
 
-// addProgress notes a handler that takes part or is to be cleaned up.
+// addProgress adds a handler that is selected or must be cleaned up.
 func (c *cycle) addProgress(h *handler, parent *progress, selected bool, now time.Time) *progress {
 	p := &progress{handler: h, parent: parent, selected: selected}
 	record, err := c.loadProgress(h.id)
@@ -318,12 +312,12 @@ func (c *cycle) addProgress(h *handler, parent *progress, selected bool, now tim
 	if p.stored = record != nil; !p.stored {
 		record = &ProgressRecord{Started: now, Purpose: c.cause.Reason}
 	}
-	if record.Started.IsZero() { // a record of an older version may lack it
+	if record.Started.IsZero() { // records of older versions may lack it
 		record.Started = now
 	}
 	if p.record, p.purpose = record, record.Purpose; selected {
 		other := p.purpose != "" && p.purpose != c.cause.Reason
-		if record.finished() && (other || c.states.unseen.of(record)) && !c.joinsResume(p) { // it has not seen what has changed since
+		if record.finished() && (other || c.states.unseen.of(record)) && !c.joinsResume(p) { // it finished before the last change
 			p.otherCause = record
 			p.record = &ProgressRecord{Started: now, Subrefs: record.Subrefs}
 		}
@@ -336,8 +330,8 @@ func (c *cycle) addProgress(h *handler, parent *progress, selected bool, now tim
 	return p
 }
 
-// renew has the handlers called again that have finished before this cycle, with their sub-handlers. It returns the records of
-// these, which are in no progress yet, and whether there are any such handlers.
+// renew resets the handlers that finished before this cycle, with their sub-handlers, so that kopf calls them again. It returns the new records of the
+// sub-handlers, and whether there are any such handlers.
 func (c *cycle) renew(now time.Time) (subs map[HandlerID]*ProgressRecord, found bool) {
 	subs = make(map[HandlerID]*ProgressRecord)
 	for _, p := range c.progress.all {
@@ -346,18 +340,18 @@ func (c *cycle) renew(now time.Time) (subs map[HandlerID]*ProgressRecord, found 
 		}
 		c.renewBelow(p.handler.id, p.record, now, subs)
 		found = true
-		for ; p != nil; p = p.parent { // a sub-handler runs when its parent does
+		for ; p != nil; p = p.parent { // a sub-handler needs its parent to run
 			p.record = &ProgressRecord{Started: now, Purpose: c.cause.Reason, Subrefs: p.record.Subrefs}
 		}
 	}
 	return subs, found
 }
 
-// renewBelow makes new records of the sub-handlers of a handler that have finished: of all, or for the unseen state, if there is one.
+// renewBelow resets the finished sub-handlers of a handler: all of them, or those that finished before the unseen state.
 func (c *cycle) renewBelow(parent HandlerID, record *ProgressRecord, now time.Time, subs map[HandlerID]*ProgressRecord) {
 	for _, ref := range record.Subrefs {
 		id := HandlerID(ref)
-		if !strings.HasPrefix(ref, string(parent)+"/") { // it is the state that is kept, or the record was edited
+		if !strings.HasPrefix(ref, string(parent)+"/") { // a reference to the kept state, or an edited record
 			continue
 		}
 		stored, err := c.loadProgress(id)
@@ -371,7 +365,7 @@ func (c *cycle) renewBelow(parent HandlerID, record *ProgressRecord, now time.Ti
 	}
 }
 
-// joinsResume reports whether a handler, or its parent, is not for the cause itself, but called with it because the object resumes.
+// joinsResume reports whether a handler, or its parent, does not match the cause, and is called only because the object resumes.
 func (c *cycle) joinsResume(p *progress) bool {
 	for p.parent != nil {
 		p = p.parent
@@ -381,7 +375,7 @@ func (c *cycle) joinsResume(p *progress) bool {
 	})
 }
 
-// runChosen calls handlers one after another. It stops early when something newer is to be handled first.
+// runChosen calls handlers one after another. It stops early when a newer event should be handled first.
 func (c *cycle) runChosen(ctx context.Context, chosen []*progress) {
 	for i, p := range chosen {
 		if !c.acquire(ctx, p, i > 0) {
@@ -390,7 +384,7 @@ func (c *cycle) runChosen(ctx context.Context, chosen []*progress) {
 		o := c.attempt(ctx, p)
 		c.release(p)
 		if last := i == len(chosen)-1; o.cancelled || last {
-			continue // the end of the cycle sends it
+			continue // the end of the cycle sends the last one
 		}
 		if !o.final || o.err != nil || p.parent != nil || c.reactor.settings.Execution.FlushAfter <= 0 {
 			c.flushBetween()
@@ -400,7 +394,7 @@ func (c *cycle) runChosen(ctx context.Context, chosen []*progress) {
 	}
 }
 
-// acquire waits until a handler may run, and reports whether it is to be called then. Sub-handlers run with the token of their parent.
+// acquire waits for a place to run a handler, and reports whether to call it then. Sub-handlers run in the place of their parent.
 func (c *cycle) acquire(ctx context.Context, p *progress, begun bool) bool {
 	if p.parent == nil {
 		began := time.Now()
@@ -408,7 +402,7 @@ func (c *cycle) acquire(ctx context.Context, p *progress, begun bool) bool {
 		if !acquired {
 			return false
 		}
-		begun = begun || waited // the object can be another one by now
+		begun = begun || waited // the object may have changed by now
 		c.excludeWait(p, time.Since(began))
 	}
 	if ctx.Err() != nil || c.flushFailure() != nil || p.parent == nil && (c.superseded() || begun && c.reactor.queue.hasNewer(c.entry, c.knownBody().version)) {
@@ -418,7 +412,7 @@ func (c *cycle) acquire(ctx context.Context, p *progress, begun bool) bool {
 	return true
 }
 
-// excludeWait keeps the time that a handler has waited for its first call out of its timeout: it would fail without having been called.
+// excludeWait excludes the wait for a place from the handler's timeout. Otherwise, a handler could fail before its first call.
 func (c *cycle) excludeWait(p *progress, waited time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -427,7 +421,6 @@ func (c *cycle) excludeWait(p *progress, waited time.Duration) {
 	}
 }
 
-// release lets the next handler run.
 func (c *cycle) release(p *progress) {
 	if p.parent == nil {
 		c.reactor.limiter.ReleaseHandler()
@@ -440,7 +433,7 @@ func (c *cycle) flushFailure() error {
 	return c.writes.failure
 }
 
-// chooseDue returns those of a group that are due, in the order of the lifecycle.
+// chooseDue returns the due handlers of a group, in the order of the lifecycle.
 func (c *cycle) chooseDue(group []*progress) []*progress {
 	now := time.Now()
 	byID := make(map[HandlerID]*progress)
@@ -458,20 +451,20 @@ func (c *cycle) chooseDue(group []*progress) []*progress {
 	for _, next := range c.reactor.lifecycle(pending) {
 		if p := byID[next.ID]; p != nil {
 			chosen = append(chosen, p)
-			delete(byID, next.ID) // a lifecycle that repeats itself calls nothing twice
+			delete(byID, next.ID) // a lifecycle may return duplicates
 		}
 	}
 	return chosen
 }
 
-// attempt calls one handler once, unless its limits forbid it, and notes the outcome.
+// attempt calls one handler once, unless its limits forbid it, and records the outcome.
 func (c *cycle) attempt(ctx context.Context, p *progress) outcome {
 	h, r := p.handler, c.reactor
 	call := call{
 		handler: h, noun: "Handler", log: c.cause.Logger, meter: c.meterOf(p), settings: r.settings, replica: r.replica,
 		leader: r.leader, retries: p.record.Retries, waited: p.record.waits(), started: p.record.Started, object: &c.cause.Object, cause: c.reason(), entry: c.entry, calls: r.calls,
 	}
-	if p.parent == nil { // whose worker is not active otherwise
+	if p.parent == nil { // the worker has a place only for top-level handlers
 		call.limiter = r.limiter
 	}
 	var arg *Change
@@ -495,7 +488,7 @@ func (c *cycle) attempt(ctx context.Context, p *progress) outcome {
 	return o
 }
 
-// meterOf returns the counters of a handler; sub-handlers are counted together for the first of their parents.
+// meterOf returns the counters of a handler. Sub-handlers share one for their top-level handler.
 func (c *cycle) meterOf(p *progress) *metrics.Handler {
 	sub := p.parent != nil
 	for p.parent != nil {
@@ -504,7 +497,7 @@ func (c *cycle) meterOf(p *progress) *metrics.Handler {
 	return c.reactor.meter.Handler(string(p.handler.id), sub)
 }
 
-// interruptible makes the context of a handler, which ends early if the handler wants that. What ends must be released.
+// interruptible returns a context that ends early for Interruptible handlers. The caller must call release.
 func (c *cycle) interruptible(ctx context.Context, h *handler) (inner context.Context, release func()) {
 	if !h.changes.interruptible {
 		return ctx, func() {}
@@ -517,7 +510,7 @@ func (c *cycle) interruptible(ctx context.Context, h *handler) (inner context.Co
 	}
 }
 
-// argument makes what one handler gets: its own patch, and the object with the patches so far.
+// argument makes the argument of one handler: its own patch, and the object with the patches so far.
 func (c *cycle) argument(p *progress, a Attempt) *Change {
 	arg := c.cause
 	arg.Body = c.bodyNow()
@@ -529,7 +522,7 @@ func (c *cycle) argument(p *progress, a Attempt) *Change {
 	return &arg
 }
 
-// callHandler calls the handler's function and then the sub-handlers that it has registered.
+// callHandler calls the handler, and then the sub-handlers that it has registered.
 func (c *cycle) callHandler(ctx context.Context, p *progress, arg *Change) error {
 	interruptible, release := c.interruptible(ctx, p.handler)
 	defer release()
@@ -538,7 +531,7 @@ func (c *cycle) callHandler(ctx context.Context, p *progress, arg *Change) error
 	subs := &subhandlers{cycle: c, parent: p}
 	defer func() { subs.closed = true }()
 	arg.subs = subs
-	err := safecall.Do(func() error { return p.handler.changes.change(inner, arg) }) // which may panic with the error of its context
+	err := safecall.Do(func() error { return p.handler.changes.change(inner, arg) }) // it may panic with the error of its context
 	if err == nil {
 		err = errors.Join(arg.err, arg.Patch.try(arg.Body))
 	}
@@ -551,7 +544,7 @@ func (c *cycle) callHandler(ctx context.Context, p *progress, arg *Change) error
 	return err
 }
 
-// withDeadline returns a context that ends when the handler has had all the time that it may take.
+// withDeadline returns a context that ends at the handler's timeout.
 func (h *handler) withDeadline(ctx context.Context, started time.Time) (context.Context, context.CancelFunc) {
 	if h.retry.timeout <= 0 {
 		return ctx, func() {}
@@ -559,7 +552,7 @@ func (h *handler) withDeadline(ctx context.Context, started time.Time) (context.
 	return context.WithDeadline(ctx, started.Add(h.retry.timeout))
 }
 
-// noteOutcome notes an outcome and keeps what the attempt wants to change. Without an argument, it was not made.
+// noteOutcome records an outcome and the handler's patch. The argument is nil if the handler was not called.
 func (c *cycle) noteOutcome(p *progress, o outcome, arg *Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -587,8 +580,7 @@ func (c *cycle) bodyNow() *Body {
 	return c.writes.body
 }
 
-// handlersDone reports whether all selected handlers are finished, and otherwise how long the
-// nearest of them has to wait.
+// handlersDone reports whether all selected handlers are finished, and otherwise the time until the next one is due.
 func (c *cycle) handlersDone(now time.Time) (bool, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -609,7 +601,7 @@ func remaining(group []*progress, now time.Time) (bool, time.Duration) {
 	return done, wait
 }
 
-// topHandlers returns the selected handlers that are not sub-handlers.
+// topHandlers returns the selected handlers, without sub-handlers.
 func (c *cycle) topHandlers() []*progress {
 	var top []*progress
 	for _, p := range c.progress.all {
@@ -620,7 +612,7 @@ func (c *cycle) topHandlers() []*progress {
 	return top
 }
 
-// findProgress returns the progress of a handler, nil if it does not take part.
+// findProgress returns the progress of a handler, nil if it is not in the cycle.
 func (c *cycle) findProgress(id HandlerID) *progress {
 	for _, p := range c.progress.all {
 		if p.handler.id == id {
@@ -630,7 +622,7 @@ func (c *cycle) findProgress(id HandlerID) *progress {
 	return nil
 }
 
-// failHandler fails a handler of this cycle whose patch the API server does not take.
+// failHandler fails a handler whose patch the API server has refused.
 func (c *cycle) failHandler(p *handlerPatch, err error) {
 	c.cause.Logger.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err), handlerAttr(p.id), "help", "K306")
 	c.mu.Lock()
@@ -642,25 +634,25 @@ func (c *cycle) failHandler(p *handlerPatch, err error) {
 	c.writes.succeeded = slices.DeleteFunc(c.writes.succeeded, func(id HandlerID) bool { return id == p.id && p.change })
 }
 
-// failRefused makes the record that of a handler whose patch the API server does not take.
+// failRefused marks the handler as failed because of its refused patch.
 func (r *ProgressRecord) failRefused(err error) {
 	text := cut.End("its patch was refused: "+err.Error(), maxMessage)
 	r.Success, r.Failure, r.Message = false, true, &text
 	r.Delayed, r.Stopped = time.Time{}, time.Now()
 }
 
-// logSuccess logs that a handler has succeeded: for debugging alone while hundreds do so in a second.
+// logSuccess logs the success of a handler. At hundreds per second, it uses the level DEBUG.
 func (e *environment) logSuccess(log *slog.Logger, noun string, id HandlerID) {
 	log.Log(e.handlers, e.successes.Count(), noun+" '"+string(id)+"' succeeded.", handlerAttr(id))
 }
 
-// logOutcome logs how an attempt has ended that has not succeeded: the error in full if it is an arbitrary one.
+// logOutcome logs the outcome of an unsuccessful attempt. For arbitrary errors, it includes all details.
 func logOutcome(ctx context.Context, log *slog.Logger, noun string, id HandlerID, o outcome, err error) {
 	name, handler := noun+" '"+string(id)+"'", handlerAttr(id)
 	var denied *AdmissionError
 	switch {
 	case noun == webhookNoun && errors.As(err, &denied):
-		log.InfoContext(ctx, name+" failed with a denial: "+err.Error(), handler) // as it is there for
+		log.InfoContext(ctx, name+" failed with a denial: "+err.Error(), handler) // a denial is its purpose
 	case o.cancelled && (errors.Is(err, ErrLeadershipLost) || errors.Is(context.Cause(ctx), ErrLeadershipLost)):
 		log.WarnContext(ctx, name+" was cancelled, because this replica has lost the Lease. The next leader calls it again.", handler, "help", "K317")
 	case o.cancelled && ctx.Err() == nil:
@@ -674,7 +666,7 @@ func logOutcome(ctx context.Context, log *slog.Logger, noun string, id HandlerID
 	}
 }
 
-// logFailure logs why an attempt has failed, and what will come of it: as an error only if nothing will happen any more without a person.
+// logFailure logs why an attempt has failed, and what kopf does next. The level is ERROR only if a human must act.
 func logFailure(ctx context.Context, log *slog.Logger, name string, o outcome, err error) {
 	var temporary *TemporaryError
 	var permanent *PermanentError
@@ -700,7 +692,7 @@ func logFailure(ctx context.Context, log *slog.Logger, name string, o outcome, e
 	}
 }
 
-// subhandlers are the sub-handlers that one attempt of a handler has registered.
+// subhandlers are the sub-handlers that one attempt of a handler registers.
 type subhandlers struct {
 	cycle   *cycle
 	parent  *progress
@@ -709,12 +701,12 @@ type subhandlers struct {
 	closed  bool       // whether the parent has returned
 }
 
-// waitsForSubhandlers is the outcome of a handler some of whose sub-handlers are not finished.
+// waitsForSubhandlers is the result of a handler with unfinished sub-handlers.
 type waitsForSubhandlers struct{ delay time.Duration }
 
 func (e *waitsForSubhandlers) Error() string { return "some sub-handlers are not finished" }
 
-// register notes a sub-handler, to be run later.
+// register adds a sub-handler to run later.
 func (s *subhandlers) register(id HandlerID, fn ChangeFunc, opts *ChangeOptions, reason Reason) {
 	if s.closed {
 		panic("kopf: a sub-handler can be registered only while its parent runs")
@@ -734,7 +726,7 @@ func (s *subhandlers) register(id HandlerID, fn ChangeFunc, opts *ChangeOptions,
 	s.waiting = append(s.waiting, h)
 }
 
-// execute runs what was registered so far.
+// execute runs the sub-handlers that are registered so far.
 func (s *subhandlers) execute(ctx context.Context) error {
 	if s.closed {
 		return errors.New("sub-handlers can be executed only while their parent runs")
@@ -742,7 +734,7 @@ func (s *subhandlers) execute(ctx context.Context) error {
 	return s.run(ctx)
 }
 
-// runRest runs what was registered and not executed.
+// runRest runs the sub-handlers that were not executed yet.
 func (s *subhandlers) runRest(ctx context.Context) error {
 	if len(s.waiting) == 0 {
 		return nil
@@ -773,19 +765,19 @@ func (s *subhandlers) run(ctx context.Context) error {
 	return nil
 }
 
-// changedFrom reports whether writing the record would change what is stored, given as it was read.
+// changedFrom reports whether the record differs from the stored one.
 func (r *ProgressRecord) changedFrom(stored *ProgressRecord) bool {
 	c := *r
 	c.stored = stored.stored
 	return c.changed()
 }
 
-// waits reports whether the last call was one that waits for its sub-handlers.
+// waits reports whether the last attempt waited for sub-handlers.
 func (r *ProgressRecord) waits() bool {
 	return len(r.Subrefs) > 0 && r.Message != nil && *r.Message == waitingMessage
 }
 
-// addSubref notes a sub-handler whose record is to be purged with this one.
+// addSubref adds a sub-handler whose record is purged with this one.
 func (r *ProgressRecord) addSubref(id HandlerID) {
 	if !slices.Contains(r.Subrefs, string(id)) {
 		r.Subrefs = append(r.Subrefs, string(id))
@@ -793,7 +785,7 @@ func (r *ProgressRecord) addSubref(id HandlerID) {
 	}
 }
 
-// subhandling registers the sub-handlers of a running handler, and runs them.
+// subhandling registers and runs the sub-handlers of a running handler.
 type subhandling interface {
 	register(id HandlerID, fn ChangeFunc, opts *ChangeOptions, reason Reason)
 	execute(ctx context.Context) error

@@ -19,18 +19,18 @@ import (
 	"github.com/kopf-go/kopf/internal/pauser"
 )
 
-// This file explains what an operator does with an object, and why: a cycle decides that, as for an object of a watch stream, and the explanation reads what the cycle has decided. It calls no handler
+// This file explains what an operator does with an object, and why. A real cycle decides, and the explanation describes its decision. It calls no handlers
 // and changes nothing.
 
-// inspector makes cycles for objects that no stream has brought.
+// inspector makes cycles for objects outside of watch streams.
 type inspector struct {
 	settings *Settings
-	client   *Client // that predicates get; nil without a cluster
+	client   *Client // for predicates; nil without a cluster
 	notes    *inspection.Notes
-	running  bool // whether to suppose that the daemons of an object that is being deleted still run
+	running  bool // whether to assume that daemons run for an object that is being deleted
 }
 
-// cycle returns a cycle that decides about an object and does nothing. The flag listed says that the operator has just started.
+// cycle returns a cycle that only decides about an object. The flag listed means that the operator has just started.
 func (i *inspector) cycle(what *resolved, body *Body, listed bool) *cycle {
 	log := slog.New(i.notes)
 	r := &reactor{
@@ -46,7 +46,7 @@ func (i *inspector) cycle(what *resolved, body *Body, listed bool) *cycle {
 	return r.cycle(e, RawEvent{Type: Modified, Body: body}, epoch{})
 }
 
-// idleTasks stands for daemons and timers where none of them runs, or all daemons do that are for the object: timers between two calls end at once.
+// idleTasks replaces daemons and timers. It assumes that none of them runs, or, with running, that all matching daemons do.
 type idleTasks struct {
 	taskRunner
 	running bool
@@ -59,7 +59,7 @@ func (t idleTasks) spawn(_ *entry, handlers []*handler, o *Object, _ *Essence) (
 	})
 }
 
-// idleReconciler stands for reconcile handlers where none of them runs.
+// idleReconciler replaces the reconcile handlers, none of which runs.
 type idleReconciler struct{ reconcileRunner }
 
 // isParent implements [reconcileRunner].
@@ -67,7 +67,7 @@ func (idleReconciler) isParent(c *cycle) bool {
 	return isParentOf(c.event.Body, setID(c.event.Body.Reference(), c.served.resource))
 }
 
-// idleEvents stands for what posts events where none are posted.
+// idleEvents posts no events.
 type idleEvents struct{ eventRecorder }
 
 // logLevel implements [eventRecorder].
@@ -105,7 +105,7 @@ func (i *inspector) explain(what *resolved, body *Body, listed bool) *inspection
 	}
 	if gone := c.event.Body; gone.Deleting() && len(gone.Finalizers()) == 0 {
 		c.event.Type, c.decided = Deleted, decision.Action{Kind: decision.End, Reason: decision.Gone}
-		if len(x.Steps) > 0 { // it was there before
+		if len(x.Steps) > 0 { // it existed before the steps
 			c.event.Type = Modified
 		}
 	}
@@ -114,12 +114,12 @@ func (i *inspector) explain(what *resolved, body *Body, listed bool) *inspection
 	return x
 }
 
-// explainKey returns the annotation of objects whose decisions are logged, below the first prefix of what is stored.
+// explainKey returns the annotation that enables the log of decisions about an object. It has the first prefix of the storage.
 func (p *PersistenceSettings) explainKey() string {
 	return append(prefixesOf(p.DiffBaseStorage), markers.DefaultPrefix)[0] + "/explain"
 }
 
-// note keeps what was decided, with the handlers that are called now, and logs it with its reasons for objects with the annotation for that.
+// note records the decision and the handlers to call. For objects with the annotation, it also logs them with the reasons.
 func (c *cycle) note(chosen []*progress) {
 	looks, x := c.reactor.looks, &inspection.Explanation{}
 	if !livepage.Included || looks == nil {
@@ -141,7 +141,7 @@ func (c *cycle) note(chosen []*progress) {
 	}
 }
 
-// chooseHandlers returns the handlers of the cause, and those of them that are called now, and notes that.
+// chooseHandlers returns the handlers of the cause and those to call now, and records them.
 func (c *cycle) chooseHandlers() (top, chosen []*progress) {
 	top = c.topHandlers()
 	chosen = c.chooseDue(top)
@@ -149,7 +149,7 @@ func (c *cycle) chooseHandlers() (top, chosen []*progress) {
 	return top, chosen
 }
 
-// compare explains what has happened to an object that the program has no handlers for.
+// compare explains the cause for an object without handlers.
 func (c *cycle) compare(x *inspection.Explanation) {
 	c.compareWithBase()
 	c.retrack()
@@ -164,7 +164,7 @@ func (c *cycle) compare(x *inspection.Explanation) {
 	c.explainChanges(x)
 }
 
-// explainChanges lists the differences to the last handled state.
+// explainChanges lists the differences to the last-handled configuration.
 func (c *cycle) explainChanges(x *inspection.Explanation) {
 	if c.decided.Reason != decision.Update {
 		return
@@ -175,7 +175,7 @@ func (c *cycle) explainChanges(x *inspection.Explanation) {
 	}
 }
 
-// explain explains what was decided.
+// explain explains the decision.
 func (c *cycle) explain(x *inspection.Explanation) {
 	if c.decided.Kind == decision.Handle {
 		c.prepareHandling()
@@ -188,7 +188,7 @@ func (c *cycle) explain(x *inspection.Explanation) {
 	c.explainChosen(x, c.chooseDue(c.topHandlers()))
 }
 
-// explainChosen explains what was decided, with the handlers that the lifecycle has chosen.
+// explainChosen explains the decision, with the handlers that the lifecycle has selected.
 func (c *cycle) explainChosen(x *inspection.Explanation, chosen []*progress) {
 	outlook := inspection.Outlook{Handlers: len(c.topHandlers()), Due: len(chosen)}
 	outlook.Done, outlook.Wait = c.handlersDone(time.Now())
@@ -206,7 +206,7 @@ func (c *cycle) explainChosen(x *inspection.Explanation, chosen []*progress) {
 	x.Conclude(c.decided)
 }
 
-// explainChange explains whether a handler of changes is called.
+// explainChange explains whether kopf calls a change handler.
 func (c *cycle) explainChange(h *handler, chosen []*progress, decided string, of *inspection.Handler) {
 	if p := c.findProgress(h.id); p != nil && p.selected && p.handler.isIn([]*handler{h}) {
 		c.explainProgress(p, chosen, of)
@@ -232,7 +232,7 @@ func (c *cycle) explainChange(h *handler, chosen []*progress, decided string, of
 	}
 }
 
-// explainProgress explains whether a handler that is for the cause is called now.
+// explainProgress explains whether a handler that matches the cause is called now.
 func (c *cycle) explainProgress(p *progress, chosen []*progress, of *inspection.Handler) {
 	h, r, now := p.handler, p.record, time.Now()
 	of.Attempts = r.Retries
@@ -254,16 +254,16 @@ func (c *cycle) explainProgress(p *progress, chosen []*progress, of *inspection.
 	of.Explain(state, now)
 }
 
-// explainObserver explains whether a handler is for the object that is none of changes.
+// explainObserver explains whether another kind of handler matches the object.
 func (c *cycle) explainObserver(h *handler, of *inspection.Handler) {
 	o := c.object(c.event.Body)
 	why, known := o.answers.of(h, o.Body, false)
 	switch {
 	case known:
-	case why.kept && h.kind == kindEvent: // an operator that runs has not asked, because there is no event
+	case why.kept && h.kind == kindEvent: // a running operator checks it only for events
 		of.Why, of.Verdict = "is called for events, and none has come", decision.NotNow
 		return
-	case why.kept && (h.task != nil || h.reconcile != nil) && o.Body.Deleting(): // nor has it here
+	case why.kept && (h.task != nil || h.reconcile != nil) && o.Body.Deleting(): // the cycle has not checked it either
 		of.Why, of.Verdict = "the object is being deleted", decision.NotNow
 		return
 	case h.kind == kindEvent:
@@ -291,7 +291,7 @@ func (c *cycle) explainObserver(h *handler, of *inspection.Handler) {
 	}
 }
 
-// describe says when a timer is called.
+// describe returns when a timer is called.
 func (t *taskSpec) describe() string {
 	switch {
 	case t.interval > 0 && t.idle > 0:
@@ -304,7 +304,7 @@ func (t *taskSpec) describe() string {
 	return "is called once"
 }
 
-// verdict returns the kind of the reason why a handler is not for an object.
+// verdict returns the kind of a mismatch.
 func (m *mismatch) verdict() decision.Verdict {
 	if m.panicked != nil {
 		return decision.Panicked
@@ -312,7 +312,7 @@ func (m *mismatch) verdict() decision.Verdict {
 	return [...]decision.Verdict{decision.OtherCause, decision.ByLabel, decision.ByAnnotation, decision.ByField, decision.NotChanged, decision.ByOldValue, decision.ByNewValue, decision.ByPredicate}[m.part]
 }
 
-// explainMismatch says which filter of a handler the object does not fit.
+// explainMismatch names the filter that the object does not match.
 func (c *cycle) explainMismatch(h *handler, m *mismatch, cause *Change) string {
 	field := strings.Join(h.field, ".")
 	switch {
@@ -332,7 +332,7 @@ func (c *cycle) explainMismatch(h *handler, m *mismatch, cause *Change) string {
 	return f.String()
 }
 
-// inspected returns a criterion of the handler as it is shown.
+// inspected returns a criterion of the handler for display.
 func (h *handler) inspected(c *criterion, r Resource) inspection.Criterion {
 	state := inspection.Criterion{Literal: r.loggable(c.literal), Present: c.marker == Present, Absent: c.marker == Absent}
 	if c.predicate != nil {
@@ -341,7 +341,7 @@ func (h *handler) inspected(c *criterion, r Resource) inspection.Criterion {
 	return state
 }
 
-// placeOf says which predicate a filter is, by the place of its function, unless it is one that this package has made of others.
+// placeOf returns the place of a predicate's function, unless this package has combined it of others.
 func (h *handler) placeOf(c *criterion) string {
 	var fn any
 	switch {
@@ -362,7 +362,7 @@ func (h *handler) placeOf(c *criterion) string {
 	return "the predicate of the handler registered at " + path.Base(h.registered.where)
 }
 
-// explainReview explains whether a handler of admission is asked about the object.
+// explainReview explains whether an admission handler is called for the object.
 func (h *handler) explainReview(r Resource, body *Body, i *inspector) inspection.Handler {
 	of := inspection.Handler{ID: string(h.id), Kind: kindNames[h.kind], Registered: path.Base(h.registered.where)}
 	why, c := &mismatch{}, i.cycle(&resolved{resource: r, persistence: i.settings.Persistence.resolve(false)}, body, false)
@@ -376,7 +376,7 @@ func (h *handler) explainReview(r Resource, body *Body, i *inspector) inspection
 	return of
 }
 
-// operations names the operations that a handler of admission is asked about.
+// operations names the operations of an admission handler.
 func (h *handler) operations() string {
 	var all []string
 	for _, op := range []Operation{OperationCreate, OperationUpdate, OperationDelete, OperationConnect} {
@@ -387,7 +387,7 @@ func (h *handler) operations() string {
 	return strings.TrimSuffix(strings.Join(all, ", ")+" of the subresource "+h.admission.subresource, " of the subresource ")
 }
 
-// describe shows when a handler is called, and what it leaves on objects.
+// describe returns the conditions of a handler, and the marks that it leaves on objects.
 func (h *handler) describe(r Resource) inspection.HandlerCondition {
 	d := inspection.HandlerCondition{ID: string(h.id), Kind: kindNames[h.kind], Registered: path.Base(h.registered.where)}
 	for _, c := range h.filters.labels {

@@ -9,9 +9,6 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file knows the filters of handlers: what an object must look like, or must have turned
-// from and into, for a handler to be called. Filters are plain data and plain functions; they look and change nothing.
-
 // Match is the labels or annotations that an object must have. The value of each key is a string, [Present], [Absent], or a predicate, a func(*FieldValue)
 // bool.
 type Match map[string]any
@@ -59,14 +56,14 @@ func Any[T any](fs ...func(*T) bool) func(*T) bool {
 // None returns a predicate that is true if none of the given predicates is. Without predicates, it is true.
 func None[T any](fs ...func(*T) bool) func(*T) bool { return Not(Any(fs...)) }
 
-// criterion is what one value must be: a literal, a marker, or a predicate.
+// criterion is a condition for one value: a literal, a marker, or a predicate.
 type criterion struct {
 	literal   any
 	marker    marker
 	predicate func(*FieldValue) bool
 }
 
-// newCriterion reads an option. Nothing is no criterion.
+// newCriterion converts an option. It returns nil for nil.
 func newCriterion(option any) (*criterion, error) {
 	switch v := option.(type) {
 	case nil:
@@ -86,7 +83,7 @@ func newCriterion(option any) (*criterion, error) {
 	return &criterion{literal: literal}, nil
 }
 
-// fits reports whether a value, or its absence, is what the criterion wants.
+// fits reports whether a value, or its absence, satisfies the criterion.
 func (c *criterion) fits(v View, o *Object) bool {
 	switch present := v.Has(""); {
 	case c.predicate != nil:
@@ -98,7 +95,7 @@ func (c *criterion) fits(v View, o *Object) bool {
 	}
 }
 
-// filters are all the criteria of one handler.
+// filters are the criteria of one handler.
 type filters struct {
 	labels, annotations []keyCriterion
 	value, old, new     *criterion
@@ -106,38 +103,39 @@ type filters struct {
 	whenEvent           func(*WatchEvent) bool
 	whenObject          func(*Object) bool // of daemons, timers, indices and reconcile handlers
 
-	panicked sync.Once // when a filter has panicked first
+	panicked sync.Once // logs the first panic of a filter
 }
 
-// keyCriterion is what the value of one label or annotation must be.
+// keyCriterion is the criterion for one label or annotation.
 type keyCriterion struct {
 	key string
 	*criterion
 }
 
-// mismatch is why a handler is not for an object: it keeps the filter that was looked at last, which is the first one that does not fit. A nil one keeps nothing, for those that
-// need no reason.
+// mismatch is the reason why a handler does not match an object. It keeps the filter that was evaluated last, which is the first mismatch. A nil one keeps
+// nothing.
 type mismatch struct {
 	part     filterPart
 	key      string     // of a label or an annotation
 	want     *criterion // nil for a predicate of the whole object
 	got      View       // the value
-	panicked any        // what the predicate has panicked with, nil if it has not
-	fits     bool       // whether the object fits after all
-	kept     bool       // whether it is one of the answers about the object
+	panicked any        // the value of the predicate's panic, nil without one
+	fits     bool       // whether the object matches after all
+	kept     bool       // whether it is stored in answers
 }
 
-// answers are what filters have said of the states of an object while it was decided about, so that the decision is explained without asking them again: they can be functions of users. Nil keeps none.
+// answers keep the results of filters while kopf decides about an object. Explanations use them, and do not call the functions of users again. Nil keeps
+// none.
 type answers map[question]*mismatch
 
-// question is what the filters of a handler were asked.
+// question identifies one evaluation of a handler's filters.
 type question struct {
 	handler *handler
 	version string // of the object
-	early   bool   // whether they were asked before it was known what has happened
+	early   bool   // whether it was before the cause was known
 }
 
-// to returns where the filters of a handler are to leave what they say; nil if that is not kept.
+// to returns where the filters of a handler store their result; nil if it is not kept.
 func (a answers) to(h *handler, body *Body, early bool) *mismatch {
 	if a == nil {
 		return nil
@@ -147,7 +145,7 @@ func (a answers) to(h *handler, body *Body, early bool) *mismatch {
 	return why
 }
 
-// of returns what the filters of a handler have said; if they were not asked, where they are to leave it.
+// of returns the result of a handler's filters, or where to store it if they were not evaluated.
 func (a answers) of(h *handler, body *Body, early bool) (why *mismatch, known bool) {
 	if why, known = a[question{h, body.version, early}]; known {
 		return why, true
@@ -158,7 +156,7 @@ func (a answers) of(h *handler, body *Body, early bool) (why *mismatch, known bo
 	return why, false
 }
 
-// filterPart is what a filter looks at.
+// filterPart is the part of the object that a filter evaluates.
 type filterPart uint8
 
 const (
@@ -167,19 +165,19 @@ const (
 	partAnnotation
 	partField  // its value
 	partChange // whether the field has changed
-	partOld    // the value of the field before
-	partNew    // the value of the field now
+	partOld    // the former value of the field
+	partNew    // the current value of the field
 	partWhen   // the whole object, by a predicate
 )
 
-// look notes which filter is looked at.
+// look records the filter that is evaluated.
 func (m *mismatch) look(part filterPart, key string, want *criterion, got View) {
 	if m != nil {
 		*m = mismatch{part: part, key: key, want: want, got: got, kept: m.kept}
 	}
 }
 
-// newMatch reads the criteria of labels or annotations, in the order of their keys.
+// newMatch converts the criteria of labels or annotations, in the order of their keys.
 func newMatch(what string, match Match) (all []keyCriterion, err error) {
 	for _, key := range rawjson.SortedKeys(match) {
 		option := match[key]
@@ -198,12 +196,12 @@ func newMatch(what string, match Match) (all []keyCriterion, err error) {
 	return all, nil
 }
 
-// fitsMeta reports whether the labels and the annotations fit.
+// fitsMeta reports whether the labels and the annotations match.
 func (f *filters) fitsMeta(o *Object, why *mismatch) bool {
 	return fitAll(f.labels, o.Body.of(o.Body.labels), o, partLabel, why) && fitAll(f.annotations, o.Body.of(o.Body.annotations), o, partAnnotation, why)
 }
 
-// fitAll reports whether all labels, or all annotations, fit.
+// fitAll reports whether all labels, or all annotations, match.
 func fitAll(criteria []keyCriterion, raw []byte, o *Object, part filterPart, why *mismatch) bool {
 	for _, c := range criteria {
 		v := View{raw: raw}.View(Path(c.key))
@@ -215,8 +213,8 @@ func fitAll(criteria []keyCriterion, raw []byte, o *Object, part filterPart, why
 	return true
 }
 
-// preMatches reports whether the object is of interest to a handler of changes, whatever the
-// reason and the difference are. The change's Old and New are those of the whole object.
+// preMatches reports whether a change handler could match the object, regardless of the reason and the difference. The change's Old and New are those of the
+// whole object.
 func (h *handler) preMatches(c *Change) bool {
 	return h.preMatchesFor(c, c.answers.to(h, c.Body, true))
 }
@@ -230,8 +228,7 @@ func (h *handler) fitsWhen(c *Change, why *mismatch) bool {
 	return h.filters.when == nil || h.filters.when(c)
 }
 
-// fitsValue looks at the value of the handler's field: as it is now, and for handlers of
-// differences also as it was, so that they notice both its coming and its going.
+// fitsValue checks the value of the handler's field. Handlers of differences also match the old value, so that they notice when the value stops matching.
 func (h *handler) fitsValue(c *Change, why *mismatch) bool {
 	if len(h.field) == 0 {
 		return true
@@ -248,13 +245,13 @@ func (h *handler) fitsValue(c *Change, why *mismatch) bool {
 	return h.looksBack() && want.fits(viewOf(c.Old, h.field), &c.Object)
 }
 
-// looksBack reports whether the handler is one of differences.
+// looksBack reports whether the handler compares the old and the new state.
 func (h *handler) looksBack() bool {
 	return h.kind == kindUpdate || h.kind == kindField || h.kind == kindSub && h.changes.needsChange
 }
 
-// matches reports whether a handler is to be called for a cause. The flag initial says that the
-// object was there before the operator and was not handled since.
+// matches reports whether to call a handler for a cause. The flag initial means that the object existed before the operator started, and was not handled
+// since.
 func (h *handler) matches(c *Change, initial bool) bool { return h.matchesFor(c, initial, nil) }
 
 func (h *handler) matchesFor(c *Change, initial bool, why *mismatch) bool {
@@ -271,7 +268,7 @@ func (h *handler) fitsReason(reason Reason, initial bool) bool {
 	switch reason {
 	case ReasonCreate, ReasonUpdate, ReasonDelete, ReasonResume:
 	default:
-		return false // the others never reach a handler
+		return false // other reasons never reach a handler
 	}
 	switch h.kind {
 	case kindCreate:
@@ -286,7 +283,7 @@ func (h *handler) fitsReason(reason Reason, initial bool) bool {
 	return true
 }
 
-// fitsChange reports whether the handler's field differs, and from and into what is wanted.
+// fitsChange reports whether the handler's field differs, and whether its old and new values match.
 func (h *handler) fitsChange(c *Change, why *mismatch) bool {
 	if !h.changes.needsChange || len(h.field) == 0 {
 		return true
@@ -305,7 +302,7 @@ func (h *handler) fitsChange(c *Change, why *mismatch) bool {
 	return f.new == nil || f.new.fits(now, &c.Object)
 }
 
-// matchesEvent reports whether a handler of raw events is to be called.
+// matchesEvent reports whether to call an event handler.
 func (h *handler) matchesEvent(e *WatchEvent, why *mismatch) bool {
 	c := &Change{Object: e.Object}
 	return h.guarded(c, why, func() bool {
@@ -318,12 +315,12 @@ func (h *handler) matchesEvent(e *WatchEvent, why *mismatch) bool {
 	})
 }
 
-// matchesObject reports whether a daemon, a timer or an index is for an object, as it is now.
+// matchesObject reports whether a daemon, timer, index or reconcile handler matches the current object.
 func (h *handler) matchesObject(o *Object) bool {
 	return h.matchesObjectFor(o, o.answers.to(h, o.Body, false))
 }
 
-// fits is the same, of what the filters have said when the decision was explained.
+// fits is matchesObject with the kept result, if there is one.
 func (o *Object) fits(h *handler) bool {
 	if why := o.answers[question{h, o.Body.version, false}]; why != nil {
 		return why.fits
@@ -343,12 +340,12 @@ func (h *handler) matchesObjectFor(o *Object, why *mismatch) bool {
 	})
 }
 
-// guarded calls filters; those that panic match nothing, and are logged once for a handler.
+// guarded evaluates filters. If they panic, the handler does not match, and the panic is logged once per handler.
 func (h *handler) guarded(c *Change, why *mismatch, fits func() bool) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			if ok = false; why != nil {
-				if why.panicked, why.fits = v, false; !why.kept { // which is shown instead
+				if why.panicked, why.fits = v, false; !why.kept { // an explanation shows it instead
 					return
 				}
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// mustChange registers a handler of changes and returns it.
+// mustChange registers a change handler, and returns it.
 func mustChange(t testing.TB, kind handlerKind, field FieldPath, o ChangeOptions) *handler {
 	t.Helper()
 	if o.ID == "" {
@@ -31,7 +31,7 @@ func mustChange(t testing.TB, kind handlerKind, field FieldPath, o ChangeOptions
 	return r.handlers[0]
 }
 
-// cause makes a change of essences in JSON; "" is none.
+// cause makes a change from tracked fields in JSON; "" is none.
 func cause(t testing.TB, reason Reason, old, now string) *Change {
 	t.Helper()
 	body := now
@@ -94,7 +94,7 @@ func (r filterRow) cause(t testing.TB) *Change {
 	return cause(t, r.Reason, old, essence(r.New))
 }
 
-// id is the statement that the row is about.
+// id returns the ID of the row's statement.
 func (r filterRow) id() string {
 	switch {
 	case r.Decorator == "field" && r.Reason != ReasonUpdate:
@@ -113,7 +113,7 @@ func (r filterRow) id() string {
 	return "CH-47"
 }
 
-// deviates tells that the row shows CH-T14: the old value has let a handler in that is not one of differences.
+// deviates reports whether the row shows CH-T14: the old value has called a handler that does not compare states.
 func (r filterRow) deviates() bool {
 	v, back := r.Filters["value"], r.Decorator == "update" || r.Decorator == "field"
 	return r.Counts && !back && (v == "x" && (r.New == nil || *r.New != "x") || v == "@absent" && r.New != nil)

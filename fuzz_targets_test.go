@@ -14,10 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fewestTargets is how many fuzz targets there are at least. Tests that move to another package must not lose one; raise it for new ones.
+// fewestTargets is the minimum number of fuzz targets. Tests that move to another package must not lose one. Raise it for new ones.
 const fewestTargets = 68
 
-// TestFuzzTargets holds that "make fuzz" runs the fuzz targets of all packages.
+// TestFuzzTargets checks that "make fuzz" runs the fuzz targets of all packages.
 func TestFuzzTargets(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// These targets feed the parsers of operators with what strangers can send or store. Those whose subject has a test file of its own with a
-// target in it are there; those of the embedded server are in internal/apiserver.
+// These targets feed parsers of operators with data of strangers. Other targets are in the test file of their subject. Those of the embedded server are in
+// internal/apiserver.
 
-// FuzzRecord reads a record that somebody has put on an object, and stores it again.
+// FuzzRecord reads a foreign record on an object, and stores it again.
 func FuzzRecord(f *testing.F) {
 	f.Add(`{"started":"2020-12-31T23:59:59.123456+00:00","retries":3,"success":false,"failure":false,"message":"é","subrefs":["a/b","a/b","a"]}`)
 	f.Add(`{"retries":9223372036854775807,"delayed":"9999-12-31T23:59:59-23:59","purpose":"create"}`)
@@ -71,14 +71,14 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzAnnotationKeys makes keys of the ids of two handlers.
+// FuzzAnnotationKeys makes keys from the IDs of two handlers.
 func FuzzAnnotationKeys(f *testing.F) {
 	f.Add("create", "create/spec.field")
 	f.Add(strings.Repeat("x", 100)+"/a", strings.Repeat("x", 100)+"/b")
 	f.Add("ž<locals>", strings.Repeat("ž", 63))
 	f.Fuzz(func(t *testing.T, one, two string) {
 		if !utf8.ValidString(one) || !utf8.ValidString(two) {
-			t.Skip() // ids come from Go identifiers and JSON
+			t.Skip() // IDs come from Go identifiers and JSON
 		}
 		a, b := annotationKeys("", one, nil, false), annotationKeys("", two, nil, false)
 		for i, keys := range [][]string{a, b} {
@@ -95,7 +95,7 @@ func FuzzAnnotationKeys(f *testing.F) {
 	})
 }
 
-// FuzzPEM reads certificates and keys that are PEM, or base64 of it.
+// FuzzPEM reads certificates and keys in PEM, or in base64 of PEM.
 func FuzzPEM(f *testing.F) {
 	f.Add([]byte("-----BEGIN X-----\nQUJD\n-----END X-----\n"))
 	f.Add([]byte(base64.StdEncoding.EncodeToString([]byte("-----BEGIN X-----\nQUJD\n-----END X-----\n"))))
@@ -120,7 +120,7 @@ func FuzzPEM(f *testing.F) {
 	})
 }
 
-// FuzzDiscovery reads what a server says that there is.
+// FuzzDiscovery reads the discovery documents of a server.
 func FuzzDiscovery(f *testing.F) {
 	f.Add([]byte(`{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"g"},"versions":[{"version":"v1","resources":[{"resource":"things","responseKind":{"kind":"Thing"},"scope":"Namespaced","verbs":["list"],"subresources":[{"subresource":"status"}]}]}]}]}`))
 	f.Add([]byte(`{"kind":"APIGroupList","groups":[{"name":"g","versions":[{"version":"v1"}]}],"resources":[{"name":"a/status"},{"name":"/"},{"name":"a","kind":"A"}]}`))
@@ -161,7 +161,7 @@ func (f fixedResponse) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f(r), nil
 }
 
-// FuzzView compares the fields of an object that is not decoded with those of the decoded one.
+// FuzzView compares the fields of an object with those of the decoded object.
 func FuzzView(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":1e999999999}}`), "a.b")
 	f.Add([]byte(`{"a":["x",1],"a":{"é":"\ud800"}}`), "a.é")
@@ -183,7 +183,7 @@ func FuzzView(f *testing.F) {
 	})
 }
 
-// FuzzEndpoint reads the address of the endpoint for probes.
+// FuzzEndpoint parses the URL of the health endpoint.
 func FuzzEndpoint(f *testing.F) {
 	f.Add("http://0.0.0.0:8080/healthz")
 	f.Add("http://[::1]/%2f?x#y")

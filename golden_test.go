@@ -12,8 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// goldenRows are the sections of the vectors that the original implementation has produced, with the numbers of their rows: none of
-// them is to be lost unnoticed, and none is to come without a test.
+// goldenRows are the sections of the vectors from Kopf for Python, with their numbers of rows. No row may be lost unnoticed, or come without a test.
 var goldenRows = map[string]int{
 	"annotation_keys": 37, "suffixes": 8, "essences": 14, "diffbase_stored_form": 4, "progress_stored_form": 7,
 	"diffs": 23, "diffs_left_scope_for_patch_verification": 7, "diff_reduction": 14,
@@ -22,7 +21,7 @@ var goldenRows = map[string]int{
 	"objects": 8, // see internal/contract
 }
 
-// goldenSections reads the sections, as they are.
+// goldenSections reads the raw sections.
 func goldenSections(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
 	data, err := os.ReadFile("internal/contract/testdata/golden/change-handling.json")
@@ -36,7 +35,7 @@ func goldenSections(t *testing.T) map[string]json.RawMessage {
 	return sections
 }
 
-// golden reads one section: all its rows, in their order.
+// golden reads the rows of one section in order.
 func golden[T any](t *testing.T, section string) []T {
 	t.Helper()
 	var rows []T
@@ -50,7 +49,7 @@ func golden[T any](t *testing.T, section string) []T {
 	return rows
 }
 
-// TestGolden looks that each section is read by some test; that no row is passed over is the matter of these.
+// TestGolden checks that some test reads each section. These tests must not skip rows.
 func TestGolden(t *testing.T) {
 	sections := goldenSections(t)
 	delete(sections, "about")

@@ -16,9 +16,6 @@ import (
 	"github.com/kopf-go/kopf/internal/stopper"
 )
 
-// This file knows what handlers get, one type for each family of handlers, and how the reason of
-// a change is detected. The types are filled by the reactor, and read on the goroutine of the object's worker.
-
 // ChangeFunc is a change handler. kopf calls it when an object is created, updated, deleted or resumed, or when one field changes. kopf serializes the
 // calls for one object, and calls handlers of different objects concurrently.
 //
@@ -59,10 +56,10 @@ type Object struct {
 
 	memory *memory
 	fence  uint64                // of the term in which the handler was called; 0 without one
-	events eventRecorder         // nil in an object that was made by hand
-	live   *atomic.Pointer[Body] // the newest state, where that changes during the call
+	events eventRecorder         // nil in a hand-made object
+	live   *atomic.Pointer[Body] // the newest state, for handlers during whose calls it changes
 
-	answers answers // of the filters, while the object is decided about; nil if they are not kept
+	answers answers // of the filters, while kopf decides about the object; nil if they are not kept
 }
 
 // Latest returns the newest known state of the object. For daemons and timers, it follows the watch events during the call, and so do Spec, Status, Meta,
@@ -104,7 +101,7 @@ func (o *Object) Decode(v any) error { return o.Latest().Decode(v) }
 // Memo returns the memo of the object, which keeps values in memory while the operator runs. Call it in the handler, and pass the [*Memo] to goroutines
 // that outlive the handler: kopf keeps the memo of an idle object only if a handler has called Memo.
 func (o *Object) Memo() *Memo {
-	if o.memory == nil { // of an object that was made by hand
+	if o.memory == nil { // in a hand-made object
 		o.memory = &memory{}
 	}
 	return o.memory.get()
@@ -136,7 +133,7 @@ type Change struct {
 	subs    subhandling
 }
 
-// resulting takes the result of a handler.
+// resulting holds the result of a handler.
 type resulting struct {
 	result any
 	err    error // of a result that is not JSON
@@ -144,7 +141,7 @@ type resulting struct {
 
 func (r *resulting) set(value any) {
 	if r.result, r.err = rawjson.Normalize(value); r.err != nil {
-		r.err = Permanent(fmt.Errorf("the result: %w", r.err)) // the next attempt would have one of the same type
+		r.err = Permanent(fmt.Errorf("the result: %w", r.err)) // the next attempt would return the same type
 	}
 }
 
@@ -296,7 +293,7 @@ const (
 	ReasonResume Reason = "resume" // it existed before the operator started, and has not changed since it was last handled
 )
 
-// reasonNoop is one for which no handler is called: nothing that we track has changed.
+// reasonNoop means that no tracked field has changed, so that no handler is called.
 const reasonNoop = Reason(decision.Noop)
 
 // Attempt describes the current attempt of a handler that kopf retries after errors.
@@ -363,7 +360,7 @@ type AdmissionFunc func(ctx context.Context, a *Admission) error
 type Admission struct {
 	Object
 	Attempt
-	// Operation is the operation that the API server asks about.
+	// Operation is the operation that the API server reviews.
 	Operation Operation
 	// Subresource is the affected subresource, such as "status" or "scale". It is "" for the object itself.
 	Subresource string
@@ -457,13 +454,13 @@ type ReconcileFunc func(ctx context.Context, r *Reconcile) error
 // Reconcile is the argument of reconcile handlers.
 type Reconcile struct {
 	Object
-	// Attempt is about the calls since the last success: Retry is how many have failed.
+	// Attempt counts the calls since the last success: Retry is the number of failed ones.
 	Attempt
 	// Triggers are the reasons of the call, at most a few of each kind. Use them for logs only.
 	Triggers []Trigger
 
 	requeueAfter time.Duration // negative for never
-	desired      children      // nil in an argument that was made by hand
+	desired      children      // nil in a hand-made argument
 }
 
 // RequeueAfter makes kopf call the handler again after some time, also if it fails. The shortest of several times counts. The next call for any reason
@@ -500,8 +497,8 @@ func (t Trigger) String() string {
 type TriggerReason string
 
 const (
-	// TriggerFirst means that kopf sees the object for the first time in this process or since a pause, that the object matches the filters now, or that a
-	// kind exists now that the handler owns or watches.
+	// TriggerFirst means that kopf sees the object for the first time in this process or since a pause, or that the object matches the filters now. It also
+	// means that a kind now exists that the handler owns or watches.
 	TriggerFirst TriggerReason = "First"
 	// TriggerChanged means that the object has changed.
 	TriggerChanged TriggerReason = "Changed"

@@ -8,18 +8,15 @@ import (
 	"github.com/kopf-go/kopf/internal/manifest"
 )
 
-// This file knows how children are tied to their owner before they are created: by owner references, names,
-// namespaces and labels. It changes the objects in the caller's memory, on the caller's goroutine, and sends nothing.
-
 // HierarchyOptions are the options of [Adopt] and of the functions that it calls. Each function ignores options of the others.
 type HierarchyOptions struct {
-	// AddLabels are the labels to put on the objects. Defaults to those of the owner.
+	// AddLabels are the labels to add to the objects. Defaults to those of the owner.
 	AddLabels map[string]string
-	// Name is what the objects are named after. Defaults to the name of the owner.
+	// Name is the base of the objects' names. Defaults to the name of the owner.
 	Name string
-	// Namespace is where the objects go. Defaults to the namespace of the owner.
+	// Namespace is the namespace of the objects. Defaults to that of the owner.
 	Namespace string
-	// Forced replaces labels, names and namespaces that the objects have already. Defaults to false.
+	// Forced replaces existing labels, names and namespaces of the objects. Defaults to false.
 	Forced bool
 	// Strict gives the objects the name itself instead of a generated one that begins with it. Defaults to false.
 	Strict bool
@@ -46,36 +43,36 @@ func (o *Object) Adopt(objects any, options *HierarchyOptions) error {
 	return Adopt(o.Latest(), objects, options)
 }
 
-// AppendOwnerReference adds a reference to the owner to objects, unless they have one with its uid. It fails if the owner has no uid, or
-// if the objects have another controller and NotController is not set. For the objects, see [Adopt].
+// AppendOwnerReference adds a reference to the owner to objects, unless they have one with its UID. It fails if the owner has no UID, or if the objects have
+// another controller and NotController is not set. For the objects, see [Adopt].
 func AppendOwnerReference(owner *Body, objects any, options *HierarchyOptions) error {
 	return edit("appending an owner reference", owner, objects, options, (*manifest.Hierarchy).AddOwner)
 }
 
-// RemoveOwnerReference removes all references with the owner's uid from objects. For the objects, see [Adopt].
+// RemoveOwnerReference removes all references with the owner's UID from objects. For the objects, see [Adopt].
 func RemoveOwnerReference(owner *Body, objects any) error {
 	return edit("removing an owner reference", owner, objects, nil, (*manifest.Hierarchy).RemoveOwner)
 }
 
-// HarmonizeNaming names objects after the owner, unless they have a name or a generateName: by generateName, or
-// by name if Strict is set. It fails if the owner has no name and the options have none. For the objects, see [Adopt].
+// HarmonizeNaming names objects after the owner, unless they have a name or a generateName. It sets the generateName, or the name if Strict is set. It fails
+// if neither the owner nor the options have a name. For the objects, see [Adopt].
 func HarmonizeNaming(owner *Body, objects any, options *HierarchyOptions) error {
 	return edit("naming", owner, objects, options, (*manifest.Hierarchy).SetName)
 }
 
-// AdjustNamespace puts objects into the namespace of the owner, unless they have one. If neither the owner nor the
-// options have a namespace, the objects are left alone. For the objects, see [Adopt].
+// AdjustNamespace sets the namespace of objects to that of the owner, unless they have one. It does nothing if neither the owner nor the options have a
+// namespace. For the objects, see [Adopt].
 func AdjustNamespace(owner *Body, objects any, options *HierarchyOptions) error {
 	return edit("adjusting the namespace", owner, objects, options, (*manifest.Hierarchy).SetNamespace)
 }
 
-// Label puts the labels of the owner on objects, and on the structures in them at the Nested paths. Labels that are there already are
-// kept unless Forced is set. For the objects, see [Adopt].
+// Label adds the labels of the owner to objects, and to the structures in them at the Nested paths. It keeps existing labels unless Forced is set. For the
+// objects, see [Adopt].
 func Label(owner *Body, objects any, options *HierarchyOptions) error {
 	return edit("labelling", owner, objects, options, (*manifest.Hierarchy).AddLabels)
 }
 
-// edit takes the steps with copies of all objects, and only then changes the objects.
+// edit applies the steps to copies of all objects, and changes the objects only if all steps succeed.
 func edit(what string, owner *Body, objects any, options *HierarchyOptions, steps ...manifest.Step) error {
 	if options == nil {
 		options = &HierarchyOptions{}
@@ -104,7 +101,7 @@ func edit(what string, owner *Body, objects any, options *HierarchyOptions, step
 	return nil
 }
 
-// hierarchyOf returns how objects are tied to an owner.
+// hierarchyOf returns the relation of children to an owner.
 func hierarchyOf(owner *Body, o *HierarchyOptions) *manifest.Hierarchy {
 	h := &manifest.Hierarchy{
 		Owner:  manifest.Owner{APIVersion: owner.APIVersion(), Kind: owner.Kind(), Namespace: owner.Namespace(), Name: owner.Name(), UID: owner.UID()},
@@ -115,7 +112,7 @@ func hierarchyOf(owner *Body, o *HierarchyOptions) *manifest.Hierarchy {
 	}
 	if h.Labels == nil {
 		h.Labels = owner.Labels()
-		delete(h.Labels, applyset.IDLabel) // which would make the object a parent or a member of the set, to be pruned with it
+		delete(h.Labels, applyset.IDLabel) // the label would make the object a parent or a member of the set, and it would be pruned
 		delete(h.Labels, applyset.PartOfLabel)
 	}
 	return h

@@ -14,10 +14,9 @@ import (
 	"github.com/kopf-go/kopf/internal/index"
 )
 
-// This file fills the indices, and keeps all other handlers waiting until they are full for the first time. An object is
-// indexed on the goroutine of its worker; the last worker or stream that something was missing of opens the barrier.
+// This file fills the indices. Other handlers wait until all objects are indexed for the first time. The object's worker runs the index functions.
 
-// indexRunner fills the indices from the objects of one resource. It comes with the handlers, so that programs without any are linked without the indexer.
+// indexRunner indexes the objects of one resource. It is an interface so that programs without indices are linked without the indexer.
 type indexRunner interface {
 	index(owner string, handlers []*handler, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration
 	drop(owner string, handlers []*handler)
@@ -56,7 +55,7 @@ func (i *indexer) index(owner string, handlers []*handler, o *Object, failures *
 	return retryIn
 }
 
-// elsewhere reports whether another function of the same index is for the object.
+// elsewhere reports whether another function of the same index matches the object.
 func (i *indexer) elsewhere(handlers []*handler, h *handler, o *Object) bool {
 	for _, other := range handlers {
 		if other != h && other.id == h.id && other.matchesObject(o) {
@@ -66,7 +65,7 @@ func (i *indexer) elsewhere(handlers []*handler, h *handler, o *Object) bool {
 	return false
 }
 
-// attempt calls a function once, and returns when to try again, negative for never.
+// attempt calls a function once, and returns the delay of the next attempt, negative for none.
 func (i *indexer) attempt(owner string, data index.Data, p progress, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration {
 	h, record := p.handler, p.record
 	if record == nil {
@@ -114,12 +113,11 @@ func (i *indexer) drop(owner string, handlers []*handler) {
 	}
 }
 
-// syncBarrier keeps the handlers of objects waiting while indices are being filled. It is closed as long as anything is
-// missing: a listing that is not complete, or a listed object that is not indexed.
+// syncBarrier delays the handlers of objects during the initial indexing. It is closed while a list is incomplete, or a listed object is not indexed.
 type syncBarrier struct {
 	mu      sync.Mutex // guards following
 	missing int
-	queues  map[*queue]bool // to be released when it opens
+	queues  map[*queue]bool // to release when it opens
 }
 
 func (s *syncBarrier) closed() bool {
@@ -131,14 +129,14 @@ func (s *syncBarrier) closed() bool {
 	return s.missing > 0
 }
 
-// add closes the barrier until as many calls of done.
+// add closes the barrier until a matching call of done.
 func (s *syncBarrier) add() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.missing++
 }
 
-// done opens the barrier when nothing is missing any more.
+// done opens the barrier if nothing is missing any more.
 func (s *syncBarrier) done() {
 	s.mu.Lock()
 	var waiting []*queue
@@ -153,7 +151,7 @@ func (s *syncBarrier) done() {
 	}
 }
 
-// serve adds a queue to those that wait, or takes it away.
+// serve adds or removes a waiting queue.
 func (s *syncBarrier) serve(q *queue, waits bool) {
 	if s == nil {
 		return
@@ -170,22 +168,22 @@ func (s *syncBarrier) serve(q *queue, waits bool) {
 	}
 }
 
-// maxListings is how often the listing of an indexed resource may fail until the handlers go on without it.
+// maxListings is the number of failed lists of an indexed resource after which handlers no longer wait for it.
 const maxListings = 5
 
-// listingSync is what the barrier waits for of one stream: its first complete listing.
+// listingSync makes the barrier wait for the first complete list of one stream.
 type listingSync struct {
 	barrier  *syncBarrier
 	log      *slog.Logger
 	resource string
 	handlers []*handler
-	follows  []*follow // which go on waiting
+	follows  []*follow // that continue to wait
 
 	failures int
 	done     bool
 }
 
-// synced notes that the listing is complete.
+// synced records that the list is complete.
 func (l *listingSync) synced() {
 	if !l.done {
 		l.done = true
@@ -193,8 +191,7 @@ func (l *listingSync) synced() {
 	}
 }
 
-// failed counts the refusals of the listing, and gives up at last: an operator that does nothing at all is worse than an index with a
-// gap.
+// failed counts failed lists, and finally opens the barrier: an incomplete index is better than an operator that does nothing.
 func (l *listingSync) failed(err error) {
 	if l.done {
 		return
@@ -266,7 +263,7 @@ func (i *Index[K, V]) of(h HandlerArgument) *index.Values[K, V] {
 // Indices are the indices of an operator by their IDs, without their types. Prefer [Index].
 type Indices struct{ data map[HandlerID]index.Data }
 
-// newIndices makes empty indices for all that are registered.
+// newIndices makes empty indices for all registered index handlers.
 func newIndices(r *Registry) Indices {
 	all := Indices{make(map[HandlerID]index.Data)}
 	for _, h := range r.activities(kindIndex) {

@@ -25,9 +25,10 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file has the command that explains what an operator does with an object. It also checks what decides besides the object: namespaces, peering, the Lease, and permissions.
+// This file runs the commands that explain what an operator does with an object. It also checks other causes: namespaces, peering, the Lease, and
+// permissions.
 
-// inspecting is one call of a command that reports on objects.
+// inspecting is one run of a command that reports on objects.
 type inspecting struct {
 	*command
 	options   *cli.Options
@@ -36,7 +37,7 @@ type inspecting struct {
 	inspector *inspector
 	client    *Client              // nil without a cluster
 	found     []discovery.Resource // in the cluster
-	served    map[string]*resolved // of these, by name
+	served    map[string]*resolved // with handlers, by name
 	peering   inspection.Peering
 }
 
@@ -72,10 +73,10 @@ func (c *command) inspect(ctx context.Context, call *cli.Call, program string) i
 	return 0
 }
 
-// say prints something besides the answer.
+// say prints a message to stderr.
 func (i *inspecting) say(message string) { fmt.Fprintln(i.stderr, inspection.Clean(message)) }
 
-// discover finds out which kinds there are, and which handlers are for them.
+// discover finds the kinds in the cluster, and their handlers.
 func (i *inspecting) discover(ctx context.Context) (err error) {
 	var broken map[string]error
 	if i.found, broken, err = i.client.discover(ctx, nil); err != nil {
@@ -85,7 +86,7 @@ func (i *inspecting) discover(ctx context.Context) (err error) {
 	return nil
 }
 
-// serve resolves the handlers for the kinds that were found.
+// serve resolves the handlers for the discovered kinds.
 func (i *inspecting) serve(broken map[string]error) {
 	var warnings []string
 	i.served, warnings = i.registry.resolve(i.found, broken)
@@ -94,13 +95,13 @@ func (i *inspecting) serve(broken map[string]error) {
 	}
 }
 
-// resource returns the kind that was asked for.
+// resource returns the kind of the arguments.
 func (i *inspecting) resource() (Resource, error) {
 	r, err := inspection.FindKind(i.args.Kind, i.found)
 	return Resource(r), err
 }
 
-// handled returns the handlers of a resource, with the storages of an operator that has stored something under a prefix.
+// handled returns the handlers of a resource, with the storages of an operator that uses the prefix.
 func (i *inspecting) handled(r Resource, body *Body, prefix string) *resolved {
 	what := &resolved{resource: r}
 	if served := i.served[r.Name()]; served != nil {
@@ -109,7 +110,7 @@ func (i *inspecting) handled(r Resource, body *Body, prefix string) *resolved {
 	}
 	p := i.inspector.settings.Persistence
 	p.ProgressStorage, p.DiffBaseStorage = &SmartProgressStorage{Prefix: prefix}, &SmartDiffBaseStorage{Prefix: prefix}
-	for _, f := range body.Finalizers() { // which the operator may have renamed
+	for _, f := range body.Finalizers() { // the operator may have another name for it
 		if strings.HasPrefix(f, prefix+"/") {
 			p.Finalizer = f
 		}
@@ -118,7 +119,7 @@ func (i *inspecting) handled(r Resource, body *Body, prefix string) *resolved {
 	return what
 }
 
-// prefixesOn returns the prefixes under which operators have stored something on an object, the default one if there is nothing.
+// prefixesOn returns the prefixes of the operators' data on an object, or the default prefix.
 func (i *inspecting) prefixesOn(body *Body) []string {
 	if i.args.Prefix != "" {
 		return []string{i.args.Prefix}
@@ -127,7 +128,7 @@ func (i *inspecting) prefixesOn(body *Body) []string {
 	return markers.AllPrefixes(body.of(body.annotations), inStatus)
 }
 
-// namespace returns the namespace of the objects that were asked for.
+// namespace returns the namespace of the arguments.
 func (i *inspecting) namespace(ctx context.Context, r Resource) (string, error) {
 	if !r.Namespaced || i.args.AllNamespaces {
 		return "", nil
@@ -200,7 +201,7 @@ func (i *inspecting) readBody(ctx context.Context, file string) (*Body, error) {
 	return NewBody(object)
 }
 
-// explainBody explains an object, and prints that.
+// explainBody prints an explanation of an object.
 func (i *inspecting) explainBody(ctx context.Context, r Resource, body *Body) error {
 	prefixes := i.prefixesOn(body)
 	if len(prefixes) > 1 {
@@ -235,7 +236,6 @@ func (i *inspecting) explainBody(ctx context.Context, r Resource, body *Body) er
 	return x.WriteText(i.stdout)
 }
 
-// indexIDs returns the ids of the indices.
 func (r *Registry) indexIDs() (ids []string) {
 	for _, h := range r.snapshot() {
 		if h.kind == kindIndex && !slices.Contains(ids, string(h.id)) {
@@ -245,7 +245,7 @@ func (r *Registry) indexIDs() (ids []string) {
 	return ids
 }
 
-// suppose returns the object with what is to be supposed of it.
+// suppose returns the object in the state that the arguments assume.
 func (i *inspecting) suppose(ctx context.Context, what *resolved, body *Body) (*Body, error) {
 	switch {
 	case i.args.Event == "created":
@@ -266,7 +266,7 @@ func (i *inspecting) suppose(ctx context.Context, what *resolved, body *Body) (*
 	if i.args.Event == "deleted" && !body.Deleting() {
 		i.inspector.running = true
 		patch := &Patch{}
-		if i.inspector.cycle(what, body, false).decide().Kind == decision.AddFinalizer { // which it has had for long
+		if i.inspector.cycle(what, body, false).decide().Kind == decision.AddFinalizer { // the operator would have added it long ago
 			patch.changes.Adds = []string{what.persistence.Finalizer}
 		}
 		patch.Set("metadata.deletionTimestamp", time.Now().UTC().Format(time.RFC3339))
@@ -275,7 +275,7 @@ func (i *inspecting) suppose(ctx context.Context, what *resolved, body *Body) (*
 	return body, nil
 }
 
-// withoutState returns the object without what the operator has stored on it.
+// withoutState returns the object without the operator's data.
 func withoutState(what *resolved, body *Body) *Body {
 	patch := newPatch(what.persistence, body)
 	for _, prefix := range prefixesOf(what.persistence.DiffBaseStorage) {
@@ -291,7 +291,7 @@ func withoutState(what *resolved, body *Body) *Body {
 	return patch.applied(body)
 }
 
-// explainReviews adds the handlers of admission.
+// explainReviews adds the admission handlers.
 func (i *inspecting) explainReviews(r Resource, body *Body, x *inspection.Explanation) {
 	for _, h := range i.registry.snapshot() {
 		if h.admission == nil {
@@ -304,7 +304,7 @@ func (i *inspecting) explainReviews(r Resource, body *Body, x *inspection.Explan
 	}
 }
 
-// explainElse checks what decides besides the object.
+// explainElse checks the causes outside of the object.
 func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x *inspection.Explanation) error {
 	server := inspectionServer{discovering{i.client}}
 	x.AddPause(i.pausedBy(ctx, body.namespace))
@@ -321,7 +321,7 @@ func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x 
 	return nil
 }
 
-// pausedBy returns for which peer the operator pauses in a namespace.
+// pausedBy returns the peer for which the operator pauses in a namespace.
 func (i *inspecting) pausedBy(ctx context.Context, namespace string) *inspection.Pause {
 	var paths []string
 	for _, r := range i.found {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The tests in this file have functions end in ways that are easily taken for one another.
+// The tests in this file check different ends of functions that are easily confused.
 
 // linesOf creates, changes and deletes an object, and returns the lines about the handler "h".
 func linesOf(t *testing.T, register func(*Registry)) string {
@@ -86,7 +86,7 @@ func TestInvoke(t *testing.T) {
 	}
 }
 
-// TestPlannedFlush has a flush between two handlers come before a planned one, which stays planned.
+// TestPlannedFlush flushes between two handlers before a planned flush, which remains planned.
 func TestPlannedFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := live(t, false, func(_ *life, r *Registry) {
@@ -116,7 +116,7 @@ func TestPlannedFlush(t *testing.T) {
 	})
 }
 
-// TestSlowFlush has a handler end while what has finished before is being stored: the next request comes after that one, with what is left.
+// TestSlowFlush ends a handler during the flush of earlier results. The next request follows afterwards, with the rest.
 func TestSlowFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := live(t, false, func(_ *life, r *Registry) {

@@ -28,21 +28,21 @@
 //
 //	func create(ctx context.Context, c *kopf.Change) error {
 //		c.Logger.Info("Creating", "size", c.Spec().Int("size"))
-//		c.Patch.Set("status.phase", "Ready")                         // a change to the object
-//		c.SetResult(map[string]any{"message": "hello world"}) // a result, stored in status.create
+//		c.Patch.Set("status.phase", "Ready")                  // a change to the object
+//		c.SetResult(map[string]any{"message": "hello world"}) // a result: kopf stores it in status.create
 //		return nil
 //	}
 //
 //	func resize(ctx context.Context, c *kopf.Change) error {
 //		if c.New.Int("") < 0 {
-//			return kopf.Permanent(errors.New("the size is negative")) // no retry
+//			return kopf.Permanent(errors.New("the size is negative")) // permanent: no retry
 //		}
 //		c.Logger.Info("Resizing", "old", c.Old.Int(""), "new", c.New.Int(""))
 //		return nil
 //	}
 //
 //	func farewell(ctx context.Context, c *kopf.Change) error {
-//		c.Logger.Info("Deleting")
+//		c.Logger.Info("Deleting") // a finalizer blocks the deletion: it waits for this handler
 //		return nil
 //	}
 //
@@ -123,9 +123,6 @@ import (
 	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/settingscheck"
 )
-
-// This file knows the operator as a whole: what it is made of, in which order it starts and stops, and
-// the activities around that.
 
 // Operator serves the handlers of a registry. Its zero value serves the default registry in the whole cluster, with the default settings and the
 // credentials of the environment. Several operators can run in one process. They share only the values that you give to more than one of them.
@@ -208,7 +205,7 @@ func (o *Operator) forTest(logger *slog.Logger, ready func()) Runnable {
 	return &tested
 }
 
-// defineInMemory makes an API server in memory know the defined kinds, unless it has other definitions of them.
+// defineInMemory adds the defined kinds to an embedded API server, unless it already has definitions of them.
 func (o *Operator) defineInMemory() error {
 	if o.Connection == nil || o.Connection.HTTPClient == nil {
 		return nil
@@ -225,20 +222,20 @@ func (o *Operator) defineInMemory() error {
 	return nil
 }
 
-// run is one run of an operator: a copy of it, with the defaults filled in.
+// run is one run of an operator. It has a copy of it with the defaults.
 type run struct {
 	Operator
 	client  *Client
 	indices Indices
-	peers   *peering   // nil before there is a login, and without peers
-	events  *eventSink // nil before there is a login
+	peers   *peering   // nil before the login, and without peers
+	events  *eventSink // nil before the login
 	meter   *metrics.Metrics
 	pauser  *pauser.Pauser
-	leader  *leadership // nil before there is a login, and without an election
+	leader  *leadership // nil before the login, and without an election
 	probes  *prober     // nil without an endpoint
 	begun   bool        // whether it has logged its start
 
-	orphans atomic.Int64 // functions that have ignored the end of their contexts and go on, for which the Lease of an election is not released
+	orphans atomic.Int64 // functions that ignore their canceled contexts; the Lease is not released while there are any
 }
 
 func (o *Operator) prepare() (*run, error) {
@@ -292,7 +289,7 @@ func (r *run) run(ctx context.Context) error {
 		err = r.serve(ctx)
 	}
 	r.probes.stop()
-	if ctx.Err() != nil && err != nil { // it was asked to stop, and did, whatever was wrong until then
+	if ctx.Err() != nil && err != nil { // a canceled operator reports no other errors
 		if !errors.Is(err, context.Canceled) {
 			r.Logger.Warn("Operator was stopped before it could start", "help", "K908", "error", err)
 		}
@@ -304,17 +301,17 @@ func (r *run) run(ctx context.Context) error {
 	}
 	r.leader.announceEnd()
 	r.events.stop(r.guard.ForceContext())
-	r.peers.stop() // when nothing is done any more that others could do
+	r.peers.stop() // after the last work that peers could take over
 	r.leader.stop()
 	r.client.close()
-	if r.begun || err == nil { // otherwise the error is all that there is to say
+	if r.begun || err == nil { // otherwise only the error is logged
 		r.Logger.Info("Operator stopped", "uptime", time.Since(began).Round(time.Millisecond),
 			"succeeded", r.meter.Total(metrics.Success), "retried", r.meter.Total(metrics.Retry), "failed", r.meter.Total(metrics.Failure))
 	}
 	return err
 }
 
-// listen opens the endpoint, before start-up handlers that may take long, so that the operator does not count as dead meanwhile.
+// listen opens the health endpoint. It does so before slow start-up handlers, so that the kubelet does not restart the operator.
 func (r *run) listen() error {
 	if r.LivenessEndpoint == "" {
 		return nil
@@ -324,13 +321,12 @@ func (r *run) listen() error {
 	return r.probes.listen(r.LivenessEndpoint, r.LivenessListener)
 }
 
-// callProbe calls the function of a probe.
 func (r *run) callProbe(ctx context.Context, h *handler) (any, error) {
 	log := handlerLogger(r.Logger.With("activity", "probe"), h.id)
 	return h.activities.probe(ctx, &Probe{Settings: r.Settings, Logger: log, Client: r.client, Indices: r.indices, Param: h.param, memo: r.Memo})
 }
 
-// serve logs in and serves until the context ends.
+// serve logs in, and serves until the context ends.
 func (r *run) serve(ctx context.Context) error {
 	registry, end := r.Registry.begin(r.Logger)
 	defer end()
@@ -370,7 +366,7 @@ func (r *run) serve(ctx context.Context) error {
 	if err := o.servePage(r); err != nil {
 		return err
 	}
-	if posting := &r.Settings.Posting; !posting.Enabled || !posting.Loggers { // otherwise each line is to be posted
+	if posting := &r.Settings.Posting; !posting.Enabled || !posting.Loggers { // otherwise each line would be posted
 		o.successes = logsampler.New(r.Logger)
 	}
 	if !r.Settings.Peering.Standalone {
@@ -402,32 +398,32 @@ func (r *run) serve(ctx context.Context) error {
 	return errors.Join(err, r.leader.failed(), o.stop(endHandlers, endRequests))
 }
 
-// peerIdentity returns the key of the operator's records in peering objects. Replicas are one operator, for which the one that works keeps the record.
+// peerIdentity returns the key of the operator's records in peering objects. All replicas share one record, which the leader maintains.
 func (r *run) peerIdentity() string {
 	if r.leader != nil {
-		return r.leader.leaseName() // with its namespace, as others can have one of the same name
+		return r.leader.leaseName() // with its namespace, because names are unique only there
 	}
 	return r.Identity
 }
 
-// begin logs and reports that the operator has started.
+// begin logs the start, and calls the function Ready.
 func (r *run) begin(ctx context.Context, o *observer) {
 	r.begun = true
 	r.logStart(ctx, o)
 	r.leader.start(ctx, o)
 	r.meter.Ready.Store(true)
 	if r.Ready != nil {
-		_, _ = r.await(ctx, "The function Ready", func() (any, error) { // it returns none
+		_, _ = r.await(ctx, "The function Ready", func() (any, error) { // it returns no error
 			r.Ready()
 			return nil, nil
 		})
 	}
 }
 
-// versionTimeout is how long the log waits for the version of the API server.
+// versionTimeout limits the wait for the version of the API server, which is only logged.
 const versionTimeout = time.Second
 
-// logStart logs what runs, where, and for what.
+// logStart logs the version, the place and the scope of the operator.
 func (r *run) logStart(ctx context.Context, o *observer) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
@@ -450,7 +446,7 @@ func (r *run) logStart(ctx context.Context, o *observer) {
 	r.Logger.Info("Operator started", attrs...)
 }
 
-// connect makes what needs the settings as the start-up handlers have left them.
+// connect creates the parts that depend on settings, which start-up handlers may have changed.
 func (r *run) connect() error {
 	r.guard.Limit(r.Settings.Process.UltimateExitingTimeout)
 	if info := r.Connection; info != nil {
@@ -465,14 +461,14 @@ func (r *run) connect() error {
 	return nil
 }
 
-// newClient returns the client of the start-up handlers, which logs in when it is used first. It shares its credentials with the operator's.
+// newClient returns the client of the start-up handlers, which logs in at its first request. It shares its credentials with the operator's client.
 func (r *run) newClient() *Client {
 	login := r.login
 	if info := r.Connection; info != nil {
 		login = info.login
 	}
-	what, failure := "Initial authentication", slog.LevelDebug                           // the operator ends with the error then, which is logged once
-	c := newLoginClient(func(ctx context.Context) (map[string]*connection.Info, error) { // one at a time
+	what, failure := "Initial authentication", slog.LevelDebug                           // the operator then ends with the error, which is logged once
+	c := newLoginClient(func(ctx context.Context) (map[string]*connection.Info, error) { // one call at a time
 		r.meter.LoggedIn.Store(false)
 		r.Logger.Info(what + " has been initiated.")
 		found, err := login(ctx)
@@ -521,7 +517,7 @@ func (r *run) login(ctx context.Context) (map[string]*connection.Info, error) {
 	return found, err
 }
 
-// cleanup runs the clean-up handlers, for a limited time.
+// cleanup runs the clean-up handlers within a time limit.
 func (r *run) cleanup(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	limit := r.Settings.Process.UltimateExitingTimeout
@@ -537,8 +533,8 @@ func (r *run) cleanup(ctx context.Context) error {
 	return err
 }
 
-// activity runs the handlers of one activity until all are finished. It reports whether any has succeeded, or
-// there are none, and fails if one of them has failed permanently.
+// activity runs the handlers of one activity until all are finished. It reports whether any has succeeded, or there are none. It fails if one of them has
+// failed permanently.
 func (r *run) activity(ctx context.Context, kind handlerKind, name string, client *Client) (bool, error) {
 	handlers := r.Registry.activities(kind)
 	log := r.Logger.With("activity", name)
@@ -548,8 +544,7 @@ func (r *run) activity(ctx context.Context, kind handlerKind, name string, clien
 	return len(handlers) == 0 || len(succeeded) > 0, err
 }
 
-// attempts calls handlers one after another, again and again, until each has succeeded or
-// failed permanently. It returns what those have returned that have succeeded, and the failures.
+// attempts calls handlers one after another, with retries, until each has succeeded or failed permanently. It returns the results and the failures.
 func (r *run) attempts(ctx context.Context, handlers []*handler, name string, once func(context.Context, *handler, Attempt) (any, error)) (map[HandlerID]any, error) {
 	type state struct {
 		*handler
@@ -594,7 +589,7 @@ func (r *run) attempts(ctx context.Context, handlers []*handler, name string, on
 	return succeeded, errors.Join(failures...)
 }
 
-// attemptActivity calls a handler of an activity once, unless its limits forbid it.
+// attemptActivity makes one attempt of an activity handler, unless its limits forbid it.
 func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressRecord, name string, once func(context.Context, *handler, Attempt) (any, error)) (value any, o outcome) {
 	call := call{
 		handler: h, noun: "Activity", log: r.Logger, meter: r.meter.Handler(string(h.id), false), settings: r.Settings, replica: r.Identity,
@@ -621,15 +616,15 @@ func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressR
 	return value, o
 }
 
-// activityGracePeriod is how long a function of the user may go on after its context has ended.
+// activityGracePeriod is how long a function of the user may run after its context has ended.
 const activityGracePeriod = 2 * time.Second
 
-// await calls a function of the user on a goroutine, and waits for it. A while after the end of ctx, the function is left behind.
+// await calls a function of the user on a goroutine, and waits for it. It abandons the function some time after the end of ctx.
 func (r *run) await(ctx context.Context, what string, run func() (any, error)) (any, error) {
 	var value any
 	err := errors.New("the function has ended its goroutine")
 	var task sync.WaitGroup
-	var settled atomic.Bool // whether it has returned, or is not waited for any more
+	var settled atomic.Bool // whether it has returned, or is abandoned
 	task.Go(func() {
 		err = safecall.Do(func() (failed error) {
 			value, failed = run()
@@ -651,7 +646,7 @@ func (r *run) await(ctx context.Context, what string, run func() (any, error)) (
 // Version is the version of kopf.
 const Version = "0.1.0"
 
-// ender is what ends the operator.
+// ender ends the operator.
 type ender interface {
 	end(error)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This file is the operator as its users see it: handlers, an API server, and what becomes of the objects.
+// This file tests the operator as users see it: handlers, an API server, and the objects.
 
 const definition = `
 apiVersion: apiextensions.k8s.io/v1
@@ -48,7 +48,7 @@ const finalizer = "kopf.zalando.org/KopfFinalizerMarker"
 
 var example = kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample", Namespace: "default", Name: "example"}
 
-// world is an API server with a client, in a bubble of its own time.
+// world is an API server with a client, in a bubble.
 type world struct {
 	t      *testing.T
 	server *kopf.APIServer
@@ -73,7 +73,7 @@ func inWorld(t *testing.T, name string, f func(w *world)) {
 	})
 }
 
-// start runs an operator and returns what stops it and waits for it.
+// start runs an operator. The result stops the operator, and waits for it.
 func (w *world) start(op *kopf.Operator) (stop func()) {
 	w.t.Helper()
 	if op.Connection == nil {
@@ -133,13 +133,13 @@ func (w *world) get() *kopf.Body {
 	return &body
 }
 
-// settle lets an amount of time pass, and all that happens in it.
+// settle waits for some time, and for all work in it.
 func (w *world) settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// calls records in which order handlers were called.
+// calls records the order of handler calls.
 type calls struct {
 	mu   sync.Mutex
 	list []string
@@ -290,7 +290,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// counter counts the writing requests of an operator.
+// counter counts the write requests of an operator.
 type counter struct {
 	info  *kopf.ConnectionInfo
 	base  http.RoundTripper
@@ -364,8 +364,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestAdmissionKeepsItsName shows that an operator takes back the configuration that it has written, though its settings, which may be
-// shared with an operator that starts later, name another one by then.
+// TestAdmissionKeepsItsName shows that an operator removes the configuration that it has written, even if its settings name another one by then. A later
+// operator may share and change the settings.
 func TestAdmissionKeepsItsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := kopf.NewAPIServer(nil)

@@ -22,51 +22,49 @@ import (
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
-// This file has one of several replicas work: the holder of a Lease. The others stand by: their streams are open and their indices are filled, so that they
-// know at any time what is to be done, and nothing is called. The election runs on a goroutine of its own. The fence keeps a replica that does not hold the
-// Lease from changing anything: its client sends no such requests, and ends those that are under way.
+// This file runs the leader election: only the replica that holds the Lease works. The others stand by with open streams and full indices, and call no
+// handlers. The election runs on its own goroutine. The fence stops writes without the Lease: the client sends none, and cancels those under way.
 
 // ErrLeadershipLost is the cause of canceled contexts when a replica loses the Lease of [LeaderElectionSettings]. See [context.Cause]. Requests of the
 // operator's client that would write without the Lease return it, too. A handler can just return it. The attempt then does not count, and the next leader calls
 // the handler again.
 var ErrLeadershipLost = errors.New("this replica does not hold the Lease of the leader election")
 
-// leasesResource is the resource of Leases.
 var leasesResource = Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease", Namespaced: true}
 
-// leadership is the part that a replica has in an election. A nil one is of an operator without an election, which always works.
+// leadership is the state of a replica in an election. It is nil without an election, and the operator then always works.
 type leadership struct {
 	run     *run
 	elector *leaderelection.Elector
 	log     *slog.Logger
 	ref     ObjectReference // of the Lease
-	standby pauser.Pauser   // which pauses while another replica works: its epochs are the terms, and the times between them
-	fence   atomic.Uint64   // the resource version of the Lease when it was got; 0 while this replica does not work
-	follows atomic.Bool     // whether another replica, or an earlier term of this one, may have worked since this replica began; stays so
+	standby pauser.Pauser   // paused while another replica works; its epochs are the terms and the times between them
+	fence   atomic.Uint64   // the acquired resource version of the Lease; 0 while this replica does not work
+	follows atomic.Bool     // whether there may have been an earlier term, of any replica, since this one started; stays so
 
-	standing context.CancelFunc // ends the standing for the Lease
+	standing context.CancelFunc // ends the attempts to acquire the Lease
 	holding  context.CancelFunc // ends its renewals
 	done     chan struct{}      // closed when the election is over
 
-	mu       sync.Mutex // guards following, and what is added to starting
+	mu       sync.Mutex // guards following, and the additions to starting
 	terms    termContexts
-	failure  error // for which the operator ends
+	failure  error // ends the operator
 	stopping bool  // whether no term begins any more
 
-	starting sync.WaitGroup // the start of the leading in a term
+	starting sync.WaitGroup // the start of a term
 }
 
-// termContexts are the contexts of one term. They are nil before the first one.
+// termContexts are the contexts of one term, nil before the first one.
 type termContexts struct {
-	handlers context.Context // of handlers of events and changes: ends with the term, or when the exit does not wait any more
+	handlers context.Context // of event and change handlers: ends with the term, or when the shutdown stops waiting
 	tasks    context.Context // of daemons and timers: ends with the term
 	lease    string          // the uid of the Lease
-	requests context.Context // of those that store what both have left: ends with the term, or with the operator
+	requests context.Context // of requests that store results: ends with the term, or with the operator
 	end      context.CancelCauseFunc
 	stopped  bool // whether the handlers of its end were called
 }
 
-// newLeadership returns the part that the replica is to have in an election, nil if there is none.
+// newLeadership returns the state of the replica in an election, nil without one.
 func newLeadership(r *run) *leadership {
 	s := &r.Settings.LeaderElection
 	if s.Name == "" {
@@ -81,7 +79,7 @@ func newLeadership(r *run) *leadership {
 	return l
 }
 
-// start begins to stand for the Lease.
+// start starts the election.
 func (l *leadership) start(ctx context.Context, o *observer) {
 	if l == nil {
 		return
@@ -99,7 +97,7 @@ func (l *leadership) start(ctx context.Context, o *observer) {
 	}()
 }
 
-// locate finds out where the Lease is, by logging in.
+// locate determines the namespace of the Lease, which can need a login.
 func (l *leadership) locate(ctx context.Context) error {
 	if l == nil {
 		return nil
@@ -117,7 +115,7 @@ func (l *leadership) locate(ctx context.Context) error {
 	return nil
 }
 
-// elect stands for the Lease and holds it, again and again, until the operator ends.
+// elect acquires and holds the Lease, repeatedly, until the operator ends.
 func (l *leadership) elect(standing, holding context.Context, o *observer) {
 	for {
 		term, err := l.elector.Acquire(standing)
@@ -128,11 +126,11 @@ func (l *leadership) elect(standing, holding context.Context, o *observer) {
 			return
 		}
 		if !l.begin(term, o) {
-			return // and the Lease is released
+			return // the Lease is released
 		}
 		lost := l.elector.Hold(holding)
 		if lost == nil {
-			l.starting.Wait() // whose contexts end with the operator
+			l.starting.Wait() // the contexts have ended with the operator
 			return
 		}
 		l.end(lost, o)
@@ -140,10 +138,10 @@ func (l *leadership) elect(standing, holding context.Context, o *observer) {
 	}
 }
 
-// begin begins a term, unless the operator ends: from now on, requests may be sent, and the handlers of the leading's start are called.
+// begin begins a term, unless the operator is stopping. It allows requests, and calls the handlers of the start of leading.
 func (l *leadership) begin(term *leaderelection.Term, o *observer) bool {
 	number, _ := strconv.ParseUint(term.Version, 10, 64)
-	number = max(number, 1) // versions of API servers are numbers; of one whose are not, the fence only tells that there is a term
+	number = max(number, 1) // API servers have numeric versions; for others, the fence only means that there is a term
 	handlers, endHandlers := context.WithCancelCause(o.handlers)
 	tasks, endTasks := context.WithCancelCause(context.WithoutCancel(o.handlers))
 	requests, endRequests := context.WithCancelCause(o.requests)
@@ -175,7 +173,6 @@ func (l *leadership) begin(term *leaderelection.Term, o *observer) bool {
 	return true
 }
 
-// logLeading logs that a term begins.
 func (l *leadership) logLeading(term *leaderelection.Term, fence uint64) {
 	attrs := []any{"lease", l.leaseName(), "identity", l.elector.Identity, "fence", fence, "transitions", term.Transitions}
 	if term.Former != "" {
@@ -187,7 +184,7 @@ func (l *leadership) logLeading(term *leaderelection.Term, fence uint64) {
 	l.log.Info("Became the leader", attrs...)
 }
 
-// startLeading calls the handlers of the leading's start, and then has the objects handled.
+// startLeading calls the handlers of the start of leading, and then starts the handling of objects.
 func (l *leadership) startLeading(o *observer) {
 	l.mu.Lock()
 	ctx := l.terms.handlers
@@ -196,7 +193,7 @@ func (l *leadership) startLeading(o *observer) {
 	if l.follows.Load() {
 		reading.Go(func() { o.readVersions(ctx, l.number()) })
 	}
-	defer reading.Wait() // whose context ends with the term
+	defer reading.Wait() // its context ends with the term
 	looked := o.peers.renew()
 	if _, err := l.run.activity(ctx, kindStartedLeading, "startedLeading", l.run.client.during(l.number())); err != nil {
 		if ctx.Err() == nil {
@@ -206,7 +203,7 @@ func (l *leadership) startLeading(o *observer) {
 	}
 	o.peers.waitRenewed(ctx, looked)
 	l.mu.Lock()
-	if ctx.Err() != nil { // it was lost meanwhile
+	if ctx.Err() != nil { // the term has ended meanwhile
 		l.mu.Unlock()
 		return
 	}
@@ -223,7 +220,7 @@ func (l *leadership) fail(o *observer, err error) {
 	o.end(err)
 }
 
-// failed returns why the operator has ended, if that was for the election.
+// failed returns the error of the election that has ended the operator, nil if there is none.
 func (l *leadership) failed() error {
 	if l == nil {
 		return nil
@@ -233,19 +230,19 @@ func (l *leadership) failed() error {
 	return l.failure
 }
 
-// end ends a term: nothing is begun any more, and what runs is to end.
+// end ends a term after a loss of the Lease.
 func (l *leadership) end(lost error, o *observer) {
 	l.endTerm(l.number())
 	l.log.Warn("Lost the leadership; standing by", "help", "K216", "lease", l.leaseName(), "identity", l.elector.Identity, "reason", lost)
 	o.standBy()
 }
 
-// endTerm ends the term with a fence, unless it is over: nothing begins any more, and the contexts of what runs end.
+// endTerm ends the term with a fence, unless it is over. It prevents new work, and cancels the contexts of the running work.
 func (l *leadership) endTerm(fence uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.fence.Load() != fence {
-		return // what was found out about an earlier term says nothing of the next one
+		return // the loss of an earlier term does not concern the next one
 	}
 	l.standby.Block("standby", true)
 	l.fence.Store(0)
@@ -255,31 +252,31 @@ func (l *leadership) endTerm(fence uint64) {
 	}
 }
 
-// check fails, and ends the term, if the replica does not hold the Lease any more by its clocks. The election may not have noticed that yet: in a process
-// that was stopped, everything goes on at once.
+// check returns an error, and ends the term, if the Lease has expired by the replica's clocks. The election may not have noticed that yet, because a stopped
+// process continues everywhere at once.
 func (l *leadership) check() error {
 	if l == nil {
 		return nil
 	}
 	fence := l.number()
-	if fence != 0 && l.elector.Valid() { // which it is a moment before the next term begins, too
+	if fence != 0 && l.elector.Valid() { // it is also valid shortly before a term begins
 		return nil
 	}
 	l.endTerm(fence)
 	return ErrLeadershipLost
 }
 
-// lost reports whether an error is for the end of the term that a context belongs to. A client of an earlier term has such errors, too.
+// lost reports whether the error means the end of the context's term. A client of an earlier term returns such errors, too.
 func (l *leadership) lost(ctx context.Context, err error) bool {
 	return errors.Is(err, ErrLeadershipLost) && (errors.Is(context.Cause(ctx), ErrLeadershipLost) || l.check() != nil)
 }
 
-// stoppedLeadingTimeout limits the handlers of the end of the leading: this replica stands by only afterwards, or the next one waits for them.
+// stoppedLeadingTimeout limits the handlers of the end of leading. At shutdown, the next leader waits for them.
 const stoppedLeadingTimeout = 5 * time.Second
 
-// stoppedLeading calls the handlers of the leading's end, once for each term, when those of its start are not called any more. What they return is logged.
+// stoppedLeading calls the handlers of the end of leading once per term, after those of its start have returned. It logs their errors.
 func (l *leadership) stoppedLeading() {
-	l.starting.Wait() // whose contexts have ended
+	l.starting.Wait() // their contexts have ended
 	l.mu.Lock()
 	stopped, client := l.terms.stopped, l.run.client.during(l.number())
 	l.terms.stopped = true
@@ -294,7 +291,7 @@ func (l *leadership) stoppedLeading() {
 	}
 }
 
-// stop ends the standing for the Lease, and releases it if nothing goes on that needs it.
+// stop ends the election, and releases the Lease if no running function needs it.
 func (l *leadership) stop() {
 	if l == nil {
 		return
@@ -303,11 +300,11 @@ func (l *leadership) stop() {
 	standing, holding := l.standing, l.holding
 	l.stopping = true
 	l.mu.Unlock()
-	if standing == nil { // it was never begun
+	if standing == nil { // the election was never started
 		return
 	}
 	standing()
-	l.starting.Wait() // whose contexts have ended: what does not return is an orphan now
+	l.starting.Wait() // their contexts have ended: those that do not return are orphans now
 	if l.fence.Load() != 0 && l.run.orphans.Load() == 0 && l.elector.Valid() {
 		l.stoppedLeading() // while the Lease is still renewed
 	}
@@ -331,14 +328,14 @@ func (l *leadership) stop() {
 // leaseName returns the namespace and the name of the Lease.
 func (l *leadership) leaseName() string { return l.ref.Namespace + "/" + l.ref.Name }
 
-// abandon counts functions that are not waited for any more, or counts them off with -1 when they have returned.
+// abandon counts abandoned functions. It is called with -1 when one of them returns.
 func (l *leadership) abandon(n int64) {
 	if l != nil {
 		l.run.orphans.Add(n)
 	}
 }
 
-// abandonAll counts tasks as one function that is not waited for any more, until all of them have ended.
+// abandonAll counts tasks as one abandoned function until all of them have ended.
 func (l *leadership) abandonAll(tasks *sync.WaitGroup) {
 	l.abandon(1)
 	go func() {
@@ -347,14 +344,14 @@ func (l *leadership) abandonAll(tasks *sync.WaitGroup) {
 	}()
 }
 
-// announceEnd posts the event of a leading that is about to end in good order. After a loss, nothing may be sent.
+// announceEnd posts the event before an orderly end of leading. After a loss, no request may be sent.
 func (l *leadership) announceEnd() {
 	if l != nil && l.fence.Load() != 0 && l.run.orphans.Load() == 0 {
 		l.post("stopped leading")
 	}
 }
 
-// post posts an event about the Lease, in the words of client-go.
+// post posts an event about the Lease, with the messages of client-go.
 func (l *leadership) post(what string) {
 	l.mu.Lock()
 	ref := l.ref
@@ -369,7 +366,7 @@ func (l *leadership) leads() bool { return l == nil || !l.standby.Paused() }
 // Holds reports whether this replica may write: it works, or is about to.
 func (l *leadership) Holds() bool { return l == nil || l.fence.Load() != 0 }
 
-// term returns the number of the term, or of the time between two.
+// term returns the number of the current epoch: a term, or the time between two terms.
 func (l *leadership) term() uint32 {
 	if l == nil {
 		return 0
@@ -377,7 +374,7 @@ func (l *leadership) term() uint32 {
 	return l.standby.Epoch()
 }
 
-// contexts returns those of a term; they have ended if that is over. The replica has an election.
+// contexts returns the contexts of a term, canceled ones if it is over. It needs an election.
 func (l *leadership) contexts(term uint32) termContexts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -398,7 +395,7 @@ func (r *reactor) contexts(at epoch) (handlers, requests context.Context) {
 	return term.handlers, workpool.NewContext(term.requests, r.limiter)
 }
 
-// leaseRequests makes the requests for a Lease, on a connection that no others hold up.
+// leaseRequests sends the requests for a Lease, on a connection that other requests cannot delay.
 type leaseRequests struct {
 	client          *Client
 	namespace, name string
@@ -448,12 +445,12 @@ func (l *leadership) number() uint64 {
 	return l.fence.Load()
 }
 
-// fenced returns the client with a fence: it changes nothing but in the terms of a replica.
+// fenced returns the client with a fence: it writes only during the terms of a replica.
 func (c *Client) fenced(l *leadership) *Client {
 	return &Client{clientCore: c.clientCore, manager: c.manager, leader: l}
 }
 
-// during returns the client for one term: it changes nothing in a later one, for what was begun before and has ignored its end.
+// during returns the client for one term. Code that ignores the end of the term cannot write in a later one.
 func (c *Client) during(term uint64) *Client {
 	if c == nil || c.leader == nil {
 		return c
@@ -464,14 +461,14 @@ func (c *Client) during(term uint64) *Client {
 	return &Client{c.clientCore, c.manager, c.leader, term}
 }
 
-// noTerm is the term of clients that were handed out between two terms: they change nothing in any.
+// noTerm is the term of clients that were made between two terms, which never write.
 const noTerm = ^uint64(0)
 
-// withoutFence returns the client for what every replica does.
+// withoutFence returns the client for work of all replicas.
 func (c *Client) withoutFence() *Client { return c.fenced(nil) }
 
-// enter returns a context for a request, which ends with the term, and a function to be called when the request is over. It fails if the replica does not
-// hold the Lease for certain: by its own clocks, at this moment.
+// enter returns a context for a request, which ends with the term, and a function to call after the request. It fails unless the replica certainly holds the
+// Lease by its own clocks.
 func (c *Client) enter(ctx context.Context, method, path string) (context.Context, context.CancelFunc, error) {
 	l := c.leader
 	if l == nil || !apirequest.Changes(method, path) {
@@ -491,7 +488,7 @@ func (c *Client) enter(ctx context.Context, method, path string) (context.Contex
 	}, nil
 }
 
-// fencedBody is the body of an answer for other libraries, whose request is over when it is closed.
+// fencedBody is the body of a response for other libraries. Closing it ends the request.
 type fencedBody struct {
 	io.ReadCloser
 	leave context.CancelFunc
@@ -503,7 +500,7 @@ func (b *fencedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// fenced sends a request that changes something, if the fence lets it through.
+// fenced sends a write request if the fence allows it.
 func (t *apiTransport) fenced(r *http.Request) (*http.Response, error) {
 	ctx, leave, err := t.client.enter(r.Context(), r.Method, r.URL.Path)
 	if err != nil {
@@ -515,7 +512,7 @@ func (t *apiTransport) fenced(r *http.Request) (*http.Response, error) {
 		leave()
 		return nil, err
 	}
-	if resp.StatusCode != http.StatusSwitchingProtocols { // whose body is the connection
+	if resp.StatusCode != http.StatusSwitchingProtocols { // its body is the connection
 		resp.Body = &fencedBody{resp.Body, leave}
 	}
 	return resp, nil

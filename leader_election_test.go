@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/leaderelection"
 )
 
-// emptyLeases has no Lease, and takes any.
+// emptyLeases has no Lease, and accepts any.
 type emptyLeases struct{}
 
 func (emptyLeases) Get(context.Context) ([]byte, int, error) {
@@ -25,7 +25,7 @@ func (emptyLeases) Create(_ context.Context, raw []byte) ([]byte, int, error) {
 
 func (emptyLeases) Update(_ context.Context, raw []byte) ([]byte, int, error) { return raw, 200, nil }
 
-// leading returns the leadership of a replica that has got the Lease, and whose renewals do not run, as in a process that was stopped.
+// leading returns the leadership of a replica with the Lease, but without renewals, as in a stopped process.
 func leading(t *testing.T) *leadership {
 	t.Helper()
 	l := &leadership{log: slog.New(slog.DiscardHandler)}

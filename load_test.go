@@ -18,7 +18,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// The benchmark in this file has an operator live with a hundred thousand objects.
+// The benchmark in this file runs an operator with 100,000 objects.
 
 const (
 	loadObjects = 100_000
@@ -26,12 +26,12 @@ const (
 	loadSeconds = 10
 )
 
-// load is a server with many objects, and what is measured of the operators that follow each other on it.
+// load is a server with many objects, and the measurements of successive operators.
 type load struct {
 	*testing.B
 	server *kopf.APIServer
 	client *kopf.Client
-	base   footprint // with the server, and without an operator
+	base   footprint // with the server, without an operator
 
 	created atomic.Int64 // objects that were handled as new
 
@@ -39,9 +39,9 @@ type load struct {
 	lags []time.Duration
 }
 
-// BenchmarkLoad has an operator handle a hundred thousand new objects as fast as it can, and stop; has it start again with the default
-// settings over what was handled; changes a thousand objects a second, every other one in a way that no handler is for; and stops it
-// amid these changes. The in-memory API server is in the same process, and its time is in all figures; memory is what has come on top of it.
+// BenchmarkLoad measures an operator in four steps. It handles 100,000 new objects as fast as it can, and stops. It starts again with the default settings
+// and handled objects. It follows a thousand changes a second, every other one without a handler. It stops during these changes. The embedded API server is
+// in the same process, and its CPU time is in all figures. Memory is the increase over its own.
 //
 //	go test -run '^$' -bench 'Load$' -benchtime 1x .
 func BenchmarkLoad(b *testing.B) {
@@ -55,7 +55,7 @@ func BenchmarkLoad(b *testing.B) {
 		l.report(began, "s/stop")
 		l.bound("seconds to stop", time.Since(began).Seconds(), 15)
 		l.drained("after the first operator")
-		l.base.heap = measured().heap // with what is stored on the objects
+		l.base.heap = measured().heap // with the state on the objects
 
 		began = time.Now()
 		op = l.start(func(*kopf.Settings) {})
@@ -75,7 +75,7 @@ func BenchmarkLoad(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// newLoad makes the objects.
+// newLoad creates the objects.
 func newLoad(b *testing.B) *load {
 	began := time.Now()
 	server := kopf.NewAPIServer(nil)
@@ -113,13 +113,13 @@ func (l *load) ref(n int) kopf.ObjectReference {
 	return kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample", Name: fmt.Sprintf("object-%06d", n), Namespace: "default"}
 }
 
-// loaded is an operator that runs.
+// loaded is a running operator.
 type loaded struct {
 	*load
 	page   string // of the metrics
 	cancel context.CancelFunc
 	done   chan error
-	peak   uint64 // of the heap beyond the base, with what is not collected yet
+	peak   uint64 // of the heap beyond the base, including uncollected garbage
 	ended  chan struct{}
 }
 
@@ -154,7 +154,7 @@ func (l *load) start(adjust func(*kopf.Settings)) *loaded {
 	return o
 }
 
-// sample notes the largest heap.
+// sample records the largest heap.
 func (o *loaded) sample(ctx context.Context) {
 	defer close(o.ended)
 	var m runtime.MemStats
@@ -169,7 +169,7 @@ func (o *loaded) sample(ctx context.Context) {
 	}
 }
 
-// stop stops the operator, and returns when it was told to.
+// stop stops the operator, and returns the time of the request to stop.
 func (o *loaded) stop() (began time.Time) {
 	began = time.Now()
 	o.cancel()
@@ -180,11 +180,11 @@ func (o *loaded) stop() (began time.Time) {
 	return began
 }
 
-// count reads a number without labels, or the sum of those with labels, from the metrics.
+// count reads a metric without labels, or the sum of those with labels.
 func (o *loaded) count(name string) (sum int) {
 	resp, err := http.Get(o.page)
 	if err != nil {
-		return -1 // it does not listen yet
+		return -1 // it is not listening yet
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
@@ -215,13 +215,13 @@ func (l *load) until(o *loaded, what string, limit time.Duration, condition func
 	}
 }
 
-// report reports the time since then.
+// report reports the time since began.
 func (l *load) report(began time.Time, unit string) {
 	l.ReportMetric(time.Since(began).Seconds(), unit)
 	l.Logf("%s: %s", unit, time.Since(began))
 }
 
-// bound fails if something is much more than it ever was.
+// bound fails if a value is much larger than ever before.
 func (l *load) bound(what string, got, most float64) {
 	l.Helper()
 	if got > most {
@@ -229,7 +229,7 @@ func (l *load) bound(what string, got, most float64) {
 	}
 }
 
-// drained checks that no goroutine of an operator is left.
+// drained checks that no goroutine of an operator remains.
 func (l *load) drained(when string) {
 	l.Helper()
 	http.DefaultClient.CloseIdleConnections()
@@ -242,7 +242,7 @@ func (l *load) drained(when string) {
 	l.Fatalf("%d goroutines %s, want %d as before", runtime.NumGoroutine(), when, l.base.goroutines)
 }
 
-// changeOne changes an object in a way that is to be handled, or not.
+// changeOne changes an object so that a handler is called, or not.
 func (l *load) changeOne(n int, handled bool) error {
 	change, opts := map[string]any{"status": map[string]any{"seen": time.Now().UnixNano()}}, &kopf.PatchOptions{Subresource: "status"}
 	if handled {
@@ -252,7 +252,7 @@ func (l *load) changeOne(n int, handled bool) error {
 	return err
 }
 
-// stopAmid stops the operator while objects are changed as fast as they can be, and returns how long it takes.
+// stopAmid stops the operator during changes as fast as possible, and returns the time that takes.
 func (o *loaded) stopAmid() (took time.Duration) {
 	ctx, cancel := context.WithCancel(o.Context())
 	var group sync.WaitGroup
@@ -272,7 +272,7 @@ func (o *loaded) stopAmid() (took time.Duration) {
 	return took
 }
 
-// change changes objects, evenly over the time, and reports how long it takes until they are handled.
+// change changes objects evenly over the time, and reports the time until they are handled.
 func (l *load) change(o *loaded) {
 	const all = loadChanges * loadSeconds
 	began, writes := time.Now(), o.count("kopf_api_requests_total{verb=\"PATCH\"")

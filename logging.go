@@ -14,8 +14,8 @@ import (
 	"github.com/kopf-go/kopf/internal/safecall"
 )
 
-// This file chooses how the operator's messages look: on a terminal, in plain text, and as JSON. It also posts those about objects as
-// events. The messages themselves go through log/slog, so another slog.Handler can take the place of ours.
+// This file formats the operator's messages for terminals, as plain text, and as JSON. It also posts those about objects as events. It uses log/slog, so
+// users can set another slog.Handler.
 
 // LogFormat is the look of log lines. The zero value is [LogFull].
 type LogFormat int
@@ -40,7 +40,7 @@ func (f LogFormat) String() string {
 // MarshalText returns the name of the format. It never fails.
 func (f LogFormat) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// UnmarshalText takes the name of a format, in letters of any case.
+// UnmarshalText sets the format by its name, in upper or lower case.
 func (f *LogFormat) UnmarshalText(text []byte) error {
 	i := slices.Index(logFormats, strings.ToLower(string(text)))
 	if i < 0 {
@@ -50,12 +50,12 @@ func (f *LogFormat) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// LogOptions tell what is logged, and how it looks. The zero value is for people: messages from
-// slog.LevelInfo up, in the full format, on the standard error.
+// LogOptions select the log messages and their format. The zero value is for people: messages from slog.LevelInfo up, in the full format, on the standard
+// error.
 type LogOptions struct {
 	// Verbose logs from slog.LevelDebug up. Defaults to false.
 	Verbose bool
-	// Debug is as Verbose, and adds the place in the source code that each message comes from. Defaults to false.
+	// Debug includes Verbose, and adds the source code location of each message. Defaults to false.
 	Debug bool
 	// Quiet logs from slog.LevelWarn up, unless Verbose or Debug is set. Defaults to false.
 	Quiet bool
@@ -65,24 +65,22 @@ type LogOptions struct {
 	RefKey string
 	// Prefix begins the messages about objects with "[namespace/name] " in [LogJSON] too. Defaults to false.
 	Prefix bool
-	// NoPrefix leaves this prefix out in the text formats. Defaults to false.
+	// NoPrefix omits this prefix in the text formats. Defaults to false.
 	NoPrefix bool
-	// Output is where the lines go, each in one call of Write. Defaults to [os.Stderr].
+	// Output receives the lines, each in one call of Write. Defaults to [os.Stderr].
 	Output io.Writer
 }
 
-// ConfigureLogging makes [NewLogHandler] with the options the handler of the process's default
-// logger, which is the one of every [Operator] without a logger of its own, and returns that logger. Nil
-// options mean the defaults. Operators that run already keep the logger that they began with.
+// ConfigureLogging sets the default logger of the process, which every [Operator] without its own Logger uses, and returns it. Its handler is a
+// [NewLogHandler] with the options. Nil options mean the defaults. Running operators keep their former logger.
 func ConfigureLogging(options *LogOptions) *slog.Logger {
 	logger := slog.New(NewLogHandler(options))
 	slog.SetDefault(logger)
 	return logger
 }
 
-// NewLogHandler returns a [slog.Handler] that writes each record as one line, with the object that it
-// is about; nil options mean the defaults. Lines are in colours on a terminal, unless the variable NO_COLOR is
-// set. The stack of a panic follows below its line, or is in the field exc_info.
+// NewLogHandler returns a [slog.Handler] that writes each record as one line, with the object that it is about. Nil options mean the defaults. Lines are
+// colored on a terminal, unless the environment variable NO_COLOR is set. The stack of a panic follows below its line, or is in the field exc_info.
 func NewLogHandler(options *LogOptions) slog.Handler {
 	o := optionsOf(options)
 	level := slog.LevelInfo
@@ -106,7 +104,7 @@ func (o *LogOptions) handler(level slog.Level) slog.Handler {
 	})
 }
 
-// logReference returns the value of an attribute as a reference, nil if it is none.
+// logReference converts the value of an attribute to a reference, nil if it is none.
 func logReference(value any) *loghandler.Reference {
 	ref, ok := value.(ObjectReference)
 	if !ok {
@@ -116,31 +114,29 @@ func logReference(value any) *loghandler.Reference {
 	return &r
 }
 
-// objectKey is the key of the attribute that names the object a message is about. Its value
-// is an [ObjectReference], for handlers of any kind to use.
+// objectKey is the key of the attribute with the object of a message. Its value is an [ObjectReference], for any slog.Handler.
 const objectKey = loghandler.ObjectKey
 
-// objectLogger returns a logger of messages about one object.
+// objectLogger returns a logger for messages about one object.
 func objectLogger(base *slog.Logger, ref ObjectReference) *slog.Logger {
 	return base.With(slog.Any(objectKey, ref))
 }
 
-// The keys of the attributes that JSON lines have in addition: the id of the handler that a message is about, and the identity of the operator.
+// The keys of further attributes of JSON lines: the ID of the handler, and the identity of the operator.
 const (
 	handlerKey  = "handler"
 	operatorKey = "operator"
 )
 
-// handlerAttr returns the attribute of messages about a handler.
 func handlerAttr(id HandlerID) slog.Attr { return slog.Any(handlerKey, loghandler.JSONOnly(id)) }
 
-// handlerLogger returns the logger that a handler gets.
+// handlerLogger returns the logger for a handler.
 func handlerLogger(base *slog.Logger, id HandlerID) *slog.Logger { return base.With(handlerAttr(id)) }
 
-// eventMessages makes the messages of events. It writes nothing.
+// eventMessages formats the messages of events. It writes nothing.
 var eventMessages = loghandler.New(loghandler.Options{Format: loghandler.Plain, Output: io.Discard, Reference: logReference, Stack: safecall.StackOf})
 
-// postedLogger returns a logger whose messages are posted as Kubernetes events about an object, too, if that is wanted.
+// postedLogger returns a logger that also posts its messages as Kubernetes events about an object, if the settings enable that.
 func postedLogger(base *slog.Logger, ref ObjectReference, to eventRecorder) *slog.Logger {
 	level, ok := to.logLevel()
 	if !ok {

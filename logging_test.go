@@ -18,7 +18,7 @@ import (
 
 var logRef = ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample", Name: "obj", UID: "u1", Namespace: "default"}
 
-// logLines logs one record of each kind with a fixed time, and returns what was written.
+// logLines logs one record of each kind at a fixed time, and returns the output.
 func logLines(options LogOptions, log func(logger *slog.Logger)) string {
 	var b bytes.Buffer
 	options.Output = &b
@@ -26,7 +26,7 @@ func logLines(options LogOptions, log func(logger *slog.Logger)) string {
 	return b.String()
 }
 
-// fixedTime gives each record the same time.
+// fixedTime sets the time of each record.
 type fixedTime struct{ slog.Handler }
 
 func (f fixedTime) Handle(ctx context.Context, r slog.Record) error {
@@ -165,7 +165,7 @@ func TestLogSource(t *testing.T) {
 	}
 }
 
-// The loggers of users may be of any kind: the reference is an attribute like others.
+// The loggers of users may be of any kind. The reference is then an ordinary attribute.
 func TestLogForeignHandler(t *testing.T) {
 	var b bytes.Buffer
 	objectLogger(slog.New(slog.NewTextHandler(&b, nil)), logRef).Info("m")

@@ -16,10 +16,10 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// The tests in this file run operators as processes: this test's own binary, with a variable that makes it one. What
-// they are about can't be seen in one process: signals and the exit.
+// The tests in this file run operators as processes: the test binary itself, with an environment variable. They test signals and the exit, which need
+// separate processes.
 
-// operatorVariable makes the test binary an operator; its value says how the handler behaves.
+// operatorVariable makes the test binary an operator; its value selects the behavior of the handler.
 const operatorVariable = "KOPF_TEST_OPERATOR"
 
 func init() {
@@ -64,7 +64,7 @@ func TestSignals(t *testing.T) {
 		name, behaviour string
 		steps           []string // lines of the log, each followed by a signal
 		code            int
-		log             []string // what else the log tells
+		log             []string // further lines of the log
 		unlogged        string
 	}{
 		{name: "OP-36 the first signal stops", behaviour: "quick", steps: []string{"succeeded"}, log: []string{first, "Cleaning up."}},
@@ -98,7 +98,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// runProcess runs an operator, sends it a signal after each of the steps was in its log, and returns the log and the exit code.
+// runProcess runs an operator, sends it a signal after each of the steps appears in its log, and returns the log and the exit code.
 func runProcess(t *testing.T, behaviour string, steps []string) (log string, code int) {
 	t.Helper()
 	crd, err := filepath.Abs("examples/crd.yaml")
@@ -136,6 +136,6 @@ func runProcess(t *testing.T, behaviour string, steps []string) (log string, cod
 	if _, err := io.Copy(io.Discard, lines); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // the exit code tells
+	_ = cmd.Wait() // the exit code has the result
 	return output.String(), cmd.ProcessState.ExitCode()
 }

@@ -27,9 +27,9 @@ import (
 	"github.com/kopf-go/kopf/internal/yaml"
 )
 
-// Here objects and answers are as those make them who wish the operator ill.
+// Here, objects and responses are those of attackers.
 
-// listOf is a text over and over, counted from 0 where it has a verb.
+// listOf repeats a text, with numbers from 0 where it has a verb.
 func listOf(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -45,10 +45,9 @@ func listOf(n int, format string) string {
 	return b.String()
 }
 
-// TestHostileObjects has each object gone through as one that a handler is for: it must not take time that grows with the square of its
-// size, nor a stack that grows with its depth.
+// TestHostileObjects processes each object as a handled one. The time must not grow with the square of its size, nor the stack with its depth.
 func TestHostileObjects(t *testing.T) {
-	size := 1_500_000 // what API servers take
+	size := 1_500_000 // the limit of API servers
 	if racing {
 		size /= 10
 	}
@@ -85,7 +84,7 @@ func TestHostileObjects(t *testing.T) {
 				_ = diffRaw(stored.text(), essence.text())
 			}
 			patch := &Patch{}
-			_, _ = p.ProgressStorage.Fetch("h", body) // that it comes back is enough, as of the following
+			_, _ = p.ProgressStorage.Fetch("h", body) // these only must return
 			p.ProgressStorage.Purge("h", body, patch)
 			p.DiffBaseStorage.Store(essence, body, patch)
 			_ = essence.Set("spec.zz", 1)
@@ -99,7 +98,7 @@ func TestHostileObjects(t *testing.T) {
 	}
 }
 
-// TestHostileDepth gives each parser what is nested a million times: it fails, or comes back.
+// TestHostileDepth feeds each parser a million levels of nesting. It must fail or return.
 func TestHostileDepth(t *testing.T) {
 	depth := 1_000_000
 	if racing {
@@ -140,20 +139,20 @@ func TestHostileDepth(t *testing.T) {
 	}
 }
 
-// compressionBomb is an answer that is small, and huge when it is no longer compressed.
+// compressionBomb writes a small response whose decompressed content is huge.
 func compressionBomb(w http.ResponseWriter, begin string) {
 	w.Header().Set("Content-Encoding", "gzip")
 	w.Header().Set("Content-Type", "application/json")
 	z := gzip.NewWriter(w)
 	_, _ = io.WriteString(z, begin)
-	_ = z.Close() // what follows is a part of the same answer
+	_ = z.Close() // the rest belongs to the same response
 	_, _ = w.Write(blanks())
 }
 
-// blanks are more of them than an object may have bytes.
+// blanks are more spaces than an object may have bytes.
 var blanks = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is one
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is valid
 	part := bytes.Repeat([]byte(" "), 1<<20)
 	for range rawjson.MaxObject>>20 + 8 {
 		_, _ = z.Write(part)
@@ -162,7 +161,7 @@ var blanks = sync.OnceValue(func() []byte {
 	return b.Bytes()
 })
 
-// answered is an operator's client of a server, and how many requests the server has got.
+// answered returns an operator's client of a server, and the number of requests to it.
 func answered(t *testing.T, handler http.HandlerFunc) (*Client, *atomic.Int64) {
 	t.Helper()
 	var requests atomic.Int64
@@ -182,7 +181,7 @@ func answered(t *testing.T, handler http.HandlerFunc) (*Client, *atomic.Int64) {
 
 var thingsResource = Resource{Group: "example.com", Version: "v1", Plural: "things", Kind: "Thing", Namespaced: true}
 
-// clientRequests are the ways in which clients ask.
+// clientRequests are the kinds of requests of clients.
 var clientRequests = map[string]func(ctx context.Context, c *Client) error{
 	"an object": func(ctx context.Context, c *Client) error {
 		_, err := c.object(ctx, thingsResource, "default", "a")
@@ -201,13 +200,13 @@ var clientRequests = map[string]func(ctx context.Context, c *Client) error{
 	"the resources": func(ctx context.Context, c *Client) error { _, _, err := c.discover(ctx, nil); return err },
 }
 
-// TestHostileAnswers has a server answer what no API server would. Each time, there is an error that says so; the request is not repeated in
-// vain, no secret is told, and what is kept is limited.
+// TestHostileAnswers sends responses that no API server would send. Each time, there is a clear error, no useless retry, no secret in the error, and a limit
+// of the memory.
 func TestHostileAnswers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer func(w http.ResponseWriter, r *http.Request)
-		once   bool   // whether it is not to be repeated
-		ways   string // of bombs, those that they are for
+		once   bool   // whether there must be no retry
+		ways   string // the requests for which bombs are tested
 	}{
 		"a bomb in an object": {func(w http.ResponseWriter, r *http.Request) { compressionBomb(w, `{"a":`) }, true, "an object, a patch, the resources"},
 		"a bomb in an item":   {func(w http.ResponseWriter, r *http.Request) { compressionBomb(w, `{"items":[{"a":`) }, true, "a list"},
@@ -255,7 +254,7 @@ func TestHostileAnswers(t *testing.T) {
 				}
 				most := int64(1)
 				if name == "a bomb in an error" && way == "an object" {
-					most = 2 // an object that may not be got is read by a list
+					most = 2 // a list replaces a forbidden get
 				}
 				if n := int64(requests.Load()); tt.once && n > most && way != "the resources" {
 					t.Errorf("it was asked %d times: %v", n, err)
@@ -273,7 +272,7 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// TestForeignRedirects has servers send clients elsewhere: the credentials do not go there.
+// TestForeignRedirects redirects clients to other servers, which must not get the credentials.
 func TestForeignRedirects(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t.Errorf("another server was asked, with %q", r.Header)
@@ -313,19 +312,19 @@ func TestForeignRedirects(t *testing.T) {
 	}
 }
 
-// TestInjections puts line breaks and slashes where names go: no request is made of it, or one with the name escaped.
+// TestInjections uses line breaks and slashes in names. There must be no request, or one with the escaped name.
 func TestInjections(t *testing.T) {
 	client, _ := answered(t, func(w http.ResponseWriter, r *http.Request) {
 		if got := r.RequestURI; strings.Contains(got, "..") || strings.Count(got, "/") != 7 || r.Header.Get("X-Injected") != "" {
 			t.Errorf("the request is of %q with %q", got, r.Header)
 		}
 		w.WriteHeader(404)
-		_, _ = w.Write([]byte(`{"kind":"Status","reason":"NotFound","details":{"name":"x"}}`)) // or the kind would be looked for
+		_, _ = w.Write([]byte(`{"kind":"Status","reason":"NotFound","details":{"name":"x"}}`)) // otherwise the client would discover the kind
 	})
 	client.kinds.Set([]discovery.Resource{discovery.Resource(thingsResource)})
 	for _, name := range []string{"../a", "..", ".", "a/status", "a%2fstatus", "a\r\nX-Injected: y", "a?x=y", "a#b", "é", "a b"} {
 		ref := ObjectReference{APIVersion: "example.com/v1", Kind: "Thing", Namespace: "default", Name: name}
-		_ = client.Get(t.Context(), ref, &map[string]any{}, nil) // what the server gets is what matters
+		_ = client.Get(t.Context(), ref, &map[string]any{}, nil) // only the request matters
 		ref.Namespace, ref.Name = name, "a"
 		_ = client.Get(t.Context(), ref, &map[string]any{}, nil)
 		_, _ = client.object(t.Context(), thingsResource, "default", strings.ReplaceAll(name, "..", "x"))
@@ -364,7 +363,7 @@ func TestConcealingProxy(t *testing.T) {
 	}
 }
 
-// TestServersKeepSecrets prints servers of webhooks in all ways.
+// TestServersKeepSecrets prints webhook servers in all ways.
 func TestServersKeepSecrets(t *testing.T) {
 	var output bytes.Buffer
 	w := WebhookServer{Addr: "host", Port: 7, Password: "hunter2hunter2"}
@@ -374,7 +373,7 @@ func TestServersKeepSecrets(t *testing.T) {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 			fmt.Fprintf(&output, verb+"\n", v)
 		}
-		data, _ := json.Marshal(v) // what cannot be written tells nothing
+		data, _ := json.Marshal(v) // encoding errors have no secrets
 		output.Write(data)
 		for _, h := range []slog.Handler{slog.NewTextHandler(&output, nil), slog.NewJSONHandler(&output, nil), NewLogHandler(&LogOptions{Output: &output}), NewLogHandler(&LogOptions{Output: &output, Format: LogJSON})} {
 			slog.New(h).Info("serving", "server", v)

@@ -14,29 +14,31 @@ import (
 	"github.com/kopf-go/kopf/internal/rights"
 )
 
-// This file knows what an installation of an operator needs, from what is registered: the rights of its roles, and the commands that print manifests. It calls no handler.
+// This file derives the permissions (RBAC) of an operator from its handlers, for the commands that print manifests. It calls no handler.
 
-// Needs declares in the default registry what handlers do by their clients. See [Registry.Needs].
+// Needs declares in the default registry the requests that handlers send with their clients. See [Registry.Needs].
 func Needs(resource string, verbs ...string) {
 	DefaultRegistry().declare("Needs", resource, "", verbs)
 }
 
-// NeedsNamed declares in the default registry what handlers do with the objects of one name. See [Registry.NeedsNamed].
+// NeedsNamed declares in the default registry the requests that handlers send for the objects with one name. See [Registry.NeedsNamed].
 func NeedsNamed(resource, name string, verbs ...string) {
 	DefaultRegistry().declare("NeedsNamed", resource, name, verbs)
 }
 
-// Needs declares what handlers do by their clients, which kopf cannot see, for the roles that the command "manifests" prints: the verbs of a resource, as in
-// Needs("pods", "get", "delete"). The resource is a plural with its group, as in "deployments.apps"; kinds that are built into Kubernetes and those of known definitions need no group. A
-// subresource follows after a slash, as in "pods/log" or "deployments.apps/scale". It changes nothing for an operator that runs. It panics as [Registry.OnEvent] does.
+// Needs declares the requests that handlers send with their clients, which kopf cannot see, for the roles that the command "manifests" prints. It takes the
+// verbs of a resource, as in Needs("pods", "get", "delete"). The resource is a plural with its group, as in "deployments.apps". Kinds that are built into
+// Kubernetes and those of known definitions need no group. A subresource follows after a slash, as in "pods/log" or "deployments.apps/scale". It has no
+// effect on a running operator. It panics as [Registry.OnEvent] does.
 func (r *Registry) Needs(resource string, verbs ...string) { r.declare("Needs", resource, "", verbs) }
 
-// NeedsNamed is like [Registry.Needs], for the objects with one name, as in NeedsNamed("configmaps", "settings", "get", "patch"). RBAC cannot limit the verbs "create" and "deletecollection" to a name.
+// NeedsNamed is like [Registry.Needs], for the objects with one name, as in NeedsNamed("configmaps", "settings", "get", "patch"). RBAC cannot limit the verbs
+// "create" and "deletecollection" to a name.
 func (r *Registry) NeedsNamed(resource, name string, verbs ...string) {
 	r.declare("NeedsNamed", resource, name, verbs)
 }
 
-// declare adds a declaration, and panics if it is bad.
+// declare adds a declaration, and panics if it is invalid.
 func (r *Registry) declare(function, resource, name string, verbs []string) {
 	plural, _, _ := strings.Cut(resource, "/")
 	spec, err := discovery.ParseSelector(plural, nil)
@@ -48,7 +50,7 @@ func (r *Registry) declare(function, resource, name string, verbs []string) {
 	r.needs = append(r.needs, rights.Declaration{Resource: resource, Name: name, Verbs: slices.Clone(verbs), Where: callSite()})
 }
 
-// rights returns what decides about the rights of an operator with those settings, for some namespaces or all.
+// rights returns the facts that determine the permissions of an operator with these settings, for some namespaces or all.
 func (r *Registry) rights(settings *Settings, found []discovery.Resource, narrow bool) *rights.Operator {
 	o := &rights.Operator{Found: found, Framework: rights.Framework{
 		Narrow: narrow, Scanning: !settings.Scanning.Disabled, Posting: settings.Posting.Enabled, Lease: settings.LeaderElection.Name,
@@ -76,7 +78,7 @@ func (r *Registry) rights(settings *Settings, found []discovery.Resource, narrow
 	return o
 }
 
-// rights returns what a handler of objects says of its rights.
+// rights returns the facts that determine the permissions for a handler.
 func (h *handler) rights() rights.Handler {
 	own := rights.Handler{Name: fmt.Sprintf("%s %s", kindNames[h.kind], h.id), Selector: h.selector, Reads: h.kind == kindEvent || h.kind == kindIndex}
 	if h.reconcile != nil {
@@ -87,7 +89,7 @@ func (h *handler) rights() rights.Handler {
 	return own
 }
 
-// builtinResources returns the kinds of Kubernetes and those of some definitions, as an API server in memory has them.
+// builtinResources returns the resources of Kubernetes and of some definitions, as the embedded API server has them.
 func builtinResources(ctx context.Context, definitions []map[string]any) ([]discovery.Resource, error) {
 	server := NewAPIServer(&APIServerOptions{DisableGarbageCollector: true, Logger: slog.New(slog.DiscardHandler)})
 	for _, d := range definitions {
@@ -116,7 +118,7 @@ func (c *command) install(ctx context.Context, call *cli.Call, program string) i
 	return 0
 }
 
-// describe prints what an installation needs, and returns whether the folder to be checked has something else.
+// describe prints the manifests or permissions, and returns whether the checked folder differs.
 func (c *command) describe(ctx context.Context, call *cli.Call, program string) (differs bool, err error) {
 	registry := DefaultRegistry()
 	definitions, warnings, err := call.ReadDefinitions(registry.definitions())

@@ -14,18 +14,18 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// The tests and benchmarks in this file count what operators keep of objects: of those that are there, and of those that have gone.
+// The tests and benchmarks in this file measure the memory of operators for existing and for deleted objects.
 
-// mood is what a handler remembers of an object.
+// mood is the memo of a handler for an object.
 type mood struct{ text [64]byte }
 
-// memos are those of the objects that were handled, and how many of them were let go.
+// memos are the memos of handled objects, and the number of collected ones.
 type memos struct {
 	freed atomic.Int64
 	kept  sync.Map // the names of the objects of the others
 }
 
-// coming returns an operator whose handlers remember something of each object, and counts the memos that were let go.
+// coming returns an operator whose handlers use a memo for each object, and counts the collected memos.
 func coming(server *kopf.APIServer, handled chan<- string, all *memos) *kopf.Operator {
 	r := &kopf.Registry{}
 	kopf.OnIndexIn(r, "kopfexamples", func(ctx context.Context, x *kopf.Indexing) (map[string]string, error) {
@@ -57,7 +57,7 @@ func comeAndGo(tb testing.TB, client *kopf.Client, handled <-chan string, count 
 		if err := client.Create(tb.Context(), object, nil); err != nil {
 			tb.Fatal(err)
 		}
-		if typ := <-handled; typ == "DELETED" { // the first one may still be a part of the listing
+		if typ := <-handled; typ == "DELETED" { // the first one may still be in the list
 			tb.Fatalf("the operator has seen %q, want the new object", typ)
 		}
 		if err := client.Delete(tb.Context(), ref, nil); err != nil {
@@ -101,7 +101,7 @@ func TestMemosAreLetGo(t *testing.T) {
 	client, handled, stop := startComing(t, &all)
 	defer stop()
 	comeAndGo(t, client, handled, objects)
-	// The last object's worker may still be there, and Go holds timers that were stopped until they are a quarter of all; all others have nothing that holds them.
+	// The last object's worker may still exist, and Go keeps stopped timers until they are a quarter of all. Nothing references the other memos.
 	const few = 10
 	for begun := time.Now(); time.Since(begun) < 10*time.Second; {
 		if runtime.GC(); all.freed.Load() >= objects-few {
@@ -117,9 +117,9 @@ func TestMemosAreLetGo(t *testing.T) {
 	t.Errorf("%d memos of %d objects that have gone were let go, all but those of %q; these goroutines are there:\n%s", all.freed.Load(), objects, kept, stacks[:runtime.Stack(stacks, true)])
 }
 
-// BenchmarkComingAndGoing has ten thousand objects come and go, twice, while an operator indexes, remembers and times each, and tells
-// what the second ten thousand have added to what is in memory after the first. The in-memory API server is a part of it, whose history of changes
-// is full by then. They have added nothing (-3 B an object), and all memos were let go.
+// BenchmarkComingAndGoing creates and deletes ten thousand objects, twice, while an operator indexes and times each of them and uses memos. It reports the
+// memory that the second ten thousand have added. That includes the embedded API server, whose history is full by then. They have added nothing (-3 B an
+// object), and all memos were collected.
 //
 //	go test -run xxx -bench ComingAndGoing -benchtime 1x .
 func BenchmarkComingAndGoing(b *testing.B) {
@@ -139,8 +139,8 @@ func BenchmarkComingAndGoing(b *testing.B) {
 	b.ReportMetric(float64(all.freed.Load())/(2*objects), "memos-freed/object")
 }
 
-// BenchmarkIndex fills an index with a hundred thousand pods by their node, of which there are a thousand, from the in-memory API server. On
-// two cores of an Intel Xeon, it was full after 3.2 s, and took 606 B for each pod, with all that tells whose the entry is.
+// BenchmarkIndex indexes a hundred thousand pods by their thousand nodes, from the embedded API server. On two cores of an Intel Xeon, it was full after 3.2
+// s, and took 606 B for each pod, including the owners of the entries.
 //
 //	go test -run xxx -bench 'Index$' -benchtime 1x .
 func BenchmarkIndex(b *testing.B) {
@@ -172,7 +172,7 @@ func BenchmarkIndex(b *testing.B) {
 	with := settled(b, server, func(r *kopf.Registry, seen func()) {
 		x := index(r)
 		began = time.Now()
-		r.OnEvent("v1/pods", func(ctx context.Context, e *kopf.WatchEvent) error { // which waits for the index to be full
+		r.OnEvent("v1/pods", func(ctx context.Context, e *kopf.WatchEvent) error { // it waits for the index to be full
 			if took.Load() == 0 && x.Len(e) == nodes {
 				took.Store(int64(time.Since(began)))
 			}
@@ -187,8 +187,8 @@ func BenchmarkIndex(b *testing.B) {
 	b.ReportMetric(time.Duration(took.Load()).Seconds(), "s/filled")
 }
 
-// TestOwnersWaitAsTheyCame has the children of many new objects applied while the API server takes its time: no more objects are worked on than requests may be under way, and
-// the others do not wait with all that they want.
+// TestOwnersWaitAsTheyCame applies the children of many new objects to a slow API server. The number of active objects does not exceed the limit of requests,
+// and waiting objects do not keep their children in memory.
 func TestOwnersWaitAsTheyCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const objects, atOnce = 10, 2

@@ -17,113 +17,112 @@ import (
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
-// This file knows what is remembered of an object: while it is worked on, while it is idle, of its handlers that have finished, and when it is
-// gone or not served any more without an event for that. It also compares the object of a cycle with the state in which it was last handled, on the goroutine of
-// the object's worker.
+// This file holds the state that kopf keeps in memory for each object: for the work on it, for its handlers, and after its deletion or the end of serving it.
+// It also compares an object with its last-handled configuration, on the goroutine of the object's worker.
 
-// handlingMark is what handlings, our own patches and the prefilter have left to know of an object while it is idle.
+// handlingMark is the state of an idle object that outlives its cycles.
 type handlingMark struct {
-	handled         bool          // whether a handling has ended since it was listed, or the prefilter has found nothing to be resumed; ends when it is forgotten
-	changedByUs     bool          // whether the operator has changed it, and not only kept its records there; ends when it is forgotten
-	failed          bool          // whether a handler of changes has failed permanently in the last handling; ends when it is forgotten
-	counted         bool          // whether the object is counted as one that a handler has failed permanently for: the queue's, under its lock, also while there is a worker
-	unmatched       bool          // whether no handler was for it when it was seen last, without a worker; false again with the next event for a worker
-	notified        bool          // whether those that watch it were notified of it; ends when it is forgotten
-	trackingCurrent bool          // whether the stored state was made of the fields that are tracked now
-	baseDigest      uint64        // the digest of what was last stored as handled
-	baseStoredAt    time.Duration // when that was, by the reactor's clock
-	expected        string        // the version that the stream has to show first: that of our last patch, or of the object that was got; "" if it has
-	expectedUntil   time.Duration // until when that is awaited, by the reactor's clock: it tells how long ago our last patch was, too
+	handled         bool          // whether a handling has ended since it was listed, or the prefilter has found nothing to resume; until it is forgotten
+	changedByUs     bool          // whether the operator has changed it, apart from its own records; until it is forgotten
+	failed          bool          // whether a change handler has failed permanently in the last handling; until it is forgotten
+	counted         bool          // whether the object counts as permanently failed: the queue's, under its lock, also while there is a worker
+	unmatched       bool          // whether no handler matched it at the last look, without a worker; false again with the next event for a worker
+	notified        bool          // whether watching handlers were notified of it; until it is forgotten
+	trackingCurrent bool          // whether the stored configuration was made of the currently tracked fields
+	baseDigest      uint64        // the digest of the configuration that was last stored
+	baseStoredAt    time.Duration // its time, by the reactor's clock
+	expected        string        // the version that the stream must show next: of the operator's last patch, or of a read object; "" afterwards
+	expectedUntil   time.Duration // the deadline for that, by the reactor's clock; it also gives the age of the operator's last patch
 }
 
-// objectState is what is under way with an object, by its owners. It ends when nothing of it is.
+// objectState is the state of the work on an object, grouped by its owners. It is dropped when all of it is idle.
 type objectState struct {
 	work      workState
-	live      *atomic.Pointer[Body] // where daemons and timers find the newest state, from the first look for them until the object is gone or forgotten; nil before
+	live      *atomic.Pointer[Body] // the newest state for daemons and timers, from the first check for them until the object is gone or forgotten; nil before
 	memory    memory
 	handling  objectHandling
 	retry     objectRetry
 	end       objectEnd
-	reconcile *objectReconcile              // of the reconcile handlers: as long as one is for the object; nil otherwise
+	reconcile *objectReconcile              // of the reconcile handlers: as long as one matches the object; nil otherwise
 	conflict  *flapping.Tracker             // the worker's, nil unless the object is changed again and again, or may be
-	unindexed map[HandlerID]*ProgressRecord // the indexer's, on the worker: what went wrong with it, until it is indexed; if it never will be, until it is gone or forgotten
-	failing   metrics.Failing               // the worker's: the handlers that it is counted for, because they are to be called again after an error; nil for none
+	unindexed map[HandlerID]*ProgressRecord // the indexer's, on the worker: failed attempts, until it is indexed; after a permanent failure, until it is gone or forgotten
+	failing   metrics.Failing               // the worker's: the handlers that are in retry after an error; nil for none
 	body      *Body                         // the worker's, only while the object is due later
 	answers   answers                       // the worker's: of filters, from the indices to the end of a cycle; nil if no decisions are kept
 }
 
-// workState is the queue's, under its lock.
+// workState belongs to the queue, under its lock.
 type workState struct {
 	events     []RawEvent     // not yet taken by the worker: from add to get, or until the object is forgotten
 	working    bool           // whether there is a worker: from its start to its end
-	woken      bool           // whether it is due without an event, until the worker looks at it
+	woken      bool           // whether it is due without an event, until the worker takes it
 	blocked    bool           // whether its events wait for the barrier, until a worker takes them
-	inBarrier  bool           // whether the others wait for it, until it is indexed, gone or forgotten
-	memoShared bool           // whether handlers of reviews may hold its memo, which ends with the object
-	deleted    bool           // whether the newest event says that it is gone; false again if its worker could not report that
+	inBarrier  bool           // whether the barrier waits for it, until it is indexed, gone or forgotten
+	memoShared bool           // whether admission handlers may use its memo, which ends with the object
+	deleted    bool           // whether the newest event is its deletion; false again if its worker could not report that
 	timer      *time.Timer    // of addAfterLocked, until it fires or an event comes; nil otherwise
-	running    HandlerID      // the handler that runs now, for messages at the exit; "" for none
-	arrived    chan struct{}  // closed when an event comes; nil if no handler that runs wants to know
-	routine    bool           // whether all that it is due for can wait for what is urgent elsewhere: until the worker ends, or something urgent comes
-	turn       *workpool.Turn // with which its worker waits to be started, or to enter if that is set; nil if it does not wait
+	running    HandlerID      // the running handler, for messages at shutdown; "" for none
+	arrived    chan struct{}  // closed when an event comes; nil if no running handler is Interruptible
+	routine    bool           // whether urgent work elsewhere may go first: until the worker ends, or urgent work comes
+	turn       *workpool.Turn // the turn for which its worker waits to be started, or to enter; nil if it does not wait
 	entered    bool
-	triggers   *triggers // of the reconcile handlers: from the first look at them until no one is for the object; nil otherwise
+	triggers   *triggers // of the reconcile handlers: from the first check for them until none matches the object; nil otherwise
 }
 
 func (w *workState) idle() bool {
 	return len(w.events) == 0 && !w.working && !w.woken && !w.blocked && !w.inBarrier && !w.memoShared && w.timer == nil && w.arrived == nil && w.triggers == nil
 }
 
-// objectHandling is what the handling of changes has left, from one cycle to the next. It is the worker's.
+// objectHandling is the state of the handling of changes between cycles. It belongs to the worker.
 type objectHandling struct {
-	inProgress    bool           // whether it has begun and may have left records: until it has ended, and none are on the object
-	deleteHandled bool           // whether that of the deletion has ended, until that of anything else has: the object is held by others, and goes
-	lostBase      time.Duration  // when what another client has removed was stored, and so is stored once more: until the object is gone or forgotten; 0 for never
-	baseStripped  bool           // whether another client has removed that again: as long
-	overflow      uint64         // the digest of a state that was too large to be stored, 0 for none: until the object has another one
-	pendingFlush  *pendingFlush  // what could not be sent: until it is sent, or of no use any more
-	term          uint32         // that of the last cycle, without which the rest counts for nothing: another replica may have gone on
+	inProgress    bool           // whether it has begun and may have stored records: until it has ended, and the object has none
+	deleteHandled bool           // whether the handling of the deletion has ended, until another one has: finalizers of other clients delay the deletion
+	lostBase      time.Duration  // when the configuration that another client removed was stored, before kopf stored it again: until the object is gone or forgotten; 0 for never
+	baseStripped  bool           // whether another client has removed it again: as long
+	overflow      uint64         // the digest of a state that was too large to store, 0 for none: until the object has another one
+	pendingFlush  *pendingFlush  // the state that could not be sent: until it is sent, or obsolete
+	term          uint32         // of the last cycle; the other fields are invalid in another term, because another replica may have worked
 	readIn        uint64         // the fence of the term in which it was read, because another replica may have handled it before; 0 for none
-	seen          *handlingState // by the finished handlers of the handling under way; nil if none has finished, or nothing is under way
+	seen          *handlingState // by the finished handlers of the current handling; nil if none has finished, or there is no handling
 }
 
 func (h *objectHandling) idle() bool {
 	return !h.inProgress && !h.deleteHandled && h.lostBase == 0 && !h.baseStripped && h.overflow == 0 && h.pendingFlush == nil && h.seen == nil
 }
 
-// begin notes the term of a cycle that begins. What an earlier one has left is forgotten, but for what is known of other clients.
+// begin begins a cycle in a term. In a new term, it drops the former state, except for the knowledge about other clients.
 func (h *objectHandling) begin(term uint32) {
 	if h.term != term {
 		*h = objectHandling{term: term, lostBase: h.lostBase, baseStripped: h.baseStripped}
 	}
 }
 
-// objectRetry is how often what is not the fault of handlers has failed. It is the worker's, and ends with the first cycle that does not fail, or with the
-// first event of the deletion.
+// objectRetry counts failures that handlers have not caused. It belongs to the worker, and ends with the first successful cycle, or with the first event of
+// the deletion.
 type objectRetry struct {
 	errors      int       // in a row
-	conflicts   int       // in a row, of our patches with changes by others
-	pausedUntil time.Time // when it is tried again; zero if it is not paused
+	conflicts   int       // in a row, of the operator's patches with changes of other clients
+	pausedUntil time.Time // the time of the next attempt; zero if it is not paused
 }
 
 func (r *objectRetry) idle() bool { return r.errors+r.conflicts == 0 && r.pausedUntil.IsZero() }
 
-// objectEnd is what is known of the end of an object. It is the worker's.
+// objectEnd is the state of an object's deletion. It belongs to the worker.
 type objectEnd struct {
-	deleting    bool   // whether a cycle has seen that it is being deleted, so that it has begun anew for that; nothing is lost if it ends with the state
-	rounds      int    // how often its children without an owner reference were asked to go, in a row; the next round can begin anew
-	goneVersion string // the version with which it was gone, or only its disappearance is awaited; "" otherwise, or when it turns out to be there
+	deleting    bool   // whether a cycle has seen the deletion, and has reset the retries for it; it may be lost with the state
+	rounds      int    // number of deletion requests in a row for children without an owner reference; it may restart at 0
+	goneVersion string // the version in which it was gone, or awaits only its removal; "" otherwise, or when it turns out to exist
 }
 
 func (e *objectEnd) idle() bool { return e.goneVersion == "" }
 
-// idle reports whether nothing is under way with the object.
+// idle reports whether there is no state to keep for the object.
 func (o *objectState) idle() bool {
 	return o.work.idle() && o.live == nil && !o.memory.used() && o.handling.idle() && o.retry.idle() && o.end.idle() && o.reconcile == nil && o.conflict == nil && len(o.unindexed) == 0 && o.failing == nil && o.body == nil
 }
 
-// sweep makes up the deletions that happened while no stream was open: of the objects of a source which its complete listing has not shown. It reports
-// whether the listing counts.
+// sweep adds the deletions that happened while no stream was open: of objects that the complete list of a source does not contain. It reports whether the
+// list is valid.
 func (q *queue) sweep(from *source) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -144,21 +143,20 @@ func (q *queue) sweep(from *source) bool {
 	return true
 }
 
-// addDeletedLocked gives an object the event of its deletion, which no stream has brought.
+// addDeletedLocked adds a deletion event that no stream has sent.
 func (q *queue) addDeletedLocked(e *entry, pause uint32) {
 	ref := e.ref()
 	body, err := NewBody(map[string]any{
 		"apiVersion": ref.APIVersion, "kind": ref.Kind,
 		"metadata": map[string]any{"name": ref.Name, "namespace": ref.Namespace, "uid": ref.UID, "resourceVersion": e.version},
 	})
-	if err == nil { // strings are always JSON
+	if err == nil { // strings can always be encoded
 		q.addEventLocked(e, RawEvent{Type: Deleted, Body: body}, pause)
 	}
 }
 
-// forget drops the objects of a namespace, or all, because they are not served any more. Those are kept with which a worker is not done, so that
-// no other one can begin with them before, even if they are served again; those whose deletions are to be reported; and those
-// with something that could not be sent.
+// forget drops the objects of a namespace, or all, because they are not served any more. It keeps objects with a busy worker, so that no second worker starts
+// even if they are served again. It also keeps those whose deletions must be reported, and those with unsent state.
 func (q *queue) forget(namespace string, report bool) {
 	q.mu.Lock()
 	var forgotten []*entry
@@ -173,7 +171,7 @@ func (q *queue) forget(namespace string, report bool) {
 			e.state.work.inBarrier = false
 			missing++
 		}
-		if e.state != nil && e.state.work.deleted { // which is being reported, or will be next
+		if e.state != nil && e.state.work.deleted { // its worker reports the deletion, now or next
 			q.reportOnlyLocked(e)
 			continue
 		}
@@ -196,7 +194,7 @@ func (q *queue) forget(namespace string, report bool) {
 	}
 }
 
-// reportOnlyLocked has the worker of an object that has gone report that, and nothing else.
+// reportOnlyLocked makes the worker of a deleted object report the deletion, and nothing else.
 func (q *queue) reportOnlyLocked(e *entry) {
 	if len(e.state.work.events) == 0 { // the worker has taken the event
 		e.presence = deletionReporting
@@ -204,11 +202,11 @@ func (q *queue) reportOnlyLocked(e *entry) {
 	}
 	e.served++
 	e.presence, e.epoch.served = deletionPending, e.served
-	q.wakeLocked(e) // it does not wait for the barrier any more
+	q.wakeLocked(e) // it need not wait for the barrier any more
 }
 
-// releaseUnservedLocked reduces an object that is not served and has no worker to what is to be remembered of it: its tasks, what could not be sent, and which of
-// our own patches is to come back. Without any of it, and unless its deletion is to be reported, the object is taken away.
+// releaseUnservedLocked reduces an unserved object without a worker to the state to keep: its tasks, its unsent state, and the expected version of the
+// operator's patch. If there is none, and no deletion to report, it removes the object.
 func (q *queue) releaseUnservedLocked(e *entry) {
 	e.memorySeen, e.last = false, handlingMark{expected: e.last.expected, expectedUntil: e.last.expectedUntil}
 	if e.state != nil {
@@ -219,14 +217,14 @@ func (q *queue) releaseUnservedLocked(e *entry) {
 	}
 }
 
-// remember returns what stays of the state when the object is forgotten, nil if nothing does: what runs, and what could not be sent, if that is wanted.
+// remember returns the state to keep of a forgotten object, nil if there is none: running tasks and, with unsent, the unsent state.
 func (o *objectState) remember(unsent bool) *objectState {
 	o.failing.Clear()
 	var kept objectHandling
 	if h := &o.handling; unsent {
 		kept = objectHandling{pendingFlush: h.pendingFlush, seen: h.seen, overflow: h.overflow, inProgress: h.pendingFlush != nil || h.seen != nil, term: h.term}
 	}
-	if o.live != nil { // whose tasks share the memory
+	if o.live != nil { // its tasks share the memory
 		o.work, o.handling, o.retry, o.end, o.reconcile, o.conflict, o.unindexed, o.body = workState{}, kept, objectRetry{}, objectEnd{}, nil, nil, nil, nil
 		return o
 	}
@@ -236,7 +234,7 @@ func (o *objectState) remember(unsent bool) *objectState {
 	return &objectState{handling: kept}
 }
 
-// serveAgainLocked makes an object present that was forgotten. If its worker has not ended since, nothing of it is forgotten.
+// serveAgainLocked serves a forgotten object again. If its worker is still running, all its state remains.
 func (q *queue) serveAgainLocked(e *entry, listed bool) {
 	if e.state == nil || !e.state.work.working {
 		e.listed = listed
@@ -246,7 +244,7 @@ func (q *queue) serveAgainLocked(e *entry, listed bool) {
 	q.known.Add(metrics.Objects, 1)
 }
 
-// reportDeletions reports the deletions of the objects that were forgotten and are gone: all of a namespace, or of all. In a pause, it does nothing.
+// reportDeletions reports the deletions of forgotten objects that are gone, in a namespace or in all. During a pause, it does nothing.
 func (q *queue) reportDeletions(namespace string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -261,20 +259,20 @@ func (q *queue) reportDeletions(namespace string) {
 	}
 }
 
-// reportDeletionLocked ends what is remembered of an object that was forgotten and is gone, and has that reported, if it is to be.
+// reportDeletionLocked drops a forgotten object that is gone, and reports its deletion if required.
 func (q *queue) reportDeletionLocked(e *entry, pause uint32) {
 	switch {
 	case e.reportDeletion:
 		e.presence, e.reportDeletion = deletionPending, false
 		q.addDeletedLocked(e, pause)
 	case e.state != nil && e.state.work.working:
-		e.presence = gone // its worker leaves nothing to be done
+		e.presence = gone // the end of its worker removes it
 	default:
 		q.removeLocked(e)
 	}
 }
 
-// unservedNamespaces returns the namespaces of objects that were forgotten, but for those that are served.
+// unservedNamespaces returns the namespaces of forgotten objects that are not served now.
 func (q *queue) unservedNamespaces(served map[string]bool) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -287,34 +285,34 @@ func (q *queue) unservedNamespaces(served map[string]bool) []string {
 	return found
 }
 
-// fails reports whether the handler is to be called again after an error.
+// fails reports whether kopf retries the handler after an error.
 func (r *ProgressRecord) fails() bool { return !r.finished() && r.Message != nil && !r.waits() }
 
-// handlingID is the id of a record that is of no handler: its message is what the finished handlers of a handling have seen. These name it
-// as if it were that of a sub-handler, so that the operator that finishes the handling, in Go or in Python, removes it with their records.
+// handlingID is the ID of a record without a handler, whose message is the state that finished handlers have seen. Their records refer to it as to a
+// sub-handler, so the operator that finishes the handling, in Go or in Python, removes it with them.
 const handlingID HandlerID = markers.HandlingState
 
-// handlingState is the oldest state that a finished handler of a handling has seen. It counts only in that handling.
+// handlingState is the oldest state that a finished handler of a handling has seen. It is valid only in that handling.
 type handlingState struct {
 	essence *Essence  // nil if only its digest was stored
-	digest  string    // that of the essence, if there is no essence
-	base    string    // the digest of the last handled state that the object had then
-	since   time.Time // when the newest of the handlers was selected that were finished then
+	digest  string    // of the tracked fields, if they are nil
+	base    string    // the digest of the object's last-handled configuration at that time
+	since   time.Time // the latest start of the handlers that were finished at that time
 }
 
-// record returns the record that keeps the state, as what differs from the last handled one.
+// record returns the record that stores the state, as the difference to the last-handled configuration.
 func (s *handlingState) record(stored []byte) *ProgressRecord {
 	message := essence.SeenMessage(s.base, stored, s.essence.in())
 	return &ProgressRecord{Started: s.since, Message: &message}
 }
 
-// shortRecord returns a record that keeps no more of the state than its digest, for objects whose annotations have no space for more.
+// shortRecord returns a record with only the digest of the state, for objects whose annotations have no space for more.
 func (s *handlingState) shortRecord() *ProgressRecord {
 	message := essence.ShortSeenMessage(s.base, s.essence.in())
 	return &ProgressRecord{Started: s.since, Message: &message}
 }
 
-// is reports whether the state is that of the essence.
+// is reports whether the state equals the tracked fields.
 func (s *handlingState) is(e *Essence) bool {
 	if s.essence == nil {
 		return e.in().SortedDigest() == s.digest
@@ -322,7 +320,7 @@ func (s *handlingState) is(e *Essence) bool {
 	return s.essence.Equal(e)
 }
 
-// handlingStateOf returns what a record keeps, nil if it belongs to another last handled state.
+// handlingStateOf returns the stored state, nil if it belongs to another last-handled configuration.
 func handlingStateOf(record *ProgressRecord, stored []byte) *handlingState {
 	if record == nil || record.Message == nil {
 		return nil
@@ -334,19 +332,19 @@ func handlingStateOf(record *ProgressRecord, stored []byte) *handlingState {
 	return &handlingState{essence: (*Essence)(seen), digest: digest, base: essence.StoredDigest(stored), since: record.Started}
 }
 
-// of reports whether the state was kept for the handler of a finished record.
+// of reports whether the handler of a finished record has seen the state.
 func (s *handlingState) of(record *ProgressRecord) bool {
-	return s != nil && !record.Started.Truncate(time.Microsecond).After(s.since) // as it is stored
+	return s != nil && !record.Started.Truncate(time.Microsecond).After(s.since) // with the precision of the storage
 }
 
-// savedState returns what the finished handlers of this handling have seen, as far as memory or the object keeps it, nil if there are none.
+// savedState returns the oldest state that finished handlers of this handling have seen, from memory or from the object, nil if there is none.
 func (c *cycle) savedState() *handlingState {
-	record, _ := c.served.persistence.ProgressStorage.Fetch(handlingID, c.event.Body) // what is damaged counts as none
+	record, _ := c.served.persistence.ProgressStorage.Fetch(handlingID, c.event.Body) // damaged records count as none
 	base := essence.StoredDigest(c.states.stored)
 	for _, seen := range []*handlingState{c.entry.state.handling.seen, handlingStateOf(record, c.states.stored)} {
 		switch {
 		case seen == nil || seen.base != base || !c.finishedFor(seen): // of another handling, which another client has finished
-		case c.states.before != nil && seen.is(c.states.before): // by handlers that this change is nothing to, such as those of the resuming
+		case c.states.before != nil && seen.is(c.states.before): // of handlers that this change does not concern, such as resume handlers
 		default:
 			return seen
 		}
@@ -354,10 +352,10 @@ func (c *cycle) savedState() *handlingState {
 	return nil
 }
 
-// recordsOutdated reports whether the records on the object are of another last handled state than it has, as what is kept with them names it. Their
-// handling is over, or its end was cut off.
+// recordsOutdated reports whether the records on the object name another last-handled configuration than the stored one. Their handling is over, or its end
+// was interrupted.
 func (c *cycle) recordsOutdated() bool {
-	record, _ := c.served.persistence.ProgressStorage.Fetch(handlingID, c.event.Body) // what is damaged counts as none
+	record, _ := c.served.persistence.ProgressStorage.Fetch(handlingID, c.event.Body) // damaged records count as none
 	if record == nil || record.Message == nil {
 		return false
 	}
@@ -365,11 +363,11 @@ func (c *cycle) recordsOutdated() bool {
 	return named && base != cmp.Or(essence.StoredDigest(c.states.stored), essence.NoBase)
 }
 
-// finishedFor reports whether a handler or sub-handler has finished for the kept state.
+// finishedFor reports whether a handler or sub-handler has finished for the saved state.
 func (c *cycle) finishedFor(seen *handlingState) bool {
 	finished := func(record *ProgressRecord) bool { return record != nil && record.finished() && seen.of(record) }
 	for _, h := range c.served.changes {
-		record, _ := c.loadProgress(h.id) // what is damaged counts as none
+		record, _ := c.loadProgress(h.id) // damaged records count as none
 		if finished(record) {
 			return true
 		}
@@ -385,8 +383,8 @@ func (c *cycle) finishedFor(seen *handlingState) bool {
 	return false
 }
 
-// unseen returns the kept state if it is not that of the object any more, and if there is only its digest, so that the finished handlers
-// cannot be called for the difference later: they are called again now.
+// unseen returns the saved state if it is outdated and only its digest is known. The finished handlers cannot be called for the difference later, so they are
+// called again now.
 func (c *cycle) unseen(saved *handlingState) *handlingState {
 	if saved == nil || saved.essence != nil || c.reason() == ReasonDelete || saved.is(c.states.essence) {
 		return nil
@@ -394,7 +392,7 @@ func (c *cycle) unseen(saved *handlingState) *handlingState {
 	return saved
 }
 
-// noteSeen notes what the handlers have seen that are finished, unless others have finished before.
+// noteSeen saves the state that the finished handlers have seen, unless others have finished before.
 func (c *cycle) noteSeen() {
 	if c.states.seen != nil {
 		return
@@ -412,7 +410,7 @@ func (c *cycle) noteSeen() {
 	}
 }
 
-// storedDigest returns the digest of the last handled state that the object has, 0 if there is none.
+// storedDigest returns the digest of the object's last-handled configuration, 0 if there is none.
 func (c *cycle) storedDigest() uint64 {
 	if c.states.stored == nil {
 		return 0
@@ -420,7 +418,7 @@ func (c *cycle) storedDigest() uint64 {
 	return essenceIn(c.states.stored).digest()
 }
 
-// renewSubs has the sub-handlers called again that have finished for a state that only its digest is known of, whenever their parents run.
+// renewSubs resets the sub-handlers that have finished for a state of which only the digest is known. They run again when their parents run.
 func (c *cycle) renewSubs(now time.Time) {
 	subs := make(map[HandlerID]*ProgressRecord)
 	for _, h := range c.served.changes {
@@ -437,8 +435,8 @@ func (c *cycle) renewSubs(now time.Time) {
 	maps.Copy(c.entry.state.handling.pendingFlush.records, subs)
 }
 
-// callAgain has handlers called again, for the present state, which have finished before this cycle for another one. That one is too large to be
-// stored as handled, so they cannot be called for the difference afterwards. It fails if there are none.
+// callAgain resets the handlers that finished before this cycle for another state, which is too large to store. They cannot be called for the difference
+// later, so they are called for the current state. It returns false if there are none.
 func (c *cycle) callAgain() bool {
 	subs, found := c.renew(time.Now())
 	if !found {
@@ -455,14 +453,14 @@ func (c *cycle) callAgain() bool {
 	return true
 }
 
-// memory holds the memo of one object. It is made when it is used first: most objects are never remembered anything of.
+// memory holds the memo of one object. It is created at its first use, because most objects never need one.
 type memory struct {
 	mu   sync.Mutex // guards following
 	seen bool
 	memo *Memo
 }
 
-// see is called when the object is first seen: what the operator's memo gets later does not reach the object.
+// see copies the operator's memo when the object is first seen. Later changes of that do not reach the object.
 func (m *memory) see(operators *Memo) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -472,7 +470,7 @@ func (m *memory) see(operators *Memo) {
 	m.seen = true
 }
 
-// used reports whether there is anything to remember.
+// used reports whether the memo has values.
 func (m *memory) used() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -491,19 +489,19 @@ func (m *memory) get() *Memo {
 // cycleStates are the states of the object that the cycle compares.
 type cycleStates struct {
 	essence         *Essence       // of the event's body
-	before          *Essence       // as it was last handled
-	stored          []byte         // that as it is stored, nil for none
-	storedOutdated  bool           // whether that differs only in the fields that are tracked
-	copied          bool           // whether what is stored on the object is that of another one
-	differ          bool           // whether there is another state on the object, which does not count
+	before          *Essence       // of the last-handled configuration
+	stored          []byte         // the last-handled configuration as it is stored, nil for none
+	storedOutdated  bool           // whether it differs only because other fields are tracked
+	copied          bool           // whether the stored state is a copy of another object's
+	differ          bool           // whether the object also has another stored state, which does not count
 	recordsOutdated bool           // whether the records on the object are of another state
 	seen            *handlingState // by the finished handlers of this handling
-	digested        *Body          // the state that the digest is of
+	digested        *Body          // the object of the digest
 	digest          uint64
-	unseen          *handlingState // whose finished handlers are called again, nil for none
+	unseen          *handlingState // the state whose finished handlers are called again, nil for none
 }
 
-// compareWithBase reads what is tracked of the object, now and as it was last handled.
+// compareWithBase reads the tracked fields and the last-handled configuration of the object.
 func (c *cycle) compareWithBase() {
 	p := c.served.persistence
 	body := c.event.Body
@@ -515,13 +513,13 @@ func (c *cycle) compareWithBase() {
 		return
 	}
 	before, err := storedEssence(body, p)
-	if err != nil { // the object was handled, but it is not known how it was then
+	if err != nil { // the object was handled, but its configuration at that time is unknown
 		c.log.Warn("The last-handled configuration is damaged; handling all fields as changed", "help", "K404", "error", err)
 		before = &Essence{}
 	}
 	c.states.stored = before.bytes()
 	if u := c.entry.state.handling.pendingFlush; u != nil && u.base != before.digest() {
-		u.records, u.succeeded = nil, nil // the patch that has ended the handling took effect, though its answer was lost
+		u.records, u.succeeded = nil, nil // the patch that ended the handling has succeeded, though its response was lost
 	}
 	if before == nil {
 		before = c.baseFromMemory()
@@ -529,17 +527,17 @@ func (c *cycle) compareWithBase() {
 	c.states.before = dropOthers(before, body)
 }
 
-// baseLossWindow is the time within which the last handled state vanishes if another controller resets the annotations as soon as they change. People who
-// remove it to have the object created again are slower.
+// baseLossWindow is the time in which a controller that resets annotations removes a stored configuration. People who remove it to repeat the creation are
+// slower.
 const baseLossWindow = 10 * time.Second
 
-// baseFromMemory returns how the object was last handled if that has vanished from it right after it was stored. Other controllers do so that know
-// only their own annotations, and the creation would be handled again without end (CH-T25). It is stored once more, for clients that have done so once; from the
-// second time on, what is in memory counts.
+// baseFromMemory returns the last-handled configuration if it was removed from the object right after it was stored. Controllers that know only their own
+// annotations do that, and the creation would be handled again without end (CH-T25). After the first removal, kopf stores it again. From the second removal
+// on, it uses the one in memory.
 func (c *cycle) baseFromMemory() *Essence {
 	e := c.entry
 	if c.outdated() {
-		return nil // our own patch is not back
+		return nil // the operator's own patch is not back yet
 	}
 	h, lost := &e.state.handling, e.last.baseStoredAt
 	switch {
@@ -562,7 +560,7 @@ func (c *cycle) baseFromMemory() *Essence {
 	return &Essence{}
 }
 
-// digest returns the digest of what is tracked of an object. A cycle asks for that of one state again and again.
+// digest returns the digest of the tracked fields of an object. It caches the last one, because a cycle needs it repeatedly.
 func (c *cycle) digest(body *Body) uint64 {
 	if c.states.digested != body {
 		c.states.digested, c.states.digest = body, c.track(body).digest()
@@ -570,17 +568,15 @@ func (c *cycle) digest(body *Body) uint64 {
 	return c.states.digest
 }
 
-// track returns what is tracked of an object.
 func (c *cycle) track(body *Body) *Essence { return c.served.track(body) }
 
-// track returns what is tracked of an object.
+// track returns the tracked fields of an object.
 func (r *resolved) track(body *Body) *Essence {
 	return dropOthers(essenceOf(body, r.fields, r.persistence), body)
 }
 
-// retrack takes the differences for none that come from other fields being tracked than when the state was stored: all objects would
-// look changed when a handler is added. The fields do not change while the operator runs, so it looks
-// at each object once.
+// retrack ignores differences that exist only because other fields were tracked when the configuration was stored. Otherwise, a new handler would make all
+// objects look changed. The tracked fields never change while the operator runs, so it checks each object once.
 func (c *cycle) retrack() {
 	if c.entry.last.trackingCurrent {
 		return
@@ -594,7 +590,7 @@ func (c *cycle) retrack() {
 	} else {
 		c.states.storedOutdated = misplaced
 	}
-	c.entry.last.trackingCurrent = !c.states.storedOutdated && !misplaced // which moves at the end of the handling, and goes with the next event
+	c.entry.last.trackingCurrent = !c.states.storedOutdated && !misplaced // a misplaced one moves at the end of the handling, and its next event ends that
 	if c.states.storedOutdated {
 		c.log.Debug("Renewing the last-handled configuration, because other fields are tracked or it is kept elsewhere now")
 		c.states.before = c.states.essence

@@ -15,15 +15,15 @@ import (
 	"github.com/kopf-go/kopf/internal/pauser"
 )
 
-// life is an operator with one resource whose objects are looked into.
+// life is an operator with one resource whose object states are inspected.
 type life struct {
 	*observer
 	server  *APIServer
 	user    *Client
-	fails   []error // what the next calls of the handlers return
+	fails   []error // the errors of the next calls of handlers
 	tasks   bool
-	workers int             // the limit of them; 0 for none
-	logged  strings.Builder // from the level of information
+	workers int             // their limit; 0 for none
+	logged  strings.Builder // from the level INFO
 	indexed int
 	block   chan struct{}
 }
@@ -77,13 +77,13 @@ func live(t *testing.T, tasks bool, register func(*life, *Registry)) *life {
 	return w
 }
 
-// wait gives everything the time to settle.
+// wait waits until all work has settled.
 func (w *life) wait() {
 	time.Sleep(time.Hour)
 	synctest.Wait()
 }
 
-// call is what the handlers of the tests do.
+// call is the function of all handlers in the tests.
 func (w *life) call(ctx context.Context) error {
 	if w.block != nil {
 		select {
@@ -107,7 +107,7 @@ func (w *life) create(t *testing.T) {
 	}
 }
 
-// change changes the object as another client does: not by a patch, which the tests let fail.
+// change changes the object as another client does. It does not patch it, because the tests make patches fail.
 func (w *life) change(t *testing.T, change func(object map[string]any)) {
 	t.Helper()
 	var object map[string]any
@@ -120,7 +120,7 @@ func (w *life) change(t *testing.T, change func(object map[string]any)) {
 	}
 }
 
-// set sets a field of the specification.
+// set sets a field of the spec.
 func (w *life) set(t *testing.T, value any) {
 	t.Helper()
 	w.change(t, func(object map[string]any) { object["spec"] = map[string]any{"a": value} })
@@ -139,7 +139,7 @@ func (w *life) delete(t *testing.T) {
 	}
 }
 
-// entry returns the object, nil if it is not known.
+// entry returns the object, nil if it is unknown.
 func (w *life) entry() *entry {
 	w.observer.mu.Lock()
 	defer w.observer.mu.Unlock()
@@ -152,7 +152,7 @@ func (w *life) entry() *entry {
 	return nil
 }
 
-// set returns the names of the fields that are set in a struct, those of structs in it included.
+// set returns the names of the non-zero fields of a struct, including those of nested structs.
 func set(v reflect.Value, prefix string) (names []string) {
 	for i := range v.NumField() {
 		f, name := v.Field(i), prefix+v.Type().Field(i).Name
@@ -168,7 +168,7 @@ func set(v reflect.Value, prefix string) (names []string) {
 	return names
 }
 
-// left returns what is still set of the object.
+// left returns the remaining state of the object.
 func (w *life) left() (names []string) {
 	e := w.entry()
 	if e == nil {
@@ -183,7 +183,7 @@ func (w *life) left() (names []string) {
 	return names
 }
 
-// TestObjectState walks objects through their lives, and looks for what has outlived what it describes.
+// TestObjectState takes objects through their lives, and finds state that remains too long.
 func TestObjectState(t *testing.T) {
 	huge := strings.Repeat("x", 300_000)
 	handlers := func(w *life, r *Registry) {
@@ -299,7 +299,7 @@ func TestObjectState(t *testing.T) {
 	}
 }
 
-// proveLife has something happen to an object, and then has it go.
+// proveLife runs a function with an object, and then deletes the object.
 func proveLife(t *testing.T, w *life, do func(*testing.T, *life)) {
 	t.Helper()
 	w.create(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/kopf-go/kopf/internal/traceparent"
 )
 
-// This file observes what an operator does, from inside: the audit of calls, and the spans of objects, handlers and requests. Without an audit and a tracer, these cost nothing. It also counts which objects
-// fail, and has the metrics of users, which the operator shows in addition to its own.
+// This file has the audit of calls, the spans of traces, the count of failing objects, and the metrics of users. The audit and the traces cost nothing if
+// they are disabled.
 
 // Tracer starts spans for the traces of an operator. docs/tracing.md has an adapter to OpenTelemetry. A Tracer must be safe for concurrent use.
 type Tracer interface {
@@ -47,7 +47,7 @@ type TracingSettings struct {
 	Annotation string
 }
 
-// sampled returns the tracer if what begins now is to be traced, nil otherwise.
+// sampled returns the tracer if the current operation is traced, nil otherwise.
 func (s *TracingSettings) sampled() Tracer {
 	if s.Tracer == nil || s.Ratio < 1 && rand.Float64() >= s.Ratio {
 		return nil
@@ -55,7 +55,7 @@ func (s *TracingSettings) sampled() Tracer {
 	return s.Tracer
 }
 
-// untracked returns the annotation that is no change of an object; "" for none.
+// untracked returns the annotation whose changes are ignored; "" for none.
 func (s *TracingSettings) untracked() string {
 	if s.Tracer == nil {
 		return ""
@@ -63,7 +63,7 @@ func (s *TracingSettings) untracked() string {
 	return s.Annotation
 }
 
-// linkOf returns the traceparent in the annotation of an object, and whether there is one. Anybody who may change the object can write anything there.
+// linkOf returns the traceparent in the annotation of an object, and whether it is valid. Users control its value.
 func (s *TracingSettings) linkOf(body *Body) (link string, ok bool) {
 	if link, ok = body.Annotation(s.Annotation); ok {
 		_, ok = traceparent.Parse(link)
@@ -71,7 +71,7 @@ func (s *TracingSettings) linkOf(body *Body) (link string, ok bool) {
 	return link, ok
 }
 
-// link gives a child the annotation of its owner, unless the child has one or may not have any.
+// link copies the annotation of the owner to a child, unless the child has one or must not have any.
 func (s *TracingSettings) link(child map[string]any, owner *Body) {
 	if s.Tracer == nil {
 		return
@@ -81,7 +81,7 @@ func (s *TracingSettings) link(child map[string]any, owner *Body) {
 	}
 }
 
-// tracedKey is the key of a context for its span, or for the traceparent of one of another process.
+// tracedKey is the context key for a span, or for the traceparent of another process.
 type tracedKey struct{}
 
 // TraceParent returns the W3C traceparent of the span in a context: that of the handler, or in an admission review that of the client. It returns "" without a
@@ -96,7 +96,7 @@ func TraceParent(ctx context.Context) string {
 	return ""
 }
 
-// startSpan begins a span, and returns it with its context; the given one and nil if the tracer makes none.
+// startSpan starts a span, and returns it with its context. Without a span, it returns the given context and nil.
 func startSpan(ctx context.Context, t Tracer, log *slog.Logger, name string, attrs ...slog.Attr) (context.Context, Span) {
 	s, inner := &guardedSpan{log: log}, ctx
 	s.guard(func() { inner, s.span = t.Start(ctx, name, attrs...) })
@@ -106,9 +106,9 @@ func startSpan(ctx context.Context, t Tracer, log *slog.Logger, name string, att
 	return context.WithValue(inner, tracedKey{}, Span(s)), s
 }
 
-// guardedSpan is a span of a tracer of the user's, which may panic, and may return what no request can have as a header.
+// guardedSpan is a span of the user's tracer. It recovers panics, and drops values that are invalid in headers.
 type guardedSpan struct {
-	span Span // nil before it has begun
+	span Span // nil before the start
 	log  *slog.Logger
 }
 
@@ -142,7 +142,7 @@ func endSpan(span Span, err error) {
 	}
 }
 
-// within returns a context that belongs to the span of another one, too.
+// within returns a context with the span of another context.
 func within(ctx, traced context.Context) context.Context {
 	if span, ok := traced.Value(tracedKey{}).(Span); ok {
 		return context.WithValue(ctx, tracedKey{}, span)
@@ -150,7 +150,7 @@ func within(ctx, traced context.Context) context.Context {
 	return ctx
 }
 
-// trace begins the span of a cycle, in which its handlers and requests are.
+// trace starts the span of a cycle, the parent of those of its handlers and requests.
 func (c *cycle) trace() Span {
 	settings, body := &c.reactor.settings.Tracing, c.event.Body
 	t := settings.sampled()
@@ -167,7 +167,7 @@ func (c *cycle) trace() Span {
 	return span
 }
 
-// trace begins the span of a call: in that of its cycle, or by itself for daemons and timers.
+// trace starts the span of a call, as a child of its cycle's, or without a parent for daemons and timers.
 func (a *call) trace(ctx context.Context) (context.Context, Span) {
 	t := a.settings.Tracing.Tracer
 	if t == nil {
@@ -188,7 +188,7 @@ func objectAttrs(ref ObjectReference, r Resource) []slog.Attr {
 	return []slog.Attr{slog.String("k8s.namespace.name", ref.Namespace), slog.String("k8s.object.kind", ref.Kind), slog.String("k8s.object.name", ref.Name), slog.String("k8s.object.uid", ref.UID), slog.String("k8s.resource.name", r.Name())}
 }
 
-// tracedLogger returns a logger whose lines have the ids of the span of a context, if that is sampled.
+// tracedLogger returns a logger with the IDs of the context's span, if that is sampled.
 func tracedLogger(ctx context.Context, log *slog.Logger) *slog.Logger {
 	if id, span, sampled := traceIDs(ctx); sampled {
 		return log.With("trace_id", id, "span_id", span)
@@ -196,13 +196,13 @@ func tracedLogger(ctx context.Context, log *slog.Logger) *slog.Logger {
 	return log
 }
 
-// traceIDs returns the ids of the trace and the span that a context belongs to, and whether they are sampled.
+// traceIDs returns the IDs of the context's trace and span, and whether they are sampled.
 func traceIDs(ctx context.Context) (id, span string, sampled bool) {
 	p, _ := traceparent.Parse(TraceParent(ctx))
 	return p.TraceID, p.SpanID, p.Sampled
 }
 
-// traceReview begins the span of a review, in that of the client's operation, if the request of the API server is traced.
+// traceReview starts the span of a review, as a child of the user's operation, if the API server traces its request.
 func (s *reviewServer) traceReview(ctx context.Context, r *ReviewRequest, a *Admission) (context.Context, Span) {
 	parent, t := r.Header.Get("Traceparent"), s.settings.Tracing.Tracer
 	if p, _ := traceparent.Parse(parent); t == nil || !p.Sampled {
@@ -212,7 +212,7 @@ func (s *reviewServer) traceReview(ctx context.Context, r *ReviewRequest, a *Adm
 	return startSpan(context.WithValue(ctx, tracedKey{}, parent), t, a.Logger, "review "+a.Resource.Plural, attrs...)
 }
 
-// trace begins the span of a request, which is sent with it, if it is made in another span. The client can be one of its own, without a tracer.
+// trace starts the span of a request, if another span contains it. The request carries its traceparent. Clients of users may have no tracer.
 func (c *Client) trace(ctx context.Context, r *request) (context.Context, Span) {
 	t := c.source.Tracing.Tracer
 	if _, traced := ctx.Value(tracedKey{}).(Span); !traced || t == nil {
@@ -221,7 +221,7 @@ func (c *Client) trace(ctx context.Context, r *request) (context.Context, Span) 
 	return startSpan(ctx, t, c.log, r.method, slog.String("http.request.method", r.method), slog.String("url.path", r.path))
 }
 
-// found returns the object as the call finds it, with what others, or earlier calls, want to be changed in the same patch; nil if there is nothing of that, or no audit.
+// found returns the object with the earlier changes in the same patch; nil if there are none, or no audit.
 func (a *call) found() *Body {
 	if a.settings.Process.Audit == nil || a.object == nil || a.object.Patch.Empty() {
 		return nil
@@ -229,7 +229,7 @@ func (a *call) found() *Body {
 	return a.object.Patch.applied(a.object.Body)
 }
 
-// audit reports a call that has ended, before what it leaves is stored. Without the object as it was found, that is its body.
+// audit reports a finished call before its results are stored. If found is nil, the call has found the body of the object.
 func (a *call) audit(ctx context.Context, found *Body, o outcome, err error, began time.Time) {
 	report := a.settings.Process.Audit
 	if report == nil {
@@ -253,7 +253,7 @@ func (a *call) audit(ctx context.Context, found *Body, o outcome, err error, beg
 	}
 }
 
-// countFailing counts the object for the handlers that are to be called again after an error, and if one has failed permanently.
+// countFailing counts the object for the handlers in retry after an error, and for permanent failures.
 func (c *cycle) countFailing() {
 	e := c.entry
 	var ids, subs []string
@@ -266,7 +266,7 @@ func (c *cycle) countFailing() {
 		}
 	}
 	ids, stalled := e.state.reconcile.failing(ids)
-	looked := len(c.progress.all) > 0 || !e.state.handling.inProgress || c.decided.Kind == decision.Skip || c.decided.Kind == decision.Unchanged // in which no handler is called again
+	looked := len(c.progress.all) > 0 || !e.state.handling.inProgress || c.decided.Kind == decision.Skip || c.decided.Kind == decision.Unchanged // in these cases, no handler is called again
 	if looked && len(ids)+len(e.state.failing) > 0 && !c.superseded() {
 		e.state.failing.Set(c.served.counts, ids...)
 		c.settle(append(subs, ids...))
@@ -274,7 +274,7 @@ func (c *cycle) countFailing() {
 	c.reactor.queue.setFailed(e, e.last.failed || stalled || len(c.served.tasks) > 0 && c.reactor.daemons.failed(e))
 }
 
-// failingBelow returns the sub-handlers of a handler that waits for them which are to be called again after an error.
+// failingBelow returns the sub-handlers in retry of a handler that waits for them.
 func (c *cycle) failingBelow(r *ProgressRecord) (ids []string) {
 	if r.finished() || !r.waits() {
 		return nil

@@ -27,25 +27,24 @@ import (
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
-// This file knows which resources and namespaces exist, and keeps a reactor for each resource that is
-// served, and a stream for each of its namespaces. Things that come and go while the operator
-// runs are noticed through the streams of resource definitions and of namespaces.
+// This file discovers resources and namespaces, and maintains a reactor for each served resource and a stream for each of its namespaces. Watch streams of
+// definitions and of namespaces report changes.
 
 var (
 	definitionsResource = Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition"}
 	namespacesResource  = Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace"}
 )
 
-// environment is what all work of one operator shares. It does not change while the operator works.
+// environment is shared by all work of one operator. It does not change while the operator works.
 type environment struct {
 	client     *Client
 	settings   *Settings
 	lifecycle  Lifecycle
 	log        *slog.Logger
-	successes  *logsampler.Sampler // nil if each one is logged
+	successes  *logsampler.Sampler // nil if each success is logged
 	looks      *decision.Looks     // nil if no decisions are kept
 	calls      *livepage.Calls     // nil without the live page
-	memo       *Memo               // the operator's
+	memo       *Memo               // of the operator
 	events     eventRecorder
 	meter      *metrics.Metrics
 	indices    Indices
@@ -55,42 +54,42 @@ type environment struct {
 	reconciler reconcileRunner // nil without reconcile handlers
 	namespaces []string        // patterns; none means all
 	replica    string          // the identity of the operator
-	handlers   context.Context // of the handlers: ends when the operator has waited long enough
+	handlers   context.Context // of the handlers: ends when the operator stops waiting for them
 }
 
-// observer serves what is there of what the handlers want.
+// observer serves the existing resources that have handlers.
 type observer struct {
 	environment
 	registry    *Registry
 	barrier     *syncBarrier // nil without indices
 	clusterwide bool
 	peers       *peering     // nil without peers
-	admission   reviewRunner // nil without handlers for it
+	admission   reviewRunner // nil without admission handlers
 
-	requests context.Context // of the requests that store what the handlers have left
-	force    context.Context // ends when the exit must not wait for handlers any more
+	requests context.Context // of the requests that store results of handlers
+	force    context.Context // ends when the shutdown must not wait for handlers any more
 
 	streams sync.WaitGroup
 	changed chan struct{}           // holds one token while definitions have changed since the last discovery
-	resumed chan struct{}           // holds one token when a pause has ended since the last adjusting
-	fail    context.CancelCauseFunc // ends the work for an error that no other attempt can mend
+	resumed chan struct{}           // holds one token when a pause has ended since the last reconciliation
+	fail    context.CancelCauseFunc // ends the work for an error that retries cannot fix
 
 	mu sync.Mutex // guards following
 	servedScope
 }
 
-// servedScope is what there is to be served, and what is served of it.
+// servedScope holds the desired and the actual scope of serving.
 type servedScope struct {
 	discovered       []discovery.Resource
-	wanted           map[string]*resolved           // what of that the handlers are for, by name
-	unresolved       []string                       // what they are for and is not there
-	lost             map[string]kindschema.Obstacle // why the status of a kind cannot have the state, by the name of the resource
-	unpublished      bool                           // whether the schema of a kind was not there yet at the last discovery
+	wanted           map[string]*resolved           // the discovered resources with handlers, by name
+	unresolved       []string                       // selectors that match no resource
+	lost             map[string]kindschema.Obstacle // why the status of a kind cannot store the state, by the name of the resource
+	unpublished      bool                           // whether the schema of a kind was missing at the last discovery
 	resources        map[string]*servedResource
-	existing         map[string]bool // the namespaces that are served
-	warned           map[string]bool // of what was warned of once
-	warnedUnresolved map[string]bool // of what there was to be resolved at the last reconciliation
-	warnedGroups     map[string]bool // which could not be discovered at the last attempt
+	existing         map[string]bool // the served namespaces
+	warned           map[string]bool // messages that were logged once
+	warnedUnresolved map[string]bool // unresolved selectors at the last reconciliation
+	warnedGroups     map[string]bool // groups that the last discovery could not read
 	definitions      discovery.Definitions
 }
 
@@ -98,21 +97,21 @@ type servedScope struct {
 type servedResource struct {
 	reactor *reactor
 	streams map[string]*servedStream // by namespace, "" for all
-	missing int                      // how often discovery has not had the resource, in a row
-	closed  bool                     // whether it is not served any more; kept while something runs for its objects, and open again when it is served
+	missing int                      // number of discoveries in a row without the resource
+	closed  bool                     // whether it is not served any more; kept while its objects have running work, and reopened when it is served again
 }
 
-// servedStream is one stream of a resource, with the source that it is to the queue.
+// servedStream is one stream of a resource, with its source in the queue.
 type servedStream struct {
 	source
 	stream *watchstream.Stream
 	cancel context.CancelFunc
 }
 
-// rediscoverReads is how often the resources are read again after a definition has changed, in growing intervals.
+// rediscoverReads is how often the resources are read again after a definition has changed, at growing intervals.
 const rediscoverReads = 5
 
-// observe discovers, serves until the context ends, and returns when the first streams are being opened.
+// observe serves until the context ends. It calls ready when it opens the first streams.
 func (o *observer) observe(ctx context.Context, ready func()) error {
 	o.changed, o.resumed = make(chan struct{}, 1), make(chan struct{}, 1)
 	inFlight := o.settings.Networking.MaxInFlight
@@ -143,8 +142,8 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	reads := 0
 	o.updateAdmission()
 	o.reconcile(ctx)
-	if len(o.unresolved) > 0 { // which is this goroutine's to change
-		reads = rediscoverReads // a definition can be so new that discovery does not have it yet
+	if len(o.unresolved) > 0 { // only this goroutine changes it
+		reads = rediscoverReads // discovery lacks definitions that are very new
 	}
 	ready()
 	for attempt := 0; ; attempt++ {
@@ -156,9 +155,9 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 		case <-ctx.Done():
 			return loginFailure(context.Cause(ctx))
 		case <-o.resumed:
-			o.reconcile(ctx) // what has gone during the pause is to be reported
+			o.reconcile(ctx) // reports the namespaces that were deleted during the pause
 			continue
-		case <-o.changed: // discovery follows a definition with some delay, so it is read a few times
+		case <-o.changed: // discovery follows a definition with some delay, so it is read several times
 			attempt, reads = -1, rediscoverReads
 		case <-again:
 			reads--
@@ -172,7 +171,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	}
 }
 
-// servedNames returns the names of the resources that are served, sorted, and the peering.
+// servedNames returns the sorted names of the served resources, and the peering.
 func (o *observer) servedNames() (resources []string, peering string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -188,7 +187,7 @@ func (o *observer) servedNames() (resources []string, peering string) {
 	return rawjson.SortedKeys(o.wanted), peering
 }
 
-// watchPauses has the streams adjusted after each pause.
+// watchPauses requests a reconciliation of the streams after each pause.
 func (o *observer) watchPauses(ctx context.Context) {
 	for ctx.Err() == nil {
 		paused := false
@@ -204,8 +203,8 @@ func (o *observer) watchPauses(ctx context.Context) {
 	}
 }
 
-// discover reads which resources there are. Groups that cannot be read keep what was known
-// of them; it reports whether there are such, for them to be read again.
+// discover reads the resources. Groups that cannot be read keep their former resources. It reports whether there are such groups, so that they are read
+// again.
 func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 	groups := o.registry.groups()
 	if groups != nil && o.peers != nil {
@@ -215,7 +214,7 @@ func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	for _, r := range o.discovered { // which no other goroutine changes
+	for _, r := range o.discovered { // no other goroutine changes it
 		if failed[r.Group] != nil {
 			found = append(found, r)
 		}
@@ -232,7 +231,7 @@ func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 	return len(failed) > 0, nil
 }
 
-// warnGroupsLocked warns of groups that could not be discovered, unless that is known. One that was mended and breaks again is warned of again.
+// warnGroupsLocked warns once of each group that could not be discovered. After a success, it can warn again.
 func (o *observer) warnGroupsLocked(failed map[string]error) {
 	maps.DeleteFunc(o.warnedGroups, func(group string, _ bool) bool { return failed[group] == nil })
 	for _, group := range rawjson.SortedKeys(failed) {
@@ -243,7 +242,7 @@ func (o *observer) warnGroupsLocked(failed map[string]error) {
 	}
 }
 
-// warnUnresolvedLocked warns of what cannot be served, in the same way.
+// warnUnresolvedLocked warns of selectors that match no resource, in the same way.
 func (o *observer) warnUnresolvedLocked() {
 	still := make(map[string]bool)
 	for _, text := range o.unresolved {
@@ -255,14 +254,14 @@ func (o *observer) warnUnresolvedLocked() {
 	o.warnedUnresolved = still
 }
 
-// updateAdmission hands the resources that there are to admission.
+// updateAdmission passes the discovered resources to the admission server.
 func (o *observer) updateAdmission() {
 	if o.admission != nil {
 		o.admission.setResources(o.discovered)
 	}
 }
 
-// warn warns once. The caller holds the lock.
+// warn logs each message once. The caller holds the lock.
 func (o *observer) warn(message string, args ...any) {
 	if !o.warned[message] {
 		o.warned[message] = true
@@ -270,13 +269,13 @@ func (o *observer) warn(message string, args ...any) {
 	}
 }
 
-// reconcile opens and closes streams so that all is served that is to be served, and no more.
+// reconcile opens and closes streams to match the desired scope.
 func (o *observer) reconcile(ctx context.Context) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.peers.reconcile(o.discovered, o.existing)
 	o.warnUnresolvedLocked()
-	if o.barrier != nil { // no stream may open the barrier before the others have begun
+	if o.barrier != nil { // no stream may open the barrier before all have begun
 		o.barrier.add()
 		defer o.barrier.done()
 	}
@@ -313,7 +312,7 @@ func (o *observer) reconcile(ctx context.Context) {
 	}
 }
 
-// dropResource removes a served resource that is closed and has nothing left to do. If its definition was deleted, so were its objects.
+// dropResource removes a closed resource that has no work left. If its definition was deleted, its objects are gone, too.
 func (o *observer) dropResource(name string, served *servedResource) {
 	if r := served.reactor.served.Load().resource; o.definitions.Deleted(r.Plural + "." + r.Group) {
 		served.reactor.queue.reportDeletions("")
@@ -323,7 +322,7 @@ func (o *observer) dropResource(name string, served *servedResource) {
 	}
 }
 
-// switchVersions has the resources that are served in another version than before keep what is known of their objects: these are the same.
+// switchVersions keeps the state of objects whose resource is now served in another version, because the objects are the same.
 func (o *observer) switchVersions() {
 	for _, name := range rawjson.SortedKeys(o.wanted) {
 		if o.resources[name] != nil {
@@ -346,12 +345,12 @@ func (o *observer) switchVersions() {
 	}
 }
 
-// isMissing reports whether a resource is really not to be served any more. An API server that starts has none of the defined ones for a moment,
-// and their objects are not to be handled as if they were new then.
+// isMissing reports whether to stop serving a resource. A starting API server lacks custom resources for a moment, and their objects must not be handled as
+// new afterwards.
 func (o *observer) isMissing(served *servedResource) bool {
 	r := served.reactor.served.Load().resource
 	if slices.ContainsFunc(o.discovered, func(f discovery.Resource) bool { return f.Name() == r.Name() }) {
-		return true // it is there, but no handler is for it
+		return true // it exists, but no handler selects it
 	}
 	served.missing++
 	return o.isGivenUp(served)
@@ -363,7 +362,7 @@ func (o *observer) isGivenUp(served *servedResource) bool {
 	return served.missing >= rediscoverReads || o.definitions.Deleted(r.Plural+"."+r.Group)
 }
 
-// reconcileStreams gives a resource the streams of the namespaces that are served now.
+// reconcileStreams opens and closes the streams of a resource, to match the served namespaces.
 func (o *observer) reconcileStreams(ctx context.Context, served *servedResource, r Resource) {
 	wanted := map[string]bool{"": true}
 	if r.Namespaced && !o.clusterwide {
@@ -379,7 +378,7 @@ func (o *observer) reconcileStreams(ctx context.Context, served *servedResource,
 		}
 	}
 	if !wanted[""] {
-		for _, namespace := range served.reactor.queue.unservedNamespaces(wanted) { // which are gone
+		for _, namespace := range served.reactor.queue.unservedNamespaces(wanted) { // their namespaces are gone
 			served.reactor.queue.reportDeletions(namespace)
 		}
 	}
@@ -395,7 +394,7 @@ func (o *observer) reconcileStreams(ctx context.Context, served *servedResource,
 	}
 }
 
-// endStreams ends the streams of the resource. What they still bring does not count.
+// endStreams ends the streams of the resource. Their further events do not count.
 func (s *servedResource) endStreams() {
 	for _, stream := range s.streams {
 		s.reactor.queue.closeSource(&stream.source)
@@ -414,12 +413,12 @@ func (s *servedResource) close() {
 	s.closed = true
 }
 
-// forget forgets the objects of a namespace, or all. Handlers of events hear of those that turn out to be gone.
+// forget forgets the objects of a namespace, or all. Event handlers are called for those that turn out to be deleted.
 func (s *servedResource) forget(namespace string) {
 	s.reactor.queue.forget(namespace, len(s.reactor.served.Load().events) > 0)
 }
 
-// open serves the resource, perhaps once more.
+// open serves the resource, perhaps again.
 func (s *servedResource) open() {
 	r := s.reactor
 	r.queue.barrier.serve(r.queue, true)
@@ -448,7 +447,7 @@ func (o *observer) newReactor(what *resolved) *reactor {
 	return r
 }
 
-// stream makes the stream of one resource, which is a source to its queue.
+// stream makes the stream of one resource, a source of its queue.
 func (o *observer) stream(r *reactor, resource Resource, from *source) *watchstream.Stream {
 	h := &objectsHandler{observerHandler: observerHandler{o: o}, reactor: r, resource: resource, meta: resource.typeMeta(), from: from}
 	if served := r.served.Load(); len(served.indices)+len(served.follows) > 0 {
@@ -467,13 +466,13 @@ func (o *observer) newStream(resource Resource, namespace string, h watchstream.
 	return s
 }
 
-// observerHandler is a part of the handlers of all streams of an observer.
+// observerHandler is the common part of the handlers of all streams of an observer.
 type observerHandler struct {
 	watchstream.Ignore
 	o *observer
 }
 
-// OnStatus ends the operator for a login that has failed permanently.
+// OnStatus ends the operator after a permanently failed login.
 func (h *observerHandler) OnStatus(err error) {
 	if loginFailure(err) != nil {
 		h.o.fail(err)
@@ -488,7 +487,7 @@ func (o *observer) startStream(ctx context.Context, s *watchstream.Stream) {
 	})
 }
 
-// loginFailure returns an error if it is one of the login, nil otherwise.
+// loginFailure returns the error if it is a [LoginError], nil otherwise.
 func loginFailure(err error) error {
 	if login := (*LoginError)(nil); errors.As(err, &login) {
 		return err
@@ -496,7 +495,7 @@ func loginFailure(err error) error {
 	return nil
 }
 
-// rediscover has the resources discovered again.
+// rediscover requests a discovery.
 func (o *observer) rediscover() {
 	select {
 	case o.changed <- struct{}{}:
@@ -504,13 +503,12 @@ func (o *observer) rediscover() {
 	}
 }
 
-// watchDefinitions makes the stream of resource definitions: each change, and each new
-// listing, is a reason to discover again.
+// watchDefinitions makes the stream of resource definitions. Each change, and each new list, triggers a discovery.
 func (o *observer) watchDefinitions() *watchstream.Stream {
 	return o.newStream(definitionsResource, "", &definitionsHandler{observerHandler: observerHandler{o: o}, meta: definitionsResource.typeMeta()}, nil)
 }
 
-// definitionsHandler notes which resource definitions there are, and tells what has learnt something of a kind that the kind is another one now. Changes of labels and of the status are none.
+// definitionsHandler tracks the resource definitions, and resets the learned facts about a redefined kind. Changes of labels and of the status do not count.
 type definitionsHandler struct {
 	observerHandler
 	meta *typeMeta
@@ -556,7 +554,7 @@ func (h *definitionsHandler) OnStatus(err error) {
 	}
 }
 
-// startNamespaces finds the namespaces to serve, unless all are.
+// startNamespaces finds the namespaces to serve, unless all are served.
 func (o *observer) startNamespaces(ctx context.Context) {
 	if o.clusterwide {
 		return
@@ -573,13 +571,13 @@ func (o *observer) startNamespaces(ctx context.Context) {
 	}
 }
 
-// namespacesHandler notes which namespaces there are.
+// namespacesHandler tracks the existing namespaces.
 type namespacesHandler struct {
 	observerHandler
 	meta  *typeMeta
 	ctx   context.Context // of the streams in the namespaces
-	known chan struct{}   // closed when it is known which there are, or that it cannot be known
-	found map[string]bool // in the newest listing
+	known chan struct{}   // closed when the namespaces are known, or cannot be known
+	found map[string]bool // in the newest list
 }
 
 func (h *namespacesHandler) OnListing() { h.found = make(map[string]bool) }
@@ -634,8 +632,8 @@ func (h *namespacesHandler) isKnown() bool {
 	}
 }
 
-// useExactNames serves the patterns that are plain names, and assumes that those namespaces exist. It warns why, unless that is wanted and
-// nothing is lost by it.
+// useExactNames serves the patterns that are plain names, and assumes that those namespaces exist. It logs why, unless the settings require that and no
+// pattern is dropped.
 func (o *observer) useExactNames(why string, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -654,14 +652,14 @@ func (o *observer) useExactNames(why string, args ...any) {
 		append(args, "reason", cmp.Or(why, "Settings.Scanning.Disabled"), "dropped", dropped, "help", "K110")...)
 }
 
-// warnUnmatched warns if the first listing of namespaces has none that a pattern matches.
+// warnUnmatched warns if the first list of namespaces matches no pattern.
 func (o *observer) warnUnmatched(found map[string]bool) {
 	if len(found) == 0 {
 		o.log.Warn("No namespace matches the patterns; waiting until one does", "help", "K111", "patterns", o.namespaces)
 	}
 }
 
-// setNamespaces serves the namespaces that a whole listing has found and no others, and reports whether that is a change.
+// setNamespaces serves exactly the namespaces of a complete list, and reports whether that is a change.
 func (o *observer) setNamespaces(found map[string]bool) (changed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -670,7 +668,7 @@ func (o *observer) setNamespaces(found map[string]bool) (changed bool) {
 	return changed
 }
 
-// updateNamespace takes a change of a namespace that the operator is for.
+// updateNamespace handles a change of a namespace that the operator selects.
 func (o *observer) updateNamespace(ctx context.Context, ev RawEvent) {
 	name, gone := ev.Body.Name(), o.namespaceGone(ev)
 	o.mu.Lock()
@@ -686,7 +684,7 @@ func (o *observer) updateNamespace(ctx context.Context, ev RawEvent) {
 	}
 }
 
-// namespaceGone reports whether a namespace is gone, or is being deleted and has nothing left to be finished.
+// namespaceGone reports whether a namespace is deleted, or is being deleted without pending finalizers or content.
 func (o *observer) namespaceGone(ev RawEvent) bool {
 	raw, _ := ev.Body.find("status", "conditions")
 	conditions := namespaces.Conditions(raw)
@@ -694,7 +692,7 @@ func (o *observer) namespaceGone(ev RawEvent) bool {
 		return ev.Type == Deleted
 	}
 	for _, c := range conditions {
-		if c.Status == "True" { // something is still there to be finished
+		if c.Status == "True" { // the deletion is still pending
 			o.log.Debug(fmt.Sprintf("Namespace %q termination is pending: %s: %s", ev.Body.Name(), c.Reason, c.Message))
 			return false
 		}
@@ -702,15 +700,14 @@ func (o *observer) namespaceGone(ev RawEvent) bool {
 	return true
 }
 
-// serves reports whether the operator is for a namespace.
+// serves reports whether the operator selects a namespace.
 func (o *observer) serves(namespace string) bool {
 	return o.clusterwide || slices.ContainsFunc(o.namespaces, func(p string) bool { return namespaces.Match(p, namespace) })
 }
 
-// end ends the work for an error.
 func (o *observer) end(err error) { o.fail(err) }
 
-// memoryOf returns what is remembered of an object, nil if nothing is.
+// memoryOf returns the memory of an object, nil if there is none.
 func (o *observer) memoryOf(resource, key string) *memory {
 	o.mu.Lock()
 	served := o.resources[resource]
@@ -721,8 +718,8 @@ func (o *observer) memoryOf(resource, key string) *memory {
 	return served.reactor.queue.memoryOf(key)
 }
 
-// stop ends the work on all objects: what is under way may finish in the time that the settings give, then
-// the contexts of the handlers end, and handlers that ignore that are named. It returns why admission could not go on, if that was so.
+// stop ends the work on all objects. It waits for running handlers for the time in the settings, and then cancels their contexts and logs those that ignore
+// it. It returns the error of the admission server, if there is one.
 func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error) {
 	o.mu.Lock()
 	var queues []*queue
@@ -744,12 +741,12 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 	for _, e := range runners {
 		e.stop(stopper.OperatorExiting)
 	}
-	for _, e := range runners { // which abandon what does not end in time
+	for _, e := range runners { // after a timeout, wait abandons them
 		if left := e.wait(o.force); len(left) > 0 {
 			o.log.Error("Some daemons did not return after cancellation; abandoning them", "help", "K916", "daemons", left)
 		}
 	}
-	if o.admission != nil { // last, because all that was done until now may have been reviewed
+	if o.admission != nil { // last, because the requests until now may have needed reviews
 		err = o.admission.stop()
 	}
 	endHandlers()
@@ -763,7 +760,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 	return err
 }
 
-// drainQueues waits for the workers of all queues, and returns the objects of those that did not end in time.
+// drainQueues waits for the workers of all queues, and returns the objects of those that exceed the timeout.
 func drainQueues(ctx context.Context, queues []*queue, timeout time.Duration) []string {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -16,9 +16,8 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// This file is where handlers are registered: a function for each family, with its options. What
-// is wrong with a registration is a programmer's error, told by a panic with the line of the call.
-// The functions that register handlers of admission are declared with their engine, so that only operators with such handlers link it.
+// This file registers handlers, with a function and options for each family. The functions for admission handlers are elsewhere, so that only operators with
+// such handlers link the webhook server.
 
 // ChangeOptions are the options of change handlers. Zero values mean the defaults.
 type ChangeOptions struct {
@@ -223,14 +222,14 @@ func (r *Registry) OnLogin(fn LoginFunc, opts *ActivityOptions) {
 	must(kindLogin, r.onActivity(kindLogin, nil, fn, opts))
 }
 
-// must panics with what is wrong and where.
+// must panics with the error and the place of the registration.
 func must(kind handlerKind, err error) {
 	if err != nil {
 		panic(fmt.Sprintf("kopf: %s at %s: %v", kindNames[kind], callSite(), err))
 	}
 }
 
-// optionsOf returns a copy of options, which are the defaults if there are none.
+// optionsOf returns a copy of the options, or the defaults for nil.
 func optionsOf[T any](options *T) (copied T) {
 	if options != nil {
 		copied = *options
@@ -269,16 +268,16 @@ func (r *Registry) onChange(kind handlerKind, s Selector, field FieldPath, fn Ch
 	if err != nil {
 		return err
 	}
-	if slices.Contains(reservedIDs, h.id) { // no sub-handler has one of these: their ids have a slash
+	if slices.Contains(reservedIDs, h.id) { // IDs of sub-handlers contain a slash, so they cannot conflict
 		return fmt.Errorf("the handler id %q is reserved for an annotation that kopf stores itself: give the handler another ID", h.id)
 	}
 	return r.add(h)
 }
 
-// reservedIDs are names of annotations, in which the progress of a handler would meet something else.
+// reservedIDs are the names of kopf's own annotations, which the progress of a handler must not overwrite.
 var reservedIDs = []HandlerID{handlingID, markers.LastHandled, trackedKey, formerKey, markers.Managed, defaultTouchKey, handledUIDKey}
 
-// newChange makes a handler of changes of its options.
+// newChange makes a change handler.
 func newChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, o *ChangeOptions) (*handler, error) {
 	h := &handler{
 		kind: kind, field: field.Keys(), changes: changeSpec{change: fn, optional: o.WithoutFinalizer, deleted: o.IncludeDeleted, interruptible: o.Interruptible, needsChange: kind == kindUpdate || kind == kindField}, param: o.Param,
@@ -316,7 +315,7 @@ func (r *Registry) onActivity(kind handlerKind, fn ActivityFunc, login LoginFunc
 	return r.add(h)
 }
 
-// checkLimits returns what is wrong with the numbers of the options, and with the field.
+// checkLimits validates the numbers of the options, and the field.
 func (h *handler) checkLimits() error {
 	switch {
 	case slices.Contains(h.field, ""):
@@ -333,7 +332,7 @@ func (h *handler) checkLimits() error {
 	return nil
 }
 
-// checkOptions returns which options mean nothing for a handler of this kind.
+// checkOptions rejects options that have no effect in handlers of this kind.
 func (h *handler) checkOptions(o *ChangeOptions) error {
 	name := kindNames[h.kind]
 	switch {
@@ -347,7 +346,7 @@ func (h *handler) checkOptions(o *ChangeOptions) error {
 	return nil
 }
 
-// identify gives the handler its id: the option or the name of the function, with the field.
+// identify sets the ID of the handler: the option or the name of the function, with the field.
 func (h *handler) identify(id HandlerID, fn any) error {
 	if reflect.ValueOf(fn).IsNil() {
 		return errors.New("the function is nil")
@@ -378,7 +377,7 @@ func (h *handler) name(id HandlerID) {
 	h.id, h.changes.keys = id, annotationKeys("", string(id), nil, false)
 }
 
-// filter reads the criteria of the options.
+// filter converts the criteria of the options.
 func (h *handler) filter(labels, annotations Match, value, old, now any) (err error) {
 	f := &h.filters
 	if len(h.field) == 1 && h.field[0] == "metadata" {
@@ -509,7 +508,7 @@ func (r *Registry) onIndex(s Selector, fn any, spec *indexSpec, opts *IndexOptio
 	return h.id, err
 }
 
-// Operation is an operation on an object that the API server asks an admission webhook about.
+// Operation is an operation on an object that an admission webhook reviews.
 type Operation string
 
 // The operations of admission reviews.
@@ -520,7 +519,7 @@ const (
 	OperationConnect Operation = "CONNECT" // a connection, such as an exec into a pod
 )
 
-// maxWarning is the longest warning that API servers pass on, in characters.
+// maxWarning is the longest warning that API servers accept, in characters.
 const maxWarning = 256
 
 // AdmissionOptions are the options of admission handlers. Zero values mean the defaults.
@@ -540,9 +539,9 @@ type AdmissionOptions struct {
 	Persistent bool
 	// SideEffects declares that the handler makes lasting changes elsewhere, unless [Admission.DryRun] is set. Default: false.
 	SideEffects bool
-	// IgnoreFailures makes the API server admit the operation if it gets no answer. Default: false, so that it rejects the operation.
+	// IgnoreFailures makes the API server admit the operation if it gets no response. Default: false, so that it rejects the operation.
 	IgnoreFailures bool
-	// Timeout is the time that the API server waits for the answer, at most 30 s, rounded up to whole seconds. kopf cancels the handler's context a little
+	// Timeout is the time that the API server waits for the response, at most 30 s, rounded up to whole seconds. kopf cancels the handler's context a little
 	// earlier. Default: 30 s.
 	Timeout time.Duration
 	// Labels and Annotations are the labels and annotations that the object must have. kopf admits operations on other objects. Default: any.
@@ -557,11 +556,11 @@ type AdmissionOptions struct {
 	Param any
 }
 
-// admissionOperator is the operator as admission sees it.
+// admissionOperator is the interface of the operator for admission.
 type admissionOperator interface {
-	// serves reports whether the operator is for a namespace.
+	// serves reports whether the operator selects a namespace.
 	serves(namespace string) bool
-	// memoryOf returns what is remembered of an object, nil if nothing is.
+	// memoryOf returns the memory of an object, nil if there is none.
 	memoryOf(resource, key string) *memory
 	ender
 }
@@ -610,19 +609,19 @@ func (r *Registry) onAdmission(kind handlerKind, s Selector, fn AdmissionFunc, o
 	return r.addObjectHandler(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
 }
 
-// coversOperation reports whether a handler is for an operation on a part of an object.
+// coversOperation reports whether a handler reviews an operation on an object or a subresource.
 func (h *handler) coversOperation(op Operation, subresource string) bool {
 	a := h.admission
 	switch {
 	case a.subresource != "*" && a.subresource != subresource:
 		return false
-	case op == OperationDelete && h.kind == kindMutate: // there is nothing to be changed, so that it must be meant
+	case op == OperationDelete && h.kind == kindMutate: // a deletion has no result to mutate, so the handler must list it explicitly
 		return len(a.operations) == 1 && a.operations[0] == op
 	}
 	return a.operations == nil || slices.Contains(a.operations, op)
 }
 
-// fitsReview reports whether the filters of a handler fit. They may panic.
+// fitsReview reports whether the filters of a handler match. They may panic.
 func (h *handler) fitsReview(a *Admission, why *mismatch) bool {
 	c := &Change{Object: a.Object}
 	c.New = View{raw: a.Body.raw}

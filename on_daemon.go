@@ -10,8 +10,6 @@ import (
 	"github.com/kopf-go/kopf/internal/stopper"
 )
 
-// This file is where daemons and timers are registered, with their options.
-
 // DaemonOptions are the options of daemons. Zero values mean the defaults.
 type DaemonOptions struct {
 	// ID names the daemon. kopf stores its result on the object under it. kopf appends a slash and the path of the Field. Default: the name of the function.
@@ -155,7 +153,7 @@ func (r *Registry) onTimer(s Selector, fn TimerFunc, opts *TimerOptions) error {
 	return r.addObjectHandler(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
 }
 
-// addObjectHandler completes and adds a handler that looks at the current object alone.
+// addObjectHandler completes and adds a handler whose filters need only the current object.
 func (r *Registry) addObjectHandler(h *handler, s Selector, where func(Resource) bool, id HandlerID, fn any, labels, annotations Match, value any) error {
 	var err error
 	if h.selector, err = s.spec(where); err != nil {
@@ -202,10 +200,10 @@ type DaemonStopped struct {
 // Error returns the reason.
 func (e *DaemonStopped) Error() string { return "the daemon is asked to stop: " + string(e.Reason) }
 
-// callContext is that of the call of a daemon or timer; without one in arguments that were made by hand.
+// callContext is the context of a call of a daemon or timer. It is empty in hand-made arguments.
 type callContext struct{ ctx context.Context }
 
-// over is closed when the context has ended; nil without one.
+// over returns the Done channel of the context; nil without a context.
 func (c callContext) over() <-chan struct{} {
 	if c.ctx == nil {
 		return nil
@@ -213,7 +211,7 @@ func (c callContext) over() <-chan struct{} {
 	return c.ctx.Done()
 }
 
-// reason returns why a call is to end. The context ends with the term of a leader, before its functions are asked to stop.
+// reason returns why a call must end. After the loss of leadership, the context ends before the stop signal.
 func (c callContext) reason(s *stopper.Stopper) StopReason {
 	reason := reasonOf(s.Get())
 	if reason == "" && c.ctx != nil && errors.Is(context.Cause(c.ctx), ErrLeadershipLost) {
@@ -222,7 +220,7 @@ func (c callContext) reason(s *stopper.Stopper) StopReason {
 	return reason
 }
 
-// reasonOf returns what handlers are given for why they are asked to stop.
+// reasonOf converts the stop reasons for handlers.
 func reasonOf(s stopper.Set) StopReason {
 	switch {
 	case s.Has(stopper.OperatorExiting):

@@ -13,8 +13,6 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// This file is where reconcile handlers are registered, with their options.
-
 // ReconcileOptions are the options of reconcile handlers. Zero values mean the defaults.
 type ReconcileOptions struct {
 	// ID names the handler in logs and metrics. kopf stores nothing under it. Default: the name of the function.
@@ -72,9 +70,9 @@ func OnReconcile(s Selector, fn ReconcileFunc, opts *ReconcileOptions) {
 	must(kindReconcile, DefaultRegistry().onReconcile(s, fn, opts))
 }
 
-// OnReconcile registers a handler that reconciles actual and desired state. kopf calls it when it sees an object for the first time, also after a restart,
-// when the object or one of its children has changed, and when the handler has requested a call. kopf does not call it for an object that is being
-// deleted. It panics as [Registry.OnEvent] does.
+// OnReconcile registers a handler that reconciles actual and desired state. kopf calls it when it sees an object for the first time, also after a restart.
+// kopf calls it again when the object or one of its children has changed, and when the handler has requested a call. kopf does not call it for an object that
+// is being deleted. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnReconcile(s Selector, fn ReconcileFunc, opts *ReconcileOptions) {
 	must(kindReconcile, r.onReconcile(s, fn, opts))
 }
@@ -85,7 +83,7 @@ const (
 	defaultReconcileMaxBackoff = time.Minute
 )
 
-// reconcileSpec is what only reconcile handlers have.
+// reconcileSpec has the options of reconcile handlers only.
 type reconcileSpec struct {
 	engine              reconcileEngine
 	call                ReconcileFunc
@@ -127,7 +125,7 @@ func (r *Registry) onReconcile(s Selector, fn ReconcileFunc, opts *ReconcileOpti
 	return r.addObjectHandler(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, nil)
 }
 
-// check completes what is followed, and returns what is wrong with the options.
+// check completes the followed kinds, and validates the options.
 func (s *reconcileSpec) check(o *ReconcileOptions) error {
 	err := validation.NotNegative([]string{"Resync", "Debounce", "Timeout", "Backoff", "MaxBackoff"}, o.Resync, o.Debounce, o.Timeout, o.Backoff, o.MaxBackoff)
 	if err != nil {
@@ -178,7 +176,7 @@ func (s *reconcileSpec) checkFollows(o *ReconcileOptions) error {
 	return nil
 }
 
-// newFollow reads the selector of a kind that is owned or watched.
+// newFollow converts the selector of an owned or watched kind.
 func newFollow(option string, s Selector) (*followSpec, error) {
 	spec, err := s.spec(nil)
 	if err != nil {
@@ -197,13 +195,13 @@ type Source struct {
 	targets map[*sourceTarget]struct{}
 }
 
-// sourceTarget is a handler in an operator that runs.
+// sourceTarget is a handler of a running operator.
 type sourceTarget struct {
 	owners  triggerer
 	handler *handler
 }
 
-// triggerer has reconcile handlers called. It is an interface so that programs without them are linked without what calls them.
+// triggerer triggers reconcile handlers. It is an interface so that programs without them are linked without its implementation.
 type triggerer interface {
 	trigger(h *handler, ref ObjectReference, reason Trigger)
 	triggerAll(h *handler, reason Trigger, routine bool)
@@ -230,7 +228,7 @@ func (s *Source) all() []*sourceTarget {
 	return slices.Collect(maps.Keys(s.targets))
 }
 
-// attach adds a handler, until the returned function is called.
+// attach adds a handler until the returned function is called.
 func (s *Source) attach(t *sourceTarget) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

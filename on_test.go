@@ -81,7 +81,7 @@ func TestOptionErrors(t *testing.T) {
 	})
 }
 
-// TestTimerIntervals holds that a number without a unit, which would be nanoseconds, is no interval.
+// TestTimerIntervals checks that a number without a unit, which would be nanoseconds, is rejected.
 func TestTimerIntervals(t *testing.T) {
 	for _, tt := range []struct {
 		interval time.Duration
@@ -179,7 +179,7 @@ func TestDefaultRegistry(t *testing.T) {
 	}
 }
 
-// TestAnonymousFunctions holds that the panic about a function without a name says what its id is needed for.
+// TestAnonymousFunctions checks that the panic about a function without a name says why it needs an ID.
 func TestAnonymousFunctions(t *testing.T) {
 	for want, register := range map[string]func(r *Registry){
 		"ids are stored on the objects: give the handler an ID": func(r *Registry) {

@@ -11,7 +11,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// TestOutage has the API server go away and come back, and measures how much longer that is for the operator.
+// TestOutage stops and restarts the API server, and measures the additional delay of the operator.
 func TestOutage(t *testing.T) {
 	for _, forgets := range []bool{false, true} {
 		for _, away := range []time.Duration{2 * time.Second, 20 * time.Second, time.Minute, time.Hour} {
@@ -58,7 +58,7 @@ func testOutage(t *testing.T, away time.Duration, forgets bool) {
 	}
 }
 
-// TestSecondOutage has the API server be away twice, without an event in between, and forget old versions each time.
+// TestSecondOutage stops the API server twice, without an event in between, and makes it forget old versions each time.
 func TestSecondOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := kopf.NewAPIServer(nil)
@@ -88,7 +88,7 @@ func TestSecondOutage(t *testing.T) {
 			server.Compact()
 		}
 		outage(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "default", "name": "other"}})
-		time.Sleep(40 * time.Second) // it watches again, and nothing comes
+		time.Sleep(40 * time.Second) // it watches again, without events
 		outage(map[string]any{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": map[string]any{"namespace": "default", "name": "a"}})
 		back := time.Now()
 		for !handled.Load() && time.Since(back) < time.Hour {

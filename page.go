@@ -13,15 +13,15 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file has what the live page shows of an operator that runs. It runs on the goroutines of the page's viewers; nothing of it runs without the page.
+// This file provides the data of the live page. It runs on the goroutines of the page's viewers, and does nothing without the page.
 
-// livePage is what an operator shows on its live page. It implements [livepage.Source].
+// livePage implements [livepage.Source] for an operator.
 type livePage struct {
 	*observer
 	started time.Time
 }
 
-// servePage has the live page served, if that is wanted. It must be called before the first reactor is made.
+// servePage serves the live page if the settings enable it. It must be called before the first reactor is made.
 func (o *observer) servePage(r *run) error {
 	settings := o.settings.Process.Page
 	if !livepage.Included && (settings.Enabled || o.settings.Process.Decisions > 0) {
@@ -35,7 +35,7 @@ func (o *observer) servePage(r *run) error {
 	}
 	var reviewer livepage.Reviewer
 	if settings.TokenReview {
-		reviewer = inspectionServer{discovering{o.client.withoutFence()}} // standby replicas have a page, too
+		reviewer = inspectionServer{discovering{o.client.withoutFence()}} // standby replicas also have a page
 	}
 	log := o.log.With(slog.String("activity", "page"))
 	auth, err := livepage.NewAuth(settings.TokenFile, reviewer, log)
@@ -67,14 +67,14 @@ func (p *livePage) Fill(s *livepage.State) {
 	}
 }
 
-// delays returns how many objects are due later.
+// delays returns the number of objects that are due later.
 func (q *queue) delays() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.delayed
 }
 
-// Object implements [livepage.Source]. The resource may be given by its plural, with or without the group, or by its kind.
+// Object implements [livepage.Source]. The resource is a plural, with or without the group, or a kind.
 func (p *livePage) Object(o *livepage.ObjectState) bool {
 	p.mu.Lock()
 	var found []*reactor
@@ -100,7 +100,7 @@ func (p *livePage) Object(o *livepage.ObjectState) bool {
 	return false
 }
 
-// named returns the object of a name, nil if there is none. It does not keep the workers waiting, however many objects there are.
+// named returns the object with a name, nil if there is none. It does not block the workers, even with many objects.
 func (q *queue) named(namespace, name string) *entry {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -117,7 +117,7 @@ func (q *queue) named(namespace, name string) *entry {
 	return nil
 }
 
-// stateOf returns how far the work on an object is.
+// stateOf returns the state of the work on an object.
 func (q *queue) stateOf(e *entry) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -133,7 +133,7 @@ func (q *queue) stateOf(e *entry) string {
 	return "idle"
 }
 
-// decisions returns what the last looks at an object have come to, the newest first.
+// decisions returns the last decisions about an object, the newest first.
 func (r *reactor) decisions(e *entry) (all []livepage.Decision) {
 	served := r.served.Load()
 	handlers := served.handlers()
@@ -141,7 +141,7 @@ func (r *reactor) decisions(e *entry) (all []livepage.Decision) {
 		a, outlook := look.Action(), inspection.Outlook{Wait: look.Action().Wait}
 		d := livepage.Decision{Time: look.At().UTC(), Cause: string(a.Reason)}
 		verdicts := look.Verdicts()
-		if look.At().Before(served.since) { // they are of other handlers
+		if look.At().Before(served.since) { // the verdicts are for former handlers
 			verdicts = nil
 		}
 		for i, v := range verdicts {
@@ -163,12 +163,12 @@ func (r *reactor) decisions(e *entry) (all []livepage.Decision) {
 	return all
 }
 
-// inspected returns the reference as commands and the live page show it.
+// inspected returns the reference for commands and the live page.
 func (r ObjectReference) inspected() *inspection.Object {
 	return &inspection.Object{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: r.UID}
 }
 
-// live notes for the live page that the call begins.
+// live reports the start of a call to the live page.
 func (a *call) live() *livepage.Running {
 	if !livepage.Included || a.calls == nil || a.entry == nil {
 		return nil
@@ -183,7 +183,7 @@ func (a *call) live() *livepage.Running {
 	return a.calls.Begin(a.entry.key, a.entry.ref().inspected(), string(a.handler.id), kind)
 }
 
-// settle notes for the live page which handlers are to be called again for the object after an error, but for daemons and timers.
+// settle reports the handlers in retry of an object to the live page, except for daemons and timers.
 func (c *cycle) settle(ids []string) {
 	if !livepage.Included || c.reactor.calls == nil {
 		return
@@ -197,7 +197,7 @@ func (c *cycle) settle(ids []string) {
 	c.reactor.calls.Settle(c.entry.key, ids, all)
 }
 
-// noteDelay notes for the live page why the object is looked at again later, if that is the fault of no handler.
+// noteDelay reports to the live page why the next cycle of the object is delayed, if no handler has caused that.
 func (c *cycle) noteDelay(delay time.Duration, why string) {
 	if livepage.Included && c.reactor.calls != nil {
 		c.reactor.calls.Pause(c.entry.key, c.entry.ref().inspected(), time.Now().Add(delay), why)

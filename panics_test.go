@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// panicking are handlers that panic, with what the stack in the log line begins with.
+// panicking are handlers that panic, with the beginning of the stack in the log line.
 var panicking = map[string]struct {
 	handler kopf.ChangeFunc
 	begins  string
@@ -38,7 +38,7 @@ var noMap map[string]int
 
 func oopsAbout(name string) error { panic("oops, " + name) }
 
-// TestPanicStacks holds that the stack in the log shows the functions of the user, unless the framework has panicked.
+// TestPanicStacks checks that the stack in the log shows the functions of the user, unless kopf itself has panicked.
 func TestPanicStacks(t *testing.T) {
 	for name, tt := range panicking {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestPanicStacks(t *testing.T) {
 	}
 }
 
-// stackIn returns the stack of the only log line that has one.
+// stackIn returns the stack of the only log line with one.
 func stackIn(log string) (stack string) {
 	for line := range strings.Lines(log) {
 		var fields struct {

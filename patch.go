@@ -15,18 +15,14 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file knows the changes that are going to be made to an object: as a merge
-// patch (RFC 7396), as functions that transform the object, and as a JSON patch (RFC 6902).
-// It computes and never sends.
-
 // Patch collects the changes that a handler makes to its object. kopf sends it after the handler has returned, together with the patches of other handlers
 // and its own changes. A Patch starts empty, and does not change the Body that the handler sees. It is not safe for concurrent use.
 type Patch struct {
 	changes objectpatch.Changes
 	err     error // of the first value that is not JSON
 
-	persistence *PersistenceSettings // whose fields and annotations no transformation changes; nil for none
-	of          *Body                // that the handler has got, for the generation in its conditions; nil for none
+	persistence *PersistenceSettings // whose fields and annotations transformations cannot change; nil for none
+	of          *Body                // the handler's body, for the generation in its conditions; nil for none
 }
 
 // newPatch returns an empty patch for a handler of an object.
@@ -67,7 +63,7 @@ func (p *Patch) Replace(path FieldPath, value any) {
 	p.changes.Replace(v, keys...)
 }
 
-// transformFunc is a transformation that a handler has given. It comes after what is merged.
+// transformFunc is a transformation of a handler. It runs after the merge.
 type transformFunc func(object map[string]any) error
 
 // Apply implements [objectpatch.Transformation].
@@ -87,28 +83,28 @@ func (f transformFunc) Touched() map[string]any { return nil }
 // Holds implements [objectpatch.Transformation].
 func (f transformFunc) Holds(*objectpatch.Object) bool { return false }
 
-// ownFields returns what the framework stores in the status and in the annotations of an object.
+// ownFields returns kopf's own data in the status and in the annotations of an object.
 func (p *Patch) ownFields(body *Body) map[string]any {
 	if p.persistence == nil {
 		return nil
 	}
 	settings := *p.persistence
 	if s, ok := settings.DiffBaseStorage.(ownDiffBase); ok && len(s.ignored()) > 0 {
-		settings.DiffBaseStorage = s.withKey("") // what it ignores is not its own
+		settings.DiffBaseStorage = s.withKey("") // ignored fields are not kopf's own
 	}
 	own, others := make(map[string]any), essenceOf(body, []FieldPath{"status"}, &settings).Map()
 	if status := jsonpatch.Without(body.Status().Map(), rawjson.AsMap(others["status"])); len(status) > 0 {
 		own["status"] = status
 	}
 	annotations := jsonpatch.Without(body.Metadata().View("annotations").Map(), rawjson.AsMap(rawjson.AsMap(others["metadata"])["annotations"]))
-	maps.DeleteFunc(annotations, func(key string, _ any) bool { return strings.HasPrefix(key, "kubectl.kubernetes.io/") }) // which are no changes either
+	maps.DeleteFunc(annotations, func(key string, _ any) bool { return strings.HasPrefix(key, "kubectl.kubernetes.io/") }) // their changes are also ignored
 	if len(annotations) > 0 {
 		own["metadata"] = map[string]any{"annotations": annotations}
 	}
 	return own
 }
 
-// keepOwnStatus has a removal of the whole status leave there what the framework stores, or is about to.
+// keepOwnStatus keeps kopf's own data when a patch removes the whole status.
 func (p *Patch) keepOwnStatus(body *Body, stores bool) {
 	c := &p.changes
 	if v, ok := c.Merge["status"]; !ok || v != nil || !stores && p.ownFields(body)["status"] == nil {
@@ -154,14 +150,13 @@ func (p *Patch) SetCondition(condition Condition) {
 	p.changes.Transforms = append(p.changes.Transforms, p.conditionChanges(condition.plain())...)
 }
 
-// plain returns the condition as plain data.
 func (c *Condition) plain() manifest.Condition {
 	return manifest.Condition{
 		Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, ObservedGeneration: c.ObservedGeneration, LastTransitionTime: c.LastTransitionTime,
 	}
 }
 
-// conditionChanges returns the transformation that sets a condition, or none if it is not allowed.
+// conditionChanges returns the transformation that sets a condition, or none if the condition is invalid.
 func (p *Patch) conditionChanges(c manifest.Condition) []objectpatch.Transformation {
 	if c.ObservedGeneration == 0 && p.of != nil {
 		c.ObservedGeneration = p.of.Metadata().Int("generation")
@@ -219,7 +214,7 @@ func (p *Patch) Map() map[string]any {
 // Empty reports whether the patch has no changes.
 func (p *Patch) Empty() bool { return p.changes.Empty() }
 
-// holds reports whether an object is as the patch makes it, as far as that can be seen without decoding it.
+// holds reports whether an object already matches the patch, as far as its bytes show that.
 func (p *Patch) holds(body *Body) bool { return p.changes.Holds(body.stanzas()) }
 
 // Clear drops all changes.
@@ -246,7 +241,7 @@ func (p *Patch) operations(body *Body) []jsonpatch.Operation {
 	return jsonpatch.Diff(body.Map(), after)
 }
 
-// check returns what is wrong with the values, whatever they are made for, and takes it out: all else is sent. No other attempt would mend it.
+// check removes invalid values from the patch, so that the rest can be sent. It returns a permanent error for them, because a retry would not help.
 func (p *Patch) check() error {
 	if err := jsonpatch.TakeBadTexts(p.changes.Merge); err != nil {
 		p.fail(err)
@@ -257,8 +252,8 @@ func (p *Patch) check() error {
 	return Permanent(p.err)
 }
 
-// try returns why the patch cannot be made of the body: values that check refuses, or transformations that fail or panic. What is wrong is taken out:
-// all else is sent.
+// try removes the parts of the patch that cannot be applied to the body, so that the rest can be sent. It returns the error: of invalid values, or of
+// transformations that fail or panic.
 func (p *Patch) try(body *Body) error {
 	err := p.check()
 	for len(p.changes.Transforms) > 0 && !p.holds(body) {
@@ -273,7 +268,7 @@ func (p *Patch) try(body *Body) error {
 	return err
 }
 
-// applied returns the body as the patch leaves it, for those who come next.
+// applied returns the body with the patch applied, for the next handlers.
 func (p *Patch) applied(body *Body) *Body {
 	if p.Empty() {
 		return body
@@ -293,7 +288,7 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 	return p.changes.Apply(body.Map(), body.stanzas(), func() map[string]any { return p.ownFields(body) })
 }
 
-// permanent reports whether a transformation that has failed makes no sense for newer states of the object either.
+// permanent reports whether a failed transformation would also fail for newer states of the object.
 func permanent(failed *objectpatch.TransformError) bool {
 	return failed.Unwrap() == nil || errors.As(failed, new(*PermanentError))
 }
@@ -311,7 +306,7 @@ func (p *Patch) touched(body *Body) *Body {
 	return b
 }
 
-// sides returns what the patch touches of an object, before and after it.
+// sides returns the part of an object that the patch touches, before and after the patch.
 func (p *Patch) sides(body *Body) (before, after map[string]any, err error) {
 	if p.changes.Versioned() {
 		body = p.touched(body)
@@ -328,7 +323,7 @@ func (p *Patch) fail(err error) {
 	}
 }
 
-// put sets a decoded value, replacing whatever is in the way.
+// put sets a decoded value, and replaces parents that are no objects.
 func (p *Patch) put(value any, keys ...string) {
 	if len(keys) == 0 {
 		m, ok := value.(map[string]any)
@@ -342,9 +337,8 @@ func (p *Patch) put(value any, keys ...string) {
 	p.changes.Put(value, keys...)
 }
 
-// unapplied returns what of a merge patch is not so in the response to it: what the schema has
-// dropped, and what another client has changed at the same time. What the response has besides does not
-// matter, nor whether a list or a map of the metadata that was emptied is there.
+// unapplied returns the part of a merge patch that the response does not show. The schema may have dropped it, or another client may have changed it. Further
+// fields of the response do not matter, nor do missing lists or maps of the metadata that the patch empties.
 func unapplied(patch map[string]any, response *Body) (lost Diff) {
 	if jsonpatch.IsApplied(response.raw, patch) {
 		return nil
@@ -360,7 +354,7 @@ func unapplied(patch map[string]any, response *Body) (lost Diff) {
 	return lost
 }
 
-// leftDiff is [diffJSON] of the keys that before has, on each level.
+// leftDiff is [diffJSON] for the keys that before has, on each level.
 func leftDiff(before map[string]any, after []byte) Diff {
 	return diffJSON(before, jsonpatch.DecodeLike(after, before))
 }
@@ -376,17 +370,17 @@ type PatchOperation struct {
 // MarshalJSON encodes the operation. It includes the value only for operations that have one, even if the value is null.
 func (o PatchOperation) MarshalJSON() ([]byte, error) { return jsonpatch.Operation(o).MarshalJSON() }
 
-// handlerPatch is what one attempt of one handler wants to change in its object.
+// handlerPatch holds the changes of one attempt of one handler.
 type handlerPatch struct {
 	id     HandlerID
 	patch  *Patch // with the result in its status
-	change bool   // whether the handler is one of changes, which fails if its patch is refused
+	change bool   // whether it is of a change handler, which fails if its patch is refused
 
-	succeeded  bool            // whether the success of a handler of raw events is to be logged when this is stored
-	refusals   int             // in a row, of this alone
-	refusal    error           // the last one; nil unless it is still to be stored
-	reconciled *reconcileState // of the handler, if that is a reconcile handler
+	succeeded  bool            // whether to log the success of an event handler when this is stored
+	refusals   int             // in a row, of this patch alone
+	refusal    error           // the last one; nil when the patch is stored or dropped
+	reconciled *reconcileState // of a reconcile handler; nil for others
 }
 
-// isOpen reports whether there is something to be sent.
+// isOpen reports whether there are changes to send.
 func (p *handlerPatch) isOpen() bool { return !p.patch.Empty() }

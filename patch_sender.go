@@ -16,24 +16,23 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file sends the patch of one object in as few requests as it takes, so that a namesake is never hit,
-// and classifies refusals. It runs on the goroutine that wants the object changed.
+// This file sends the patch of one object in as few requests as possible, never to a new object of the same name, and classifies refusals.
 
-// sender sends patches of one object. It remembers nothing of that: the state that a patch is made for is handed in, and the newest state
-// that the answers have shown is returned, also together with an error.
+// sender sends patches of one object. It does not keep the object: callers pass the state to patch, and get the newest state of the responses, even with an
+// error.
 type sender struct {
 	client    *Client
 	ctx       context.Context // of the requests
 	resource  Resource
 	log       *slog.Logger
 	discovery discoverer
-	warned    *boundedset.Set      // what was warned of for the resource; may be nil
-	lenient   bool                 // whether transformations conflict only with changes of what they change themselves
-	sent      bool                 // whether a request was made
-	state     *PersistenceSettings // of the state that patches may store; nil for senders of others
+	warned    *boundedset.Set      // former warnings for the resource; may be nil
+	lenient   bool                 // whether transformations conflict only with changes of the same fields
+	sent      bool                 // whether a request was sent
+	state     *PersistenceSettings // for state in patches; nil for senders without state
 }
 
-// The HTTP codes that mean something to what is done with an object.
+// The HTTP status codes that have a meaning for patches.
 const (
 	codeBadRequest    = 400
 	codeUnauthorized  = 401
@@ -45,11 +44,11 @@ const (
 	codeTooMany       = 429
 )
 
-// maxRefusals is how often in a row a handler patch is refused alone, with a code that may mean that it is taken later, before it is given up: if a webhook
-// or a policy has refused it, or if a handler of raw events has left it.
+// maxRefusals is how often in a row a handler patch may be refused alone with a retryable code. It limits refusals by webhooks and policies, and all refusals
+// of patches of event handlers.
 const maxRefusals = 10
 
-// errStateDropped means that a status has not kept the state that was sent with a patch.
+// errStateDropped means that the status has dropped the state of a patch.
 var errStateDropped = errors.New("the status does not keep the state")
 
 // errGone means that the object does not exist any more, or that another one has its name.
@@ -62,15 +61,15 @@ func (e *conflictError) Error() string { return e.err.Error() }
 
 func (e *conflictError) Unwrap() error { return e.err }
 
-// patchRefusedError means that the API server does not take a patch, however often it is sent.
+// patchRefusedError means that the API server refuses a patch permanently.
 type patchRefusedError struct{ err error }
 
 func (e *patchRefusedError) Error() string { return e.err.Error() }
 
 func (e *patchRefusedError) Unwrap() error { return e.err }
 
-// request makes the requests of one patch. Nothing is sent for what is already so in the known state, which is returned then; if the answers show that it
-// was not so any more, that is sent, too.
+// request sends the requests of one patch. It sends only differences to the known state, and returns that if there are none. If a response shows that the
+// known state was outdated, it also sends the further differences.
 func (s *sender) request(known *Body, patch *Patch) (*Body, error) {
 	if patch.holds(known) {
 		return known, nil
@@ -86,13 +85,13 @@ func (s *sender) request(known *Body, patch *Patch) (*Body, error) {
 		}
 		missed = unapplied(patch.changes.Merge, now)
 	}
-	if !patch.changes.Finalizes() { // the records of a handling go with the finalizer, perhaps with the whole map
+	if !patch.changes.Finalizes() { // records are removed together with the finalizer, perhaps with their whole parent
 		s.warnMissed(missed, now)
 	}
 	return now, nil
 }
 
-// overtaken reports whether any of what a merge patch has missed was so in the state that it was made for, and so was not sent.
+// overtaken reports whether the known state already had a missed value, so that it was not sent.
 func overtaken(known *Body, merge map[string]any, missed Diff) bool {
 	if len(missed) == 0 {
 		return false
@@ -104,7 +103,8 @@ func overtaken(known *Body, merge map[string]any, missed Diff) bool {
 	})
 }
 
-// sendOnce makes the requests of one patch for a known state: that of the status first, where it is a subresource, because the other one says that all is done.
+// sendOnce sends the requests of one patch for a known state. The request for a status subresource comes first, because the other one marks the handling as
+// done.
 func (s *sender) sendOnce(known *Body, patch *Patch) (*Body, error) {
 	before, after, err := patch.sides(known)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *sender) sendOnce(known *Body, patch *Patch) (*Body, error) {
 	if apart {
 		first = "status"
 	}
-	if known, err = s.sendPart(known, first, before, after, patch); err == nil && s.state != nil && s.state.dropped(patch, known) { // what is elsewhere must not be removed
+	if known, err = s.sendPart(known, first, before, after, patch); err == nil && s.state != nil && s.state.dropped(patch, known) { // the state elsewhere must then remain
 		err = &conflictError{errStateDropped}
 	}
 	if err != nil || !apart {
@@ -123,7 +123,7 @@ func (s *sender) sendOnce(known *Body, patch *Patch) (*Body, error) {
 	return s.sendPart(known, "", before, after, patch)
 }
 
-// sendPart sends what changes in the status, or in the object itself, if anything does.
+// sendPart sends the changes of the status, or those of the object itself, if there are any.
 func (s *sender) sendPart(known *Body, subresource string, before, after map[string]any, patch *Patch) (*Body, error) {
 	state := &objectpatch.State{UID: known.uid, Version: known.version, Finalizers: known.of(known.finalizers), Apart: slices.Contains(s.resource.Subresources, "status"), Lenient: s.lenient}
 	request := state.Main
@@ -136,7 +136,7 @@ func (s *sender) sendPart(known *Body, subresource string, before, after map[str
 	return known, nil
 }
 
-// patch makes one request.
+// patch sends one request.
 func (s *sender) patch(known *Body, subresource string, r *objectpatch.Request) (*Body, error) {
 	data, err := rawjson.Encode(r.Body)
 	if err != nil {
@@ -151,8 +151,8 @@ func (s *sender) patch(known *Body, subresource string, r *objectpatch.Request) 
 	return now, nil
 }
 
-// classifyRefusal finds out what the refusal of a patch means, which was made for a known state of the object. Whether the object is gone, or was
-// changed meanwhile, it looks up: webhooks refuse with any code and any text, about any object.
+// classifyRefusal classifies the refusal of a patch. It reads the object to find out whether it is gone or was changed. The refusal itself may come from a
+// webhook, with any code and text.
 func (s *sender) classifyRefusal(err error, known *Body, subresource string, tested bool) (*Body, error) {
 	var api *APIError
 	if !errors.As(err, &api) {
@@ -161,7 +161,7 @@ func (s *sender) classifyRefusal(err error, known *Body, subresource string, tes
 	if api.denied() {
 		switch {
 		case api.Code == codeUnauthorized, api.Code == codeNotFound, api.Code == codeConflict, api.Code == codeTooMany, api.Code >= 500:
-			return known, err // it may be taken later
+			return known, err // a retry may succeed
 		}
 		return known, &patchRefusedError{err}
 	}
@@ -179,7 +179,7 @@ func (s *sender) classifyRefusal(err error, known *Body, subresource string, tes
 		return known, errGone
 	case getErr != nil && StatusCode(getErr) == codeNotFound:
 		return known, err
-	case getErr != nil: // that it was changed or has gone is what it is in most cases, and the stream will show it
+	case getErr != nil: // most likely, it was changed or is gone, and the stream will show that
 		return known, &conflictError{err}
 	case api.Code == codeNotFound && api.Name == known.namespace && known.namespace != known.name:
 		return known, fmt.Errorf("changing an object whose namespace is gone: create the namespace %q again to have the object finished: %w", known.namespace, err)
@@ -196,8 +196,8 @@ func (s *sender) classifyRefusal(err error, known *Body, subresource string, tes
 	return known, err
 }
 
-// get asks for the object. It fails with errGone if the API server says of this very object that it is not there, or that another one
-// has its name; any other error means nothing for the object.
+// get reads the object. It returns errGone if the API server says that this very object is missing, or if its name belongs to another one. Any other error
+// says nothing about the object.
 func (s *sender) get(known *Body) (*Body, error) {
 	body, err := s.client.object(s.ctx, s.resource, known.namespace, known.name)
 	var api *APIError
@@ -223,8 +223,7 @@ func overflows(err error) bool {
 	})
 }
 
-// warnMissed warns of what the API server has not taken over, as it does with fields that the schema does not know, and of what has another
-// value by now.
+// warnMissed warns of fields that the API server has dropped, such as those that the schema lacks, and of fields with other values.
 func (s *sender) warnMissed(missed Diff, now *Body) {
 	var dropped, changed Diff
 	for _, item := range missed {
@@ -251,7 +250,7 @@ func (s *sender) warnMissed(missed Diff, now *Body) {
 	}
 }
 
-// warn logs fields that are not what they were set to: as a warning at the first time.
+// warn logs fields that have other values than the patch. The first time, it is a warning.
 func (s *sender) warn(text string, missed Diff, attrs ...any) {
 	level, fields := slog.LevelDebug, make([]string, len(missed))
 	for i, item := range missed {
@@ -263,17 +262,17 @@ func (s *sender) warn(text string, missed Diff, attrs ...any) {
 	s.log.Log(s.ctx, level, text, append(attrs, "differences", s.resource.loggable(fields))...)
 }
 
-// shown returns a value of an object as text for the log.
+// shown returns a value of an object for the log.
 func shown(value any) string {
 	if value == nil {
 		return "nothing"
 	}
-	text, _ := rawjson.Encode(value) // it comes from JSON
+	text, _ := rawjson.Encode(value) // values from JSON can always be encoded
 	return string(text)
 }
 
-// exitSendTimeout is how long one attempt at storing what a task has left may take when the operator stops. There are two.
+// exitSendTimeout limits each of the two attempts to store the last patch of a task at shutdown.
 const exitSendTimeout = 2 * time.Second
 
-// maxResends is how often the last patch of a task that has ended is sent again before it is given up.
+// maxResends limits the retries of the last patch of an ended task.
 const maxResends = 10

@@ -220,7 +220,7 @@ func TestJSONPatch(t *testing.T) {
 	})
 }
 
-// FuzzAppliedTo holds the quick look whether a patch was applied against the differences.
+// FuzzAppliedTo compares the quick check of an applied patch with the differences.
 func FuzzAppliedTo(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":"x\n","c":1},"d":true}`), []byte(`{"a":{"b":"x\n"},"d":true,"e":null}`))
 	f.Add([]byte(`{"a":{}}`), []byte(`{"a":{"b":null}}`))
@@ -263,7 +263,7 @@ func TestFinalizerOps(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := patch.ApplyJSON(any(b.Map()), data)
-			if meta := rawjson.AsMap(rawjson.AsMap(got)["metadata"]); rawjson.IsEmpty(meta["finalizers"]) { // which the API server leaves out
+			if meta := rawjson.AsMap(rawjson.AsMap(got)["metadata"]); rawjson.IsEmpty(meta["finalizers"]) { // the API server omits it
 				delete(meta, "finalizers")
 			}
 			if diff := cmp.Diff(any(want), got); err != nil || diff != "" {
@@ -467,7 +467,7 @@ func TestMissedFields(t *testing.T) {
 	}
 }
 
-// TestReplaceOrder holds that of two calls for one part of an object, the last one wins.
+// TestReplaceOrder checks that the last of two calls for one part of an object wins.
 func TestReplaceOrder(t *testing.T) {
 	body, err := ParseBody([]byte(`{"apiVersion":"v1","kind":"X","metadata":{"name":"a"},"status":{"a":{"y":1},"conditions":[{"type":"A"}]}}`))
 	if err != nil {
@@ -505,7 +505,7 @@ func TestReplaceOrder(t *testing.T) {
 	}
 }
 
-// TestConditionTags holds that conditions can stand in the struct of a status.
+// TestConditionTags checks that conditions can be in the struct of a status.
 func TestConditionTags(t *testing.T) {
 	got, err := json.Marshal(struct{ Conditions []Condition }{[]Condition{
 		{Type: "Ready", Status: ConditionTrue, Reason: "R", ObservedGeneration: 2, LastTransitionTime: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)},
@@ -518,7 +518,8 @@ func TestConditionTags(t *testing.T) {
 	}
 }
 
-// What a patch without functions makes of the part of an object that it touches is what it makes of the whole object, and one that changes something is never taken for one that does not.
+// A patch without functions has the same effect on the touched part as on the whole object. A patch that changes the object is never taken for an unchanged
+// one.
 func FuzzTouched(f *testing.F) {
 	f.Add(`{"metadata":{"generation":3,"labels":{"a":"b"}},"spec":{"x":1},"status":{"y":2}}`, `{"status":{"y":3}}`, `{"spec":{"x":null}}`, "status.z", uint8(0xff))
 	f.Add(`{"metadata":{"finalizers":["a"]},"status":{"kopf":{"progress":{}},"conditions":[]}}`, `{"status":{"kopf":null}}`, `{}`, "status", uint8(0x3f))
@@ -575,7 +576,7 @@ func FuzzTouched(f *testing.F) {
 	})
 }
 
-// decoded returns the value of a text in JSON, nil if it is none.
+// decoded returns the value of a text in JSON, nil if it is invalid.
 func decoded(text string) any {
 	v, err := rawjson.Decode([]byte(text))
 	if err != nil {
@@ -584,7 +585,7 @@ func decoded(text string) any {
 	return v
 }
 
-// sortedOperations returns operations as texts, in the order of these.
+// sortedOperations returns operations as sorted texts.
 func sortedOperations(operations []jsonpatch.Operation) []string {
 	texts := make([]string, 0, len(operations))
 	for _, o := range operations {

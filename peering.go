@@ -20,14 +20,13 @@ import (
 	"github.com/kopf-go/kopf/internal/watchstream"
 )
 
-// This file lets operators give way to each other. Each one keeps a record of itself in a peering object that all of them watch;
-// an operator that sees the living record of another one with a higher or the same priority pauses. Each membership in such an object is kept by internal/peers:
-// on a goroutine that keeps the own record alive, and one for its stream.
+// This file implements peering. Each operator maintains a record in a peering object that all of them watch. It pauses while another one has a live record
+// with the same or a higher priority. Each peering object has a keeper in internal/peers, with one goroutine for the record and one for the stream.
 
-// peeringGroups are the API groups of peering objects: today's and the legacy one.
+// peeringGroups are the API groups of peering objects: the current and the legacy one.
 var peeringGroups = []string{"kopf.dev", "zalando.org"}
 
-// isPeering reports whether a resource is one of peering objects, in the whole cluster or in namespaces.
+// isPeering reports whether a resource is that of peering objects, in the whole cluster or in namespaces.
 func isPeering(r discovery.Resource, clusterwide bool) bool {
 	plural := "kopfpeerings"
 	if clusterwide {
@@ -36,11 +35,11 @@ func isPeering(r discovery.Resource, clusterwide bool) bool {
 	return r.Plural == plural && r.Version == "v1" && r.Namespaced != clusterwide && slices.Contains(peeringGroups, r.Group)
 }
 
-// peeringTimeout limits the time of a request that writes records: a late one is not true any more.
+// peeringTimeout limits the time of a request that writes records, because late records are outdated.
 const peeringTimeout = 5 * time.Second
 
-// writePeering writes records into a peering object, or removes those that are nil, and returns what the object is then. If a version is given, it fails
-// with 409 when the object has another one.
+// writePeering writes the records of a peering object, removes nil ones, and returns the object. With a version, it fails with 409 if the object has another
+// one.
 func writePeering(ctx context.Context, c *Client, r Resource, namespace, name, version string, records map[string]any) (*Body, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, peeringTimeout, fmt.Errorf("no answer in %s", peeringTimeout))
 	defer cancel()
@@ -59,32 +58,32 @@ func writePeering(ctx context.Context, c *Client, r Resource, namespace, name, v
 	return c.body(ctx, &request{method: http.MethodPatch, path: r.path(namespace, name, subresource), contentType: "application/merge-patch+json", body: patch, once: true})
 }
 
-// peering is what an operator has to do with its peers.
+// peering is the state of an operator's peering.
 type peering struct {
 	client   *Client
 	settings *Settings
 	log      *slog.Logger
 	identity string
 	pauser   *pauser.Pauser
-	leader   *leadership // in whose terms alone the own record is written
+	leader   *leadership // whose terms are required to write the own record
 	meter    *metrics.Metrics
 	operator ender
 
-	ctx      context.Context // ends when the operator leaves its peers
+	ctx      context.Context // ends when the operator leaves the peering
 	end      context.CancelFunc
 	tasks    sync.WaitGroup
 	mu       sync.Mutex // guards sessions
 	sessions map[string]*peers.Keeper
 }
 
-// start joins the peers; leave must be called at last. No request about peers waits for others.
+// start joins the peers. The caller must call stop at the end. Requests about peers skip all rate limits.
 func (p *peering) start(ctx context.Context) *peering {
 	p.ctx, p.end = context.WithCancel(unlimited(context.WithoutCancel(ctx)))
 	p.sessions = make(map[string]*peers.Keeper)
 	return p
 }
 
-// stop removes the own records, and waits until that is done.
+// stop removes the own records, and waits for that.
 func (p *peering) stop() {
 	if p == nil {
 		return
@@ -93,7 +92,7 @@ func (p *peering) stop() {
 	p.tasks.Wait()
 }
 
-// reconcile starts sessions for the peering objects of the resources and namespaces that there are, and stops the others.
+// reconcile starts sessions for the peering objects of the resources and namespaces, and stops the others.
 func (p *peering) reconcile(found []discovery.Resource, namespaces map[string]bool) {
 	if p == nil {
 		return
@@ -126,7 +125,7 @@ func (p *peering) reconcile(found []discovery.Resource, namespaces map[string]bo
 	}
 }
 
-// recheckNamespace has the sessions of a namespace find out anew whether it is being deleted.
+// recheckNamespace makes the sessions of a namespace check again whether it is being deleted.
 func (p *peering) recheckNamespace(namespace string) {
 	if p == nil {
 		return
@@ -140,7 +139,7 @@ func (p *peering) recheckNamespace(namespace string) {
 	}
 }
 
-// waitObserved waits until the peering objects of all sessions have been evaluated: before that, nothing new is served.
+// waitObserved waits until the peering objects of all sessions are evaluated. Before that, the operator serves no new resources.
 func (p *peering) waitObserved(ctx context.Context) {
 	if p == nil {
 		return
@@ -156,8 +155,7 @@ func (p *peering) waitObserved(ctx context.Context) {
 	}
 }
 
-// startSessionLocked starts a session if there is none yet, and returns its name. Without a resource, it is one
-// that waits for a resource.
+// startSessionLocked starts a session if there is none yet, and returns its name. Without a resource, the session waits for one.
 func (p *peering) startSessionLocked(r Resource, namespace string) string {
 	settings := &p.settings.Peering
 	name, log := fmt.Sprintf("peering %q of %s", settings.Name, r.Name()), p.log.With("peering", settings.Name, "resource", r.Name())
@@ -186,7 +184,7 @@ func (p *peering) startSessionLocked(r Resource, namespace string) string {
 	return name
 }
 
-// peeringServer is where one peering object is.
+// peeringServer sends the requests for one peering object.
 type peeringServer struct {
 	*peering
 	resource  Resource
@@ -211,7 +209,7 @@ func (s *peeringServer) Write(ctx context.Context, version string, records map[s
 	return peeringState(body), nil
 }
 
-// peeringState returns what matters of a peering object.
+// peeringState returns the state of a peering object for its keeper.
 func peeringState(b *Body) peers.State {
 	status := b.of(b.status)
 	return peers.State{Version: b.version, Status: status}
@@ -222,8 +220,7 @@ func (s *peeringServer) Failure(err error) peers.Failure {
 	return peers.Failure{Code: StatusCode(err), Denied: isDenied(err), RetryAfter: retryAfterOf(err)}
 }
 
-// NamespaceEnding implements [peers.Server]. It needs the right to list namespaces, which operators of
-// namespaces may have anyway, or to get that one.
+// NamespaceEnding implements [peers.Server]. It needs the permission to list namespaces, which operators for namespaces may have anyway, or to get that one.
 func (s *peeringServer) NamespaceEnding(ctx context.Context) (ends bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, peeringTimeout, fmt.Errorf("no answer in %s", peeringTimeout))
 	defer cancel()
@@ -241,7 +238,7 @@ func (s *peeringServer) NamespaceEnding(ctx context.Context) (ends bool, err err
 	} else if err != nil {
 		return false, err
 	}
-	items, ends := answer.find("items") // an empty list is one of a namespace that is gone
+	items, ends := answer.find("items") // an empty list means that the namespace is gone
 	err = rawjson.EachItem(items, func(item []byte) bool {
 		deleted, _ := rawjson.Find(item, "metadata", "deletionTimestamp")
 		ends = !rawjson.IsNull(deleted)
@@ -250,12 +247,12 @@ func (s *peeringServer) NamespaceEnding(ctx context.Context) (ends bool, err err
 	return ends && err == nil, err
 }
 
-// Follow implements [peers.Server]: of the objects of the resource, one is ours.
+// Follow implements [peers.Server]. The stream shows all objects of the resource, and the handler selects one.
 func (s *peeringServer) Follow(ctx context.Context, k *peers.Keeper) {
 	s.client.stream(s.resource, s.namespace, "", &peersHandler{meta: s.resource.typeMeta(), keeper: k, name: s.settings.Peering.Name, operator: s.operator}).Run(ctx)
 }
 
-// peersHandler hands over the peering object of a session.
+// peersHandler passes the peering object to the session.
 type peersHandler struct {
 	watchstream.Ignore
 	meta     *typeMeta

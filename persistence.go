@@ -15,9 +15,8 @@ import (
 	"github.com/kopf-go/kopf/internal/settingscheck"
 )
 
-// This file knows how the progress of handlers is written on the objects: the
-// records, the keys of annotations, and the storages to choose from. All of it is shared with operators
-// in Python, byte for byte. It computes on the goroutine of the object's worker, and keeps no state.
+// This file stores the progress of handlers on the objects, with the same keys and bytes as operators in Python. It is stateless, and runs on the goroutine
+// of the object's worker.
 
 const (
 	defaultTouchKey = "touch-dummy"
@@ -38,17 +37,15 @@ type ProgressRecord struct {
 	Message *string   // the text of the last attempt's error; nil if it had none
 	Subrefs []string  // ids of the sub-handlers of all levels
 
-	stored any // what it was read from, decoded; nil for new records
+	stored any // the decoded stored record; nil for new ones
 }
 
-// finished reports whether the handler is not to be called again.
 func (r *ProgressRecord) finished() bool { return r.Success || r.Failure }
 
-// changed reports whether what would be stored differs from what was read: by
-// value, so another spelling of a time counts, the order of keys does not.
+// changed reports whether the record differs from the stored one. Another spelling of a time is a difference, another order of keys is not.
 func (r *ProgressRecord) changed() bool { return !rawjson.Equal(r.members(false).Decoded(), r.stored) }
 
-// members returns the keys of the record in their order; the unset ones only if they are asked for.
+// members returns the keys of the record in order, with the unset ones on request.
 func (r *ProgressRecord) members(unset bool) progressrecord.Members {
 	return (&progressrecord.Record{
 		Started: r.Started, Stopped: r.Stopped, Delayed: r.Delayed, Purpose: string(r.Purpose), Retries: r.Retries, Success: r.Success, Failure: r.Failure, Message: r.Message, Subrefs: r.Subrefs,
@@ -100,8 +97,8 @@ func (s Storage) String() string {
 	return map[Storage]string{InAnnotations: "InAnnotations", InStatus: "InStatus"}[s]
 }
 
-// ProgressStorage stores the progress of handlers between attempts. It adds what it stores to the patch, which kopf sends anyway. A storage outside of the
-// objects writes in Store or in Flush. kopf calls it concurrently for different objects.
+// ProgressStorage stores the progress of handlers between attempts. It writes to the patch, which kopf sends anyway. A storage outside of the objects writes
+// in Store or in Flush. kopf calls it concurrently for different objects.
 type ProgressStorage interface {
 	// Fetch returns the stored record of a handler on an object, or nil. After an error, kopf logs a warning, and continues without a record.
 	Fetch(id HandlerID, body *Body) (*ProgressRecord, error)
@@ -111,7 +108,7 @@ type ProgressStorage interface {
 	Purge(id HandlerID, body *Body, patch *Patch)
 	// Touch adds a dummy value to the patch, so that the object changes. "" removes the value.
 	Touch(value string, body *Body, patch *Patch)
-	// Clear removes the data of this storage from an essence.
+	// Clear removes the data of this storage from the tracked fields.
 	Clear(essence *Essence)
 	// Flush ends a series of calls of Store, or of Purge.
 	Flush()
@@ -119,14 +116,13 @@ type ProgressStorage interface {
 
 // AnnotationsProgressStorage stores the progress of each handler in an annotation. Its zero value is ready to use.
 type AnnotationsProgressStorage struct {
-	// Prefix begins the keys of the annotations. Operators that share objects
-	// need different ones. Defaults to "kopf.zalando.org".
+	// Prefix begins the keys of the annotations. Operators that share objects need different ones. Defaults to "kopf.zalando.org".
 	Prefix string
 	// Verbose stores unset keys of records as nulls. Default: false.
 	Verbose bool
 	// TouchKey is the name of the annotation that [ProgressStorage] touches. Defaults to "touch-dummy".
 	TouchKey string
-	// V2Only tells not to write, read or remove the keys that old versions of Kopf made of long ids. Defaults to false.
+	// V2Only disables the keys that old versions of Kopf made of long IDs. Defaults to false.
 	V2Only bool
 }
 
@@ -203,7 +199,7 @@ func (s *AnnotationsProgressStorage) Flush() {}
 type StatusProgressStorage struct {
 	// Name is the key of the stanza that the default fields are in. Defaults to "kopf".
 	Name string
-	// Field holds the records by handler id, below the status. Defaults to "status.<Name>.progress".
+	// Field holds the records by handler ID, below the status. Defaults to "status.<Name>.progress".
 	Field FieldPath
 	// TouchField is the field that [ProgressStorage] touches, below the status. Defaults to "status.<Name>.dummy".
 	TouchField FieldPath
@@ -239,8 +235,7 @@ func (s *StatusProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord
 	return record, nil
 }
 
-// Store implements [ProgressStorage]. Unset keys are sent as nulls, because a merge
-// patch would keep their former values.
+// Store implements [ProgressStorage]. It sends unset keys as nulls, because a merge patch would keep their former values.
 func (s *StatusProgressStorage) Store(id HandlerID, record *ProgressRecord, body *Body, patch *Patch) {
 	patch.put(record.members(true).Decoded(), s.field(id)...)
 }
@@ -327,8 +322,8 @@ func (m MultiProgressStorage) Flush() {
 	}
 }
 
-// SmartProgressStorage is the default [ProgressStorage]. It stores progress where Settings.Persistence.Storage says, as [AnnotationsProgressStorage] or as
-// [StatusProgressStorage] does. It also reads and removes records in the other place. Its zero value is ready to use.
+// SmartProgressStorage is the default [ProgressStorage]. Settings.Persistence.Storage selects [AnnotationsProgressStorage] or [StatusProgressStorage]. It
+// also reads and removes records in the other place. Its zero value is ready to use.
 type SmartProgressStorage struct {
 	// Prefix, Verbose, TouchKey and V2Only are those of [AnnotationsProgressStorage].
 	Prefix   string
@@ -340,7 +335,7 @@ type SmartProgressStorage struct {
 	Field FieldPath
 
 	inStatus bool                  // whether to store records in the status
-	states   *SmartDiffBaseStorage // that of the states; nil if it is another one
+	states   *SmartDiffBaseStorage // for the last-handled configuration; nil if that has another storage
 }
 
 func (s *SmartProgressStorage) annotations() *AnnotationsProgressStorage {
@@ -352,8 +347,8 @@ func (s *SmartProgressStorage) status() *StatusProgressStorage {
 }
 
 // Fetch implements [ProgressStorage]. Of two records, it returns the more advanced one, because the other one is from before a change of the place. While the
-// two places have different states, it reads records only in the place of the state that counts. It returns an error of one place only if the other place has
-// no record.
+// two places have different configurations, it reads records only in the selected place. It returns an error of one place only if the other place has no
+// record.
 func (s *SmartProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord, error) {
 	own, damage := s.annotations().Fetch(id, body)
 	other, err := s.status().Fetch(id, body)
@@ -372,16 +367,16 @@ func (s *SmartProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord,
 	return own, nil
 }
 
-// leftInStatus reports whether there are records in the status, though annotations have them now.
+// leftInStatus reports whether the status still has records, though annotations are selected.
 func (s *SmartProgressStorage) leftInStatus(body *Body) bool {
 	raw, _ := body.find(statusField(s.Field, s.Name, "progress")...)
 	return !s.inStatus && !rawjson.IsNull(raw) && string(raw) != "{}"
 }
 
-// beyond reports whether a record is further on than another one of the same handler.
+// beyond reports whether a record is more advanced than another one of the same handler.
 func (r *ProgressRecord) beyond(other *ProgressRecord) bool {
 	switch {
-	case !r.Started.Equal(other.Started): // the handler has begun anew since the earlier one
+	case !r.Started.Equal(other.Started): // the handler has started again since the earlier one
 		return r.Started.After(other.Started)
 	case r.finished() != other.finished():
 		return r.finished()
@@ -426,8 +421,7 @@ func (s *SmartProgressStorage) Clear(essence *Essence) {
 // Flush implements [ProgressStorage].
 func (s *SmartProgressStorage) Flush() {}
 
-// purgeField removes a field of the object with the patch, and takes it out of the
-// patch if only that has it.
+// purgeField removes a field of the object with the patch. If only the patch has it, it removes it there.
 func purgeField(body *Body, patch *Patch, path ...string) {
 	if _, ok := body.find(path...); ok {
 		patch.put(nil, path...)
@@ -436,8 +430,7 @@ func purgeField(body *Body, patch *Patch, path ...string) {
 	}
 }
 
-// markPrefix marks a prefix as that of an operator of our kind, so that others do not
-// take its annotations for changes of the user's.
+// markPrefix marks a prefix as that of an operator, so that other operators ignore changes of its annotations.
 func markPrefix(prefix string, body *Body, patch *Patch) {
 	prefix = cmp.Or(prefix, markers.DefaultPrefix)
 	if strings.HasPrefix(prefix, "kopf.") {
@@ -452,8 +445,7 @@ func markPrefix(prefix string, body *Body, patch *Patch) {
 	}
 }
 
-// resolve returns the settings for a kind: with smart storages where there are none, which use annotations for a kind whose status does not keep
-// what they store.
+// resolve returns the settings for a kind. It replaces missing storages by smart ones, which use annotations if the status of the kind drops the state.
 func (p *PersistenceSettings) resolve(statusKept bool) *PersistenceSettings {
 	resolved, inStatus := *p, p.Storage == InStatus && statusKept
 	var states *SmartDiffBaseStorage
@@ -468,7 +460,7 @@ func (p *PersistenceSettings) resolve(statusKept bool) *PersistenceSettings {
 	return &resolved
 }
 
-// smartProgress returns the storage of records if it is one for both places.
+// smartProgress returns the progress storage if it is a smart one or missing.
 func (p *PersistenceSettings) smartProgress() (s SmartProgressStorage, ok bool) {
 	if own, ok := p.ProgressStorage.(*SmartProgressStorage); ok {
 		return *own, true
@@ -476,7 +468,7 @@ func (p *PersistenceSettings) smartProgress() (s SmartProgressStorage, ok bool) 
 	return s, p.ProgressStorage == nil
 }
 
-// smartDiffBase returns the storage of states if it is one for both places.
+// smartDiffBase returns the storage of the last-handled configuration if it is a smart one or missing.
 func (p *PersistenceSettings) smartDiffBase() (s SmartDiffBaseStorage, ok bool) {
 	if own, ok := p.DiffBaseStorage.(*SmartDiffBaseStorage); ok {
 		return *own, true
@@ -484,14 +476,14 @@ func (p *PersistenceSettings) smartDiffBase() (s SmartDiffBaseStorage, ok bool) 
 	return s, p.DiffBaseStorage == nil
 }
 
-// misplaced reports whether what is stored on an object is to be stored anew in another place, though it has not changed.
+// misplaced reports whether the stored state must move to the selected place, even without a change.
 func (p *PersistenceSettings) misplaced(body *Body) bool {
 	states, ok := p.DiffBaseStorage.(*SmartDiffBaseStorage)
 	records, both := p.ProgressStorage.(*SmartProgressStorage)
 	return ok && (states.misplaced(body) || both && records.leftInStatus(body))
 }
 
-// statusFields returns the fields of the status that the state is kept in; none if annotations are to have it, or in storages of the user's choice.
+// statusFields returns the status fields with the state. There are none if annotations are selected, or for other storages.
 func (p *PersistenceSettings) statusFields() (fields [][]string) {
 	if s, ok := p.ProgressStorage.(*SmartProgressStorage); ok && s.inStatus {
 		fields = append(fields, statusField(s.Field, s.Name, "progress"))
@@ -502,7 +494,7 @@ func (p *PersistenceSettings) statusFields() (fields [][]string) {
 	return fields
 }
 
-// inStatus reports whether the status has any of what is to be kept there.
+// inStatus reports whether the status has any of these fields.
 func (p *PersistenceSettings) inStatus(body *Body) bool {
 	return slices.ContainsFunc(p.statusFields(), func(field []string) bool {
 		_, ok := body.find(field...)
@@ -510,7 +502,7 @@ func (p *PersistenceSettings) inStatus(body *Body) bool {
 	})
 }
 
-// dropped reports whether the status does not have what a patch has just stored there.
+// dropped reports whether the status lacks the state that a patch has just stored.
 func (p *PersistenceSettings) dropped(patch *Patch, now *Body) bool {
 	return slices.ContainsFunc(p.statusFields(), func(field []string) bool {
 		for _, merge := range []map[string]any{patch.changes.Merge, patch.changes.Last} {
@@ -523,19 +515,19 @@ func (p *PersistenceSettings) dropped(patch *Patch, now *Body) bool {
 	})
 }
 
-// leavesStatus reports whether the state is kept in annotations, and what is in the status is to be removed.
+// leavesStatus reports whether annotations are selected, so that state in the status must be removed.
 func (p *PersistenceSettings) leavesStatus() bool {
 	states, ok := p.DiffBaseStorage.(*SmartDiffBaseStorage)
 	return ok && !states.inStatus
 }
 
-// statesDiffer reports whether there are two states of an object that differ, of which one counts.
+// statesDiffer reports whether the object has two different last-handled configurations, of which one counts.
 func (p *PersistenceSettings) statesDiffer(body *Body) bool {
 	states, ok := p.DiffBaseStorage.(*SmartDiffBaseStorage)
 	return ok && states.differ(body)
 }
 
-// recordPlace returns the storage of the place that records go to.
+// recordPlace returns the storage of the selected place for records.
 func (p *PersistenceSettings) recordPlace() ProgressStorage {
 	switch s, ok := p.ProgressStorage.(*SmartProgressStorage); {
 	case !ok:
@@ -547,21 +539,21 @@ func (p *PersistenceSettings) recordPlace() ProgressStorage {
 	}
 }
 
-// recordsOf returns all records of a handler on an object, be it that they count or not.
+// recordsOf returns all records of a handler on an object, in all places.
 func (p *PersistenceSettings) recordsOf(id HandlerID, body *Body) (all []*ProgressRecord) {
 	storages := []ProgressStorage{p.ProgressStorage}
 	if s, ok := p.ProgressStorage.(*SmartProgressStorage); ok {
 		storages = []ProgressStorage{s.annotations(), s.status()}
 	}
 	for _, s := range storages {
-		if record, _ := s.Fetch(id, body); record != nil { // what is damaged names no others
+		if record, _ := s.Fetch(id, body); record != nil { // damaged records refer to no others
 			all = append(all, record)
 		}
 	}
 	return all
 }
 
-// copied reports whether what is stored on an object was stored on another one.
+// copied reports whether the state on an object was stored on another one.
 func (p *PersistenceSettings) copied(body *Body) bool {
 	if !p.IgnoreCopies {
 		return false
@@ -575,7 +567,7 @@ func (p *PersistenceSettings) copied(body *Body) bool {
 	return bound && uid != body.UID()
 }
 
-// statusStates returns the storage of states in the status, nil if there is none, and whether it is the one that new states go to.
+// statusStates returns the status storage of configurations, nil if there is none, and whether it is selected.
 func (p *PersistenceSettings) statusStates() (s *StatusDiffBaseStorage, current bool) {
 	switch d := p.DiffBaseStorage.(type) {
 	case *StatusDiffBaseStorage:
@@ -586,11 +578,11 @@ func (p *PersistenceSettings) statusStates() (s *StatusDiffBaseStorage, current 
 	return nil, false
 }
 
-// bind notes with the patch which object it is that something is stored on, in the place of the states. Where these have left the status, it removes what
-// would be empty there.
+// bind stores the UID of the object next to its configuration, to detect copies. When the configuration leaves the status, it also removes a parent that
+// would be empty.
 func (p *PersistenceSettings) bind(body *Body, patch *Patch) {
 	s, inStatus := p.statusStates()
-	if p.IgnoreCopies && !patch.Empty() && len(patch.changes.Removes) == 0 { // nothing reads it when the object goes
+	if p.IgnoreCopies && !patch.Empty() && len(patch.changes.Removes) == 0 { // useless on an object that is about to be deleted
 		key := p.boundKey(body)
 		uid, _ := body.Annotation(key)
 		if inStatus {
@@ -607,7 +599,7 @@ func (p *PersistenceSettings) bind(body *Body, patch *Patch) {
 		return
 	}
 	parent := s.field()[:len(s.field())-1]
-	if _, leaves := rawjson.Lookup(any(patch.changes.Merge), s.field()...); leaves && jsonpatch.Hollows(body.raw, patch.changes.Merge, parent) { // records that leave alone do so as those of Kopf for Python
+	if _, leaves := rawjson.Lookup(any(patch.changes.Merge), s.field()...); leaves && jsonpatch.Hollows(body.raw, patch.changes.Merge, parent) { // records alone leave an empty parent, as in Kopf for Python
 		patch.put(nil, parent...)
 	}
 }
@@ -617,7 +609,7 @@ func (p *PersistenceSettings) boundKey(body *Body) string {
 	return annotationKeys(append(prefixes, "")[0], handledUIDKey, body, true)[0]
 }
 
-// checked returns the settings as they are checked.
+// checked returns the settings for validation.
 func (p *PersistenceSettings) checked() *settingscheck.Persistence {
 	return &settingscheck.Persistence{
 		Finalizer: p.Finalizer, LegacyFinalizers: p.LegacyFinalizers, InStatus: p.Storage == InStatus,
@@ -626,12 +618,12 @@ func (p *PersistenceSettings) checked() *settingscheck.Persistence {
 	}
 }
 
-// validate returns what is wrong with the settings for those handlers.
+// validate returns the errors in the settings for these handlers.
 func (p *PersistenceSettings) validate(handlers []*handler) (errs []error) {
 	if p.Storage.String() == "" {
 		errs = append(errs, fmt.Errorf("invalid Settings.Persistence.Storage %d: want InAnnotations or InStatus", int(p.Storage)))
 	}
-	var stored, resulting []string // the IDs of the handlers whose progress is stored, and of those that may have results
+	var stored, resulting []string // the IDs of handlers with stored progress, and of those that may have results
 	for _, h := range handlers {
 		if h.changes.change != nil {
 			stored = append(stored, string(h.id))
@@ -643,7 +635,7 @@ func (p *PersistenceSettings) validate(handlers []*handler) (errs []error) {
 	return append(errs, p.checked().Errors(stored, resulting)...)
 }
 
-// describeStorage returns where a storage keeps what it stores, unless it is one of a user.
+// describeStorage returns the places of a storage, unless it is one of a user.
 func describeStorage(storage any) (d settingscheck.Storage, ok bool) {
 	switch s := storage.(type) {
 	case *AnnotationsProgressStorage:
@@ -666,13 +658,12 @@ func describeStorage(storage any) (d settingscheck.Storage, ok bool) {
 	return d, true
 }
 
-// prefixesOf returns the prefixes of annotations that a storage has.
+// prefixesOf returns the annotation prefixes of a storage.
 func prefixesOf(storage any) []string {
 	return settingscheck.NewSetting("", storage, describeStorage).Prefixes()
 }
 
-// annotationKeys returns the keys of annotations for an id on an object, in the order in which
-// they are read: those of both versions, or one where they are the same.
+// annotationKeys returns the annotation keys for an ID on an object, in reading order: those of both versions, or one if they are equal.
 func annotationKeys(prefix, id string, body *Body, v2only bool) []string {
 	if body != nil && body.kind == "ReplicaSet" {
 		owners := body.of(body.owners)

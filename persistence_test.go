@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// mustBody makes a body of JSON; "" and null are none.
+// mustBody makes a body from JSON; "" and null are none.
 func mustBody(t testing.TB, text string) *Body {
 	t.Helper()
 	if text == "" || text == "null" {
@@ -44,7 +44,7 @@ func TestAnnotationKeys(t *testing.T) {
 		KeysV2Only []string `json:"keys_with_v1_disabled"`
 	}
 	rows := golden[row](t, "annotation_keys")
-	// Each statement is proved by the rows that it is about.
+	// The rows of each statement prove it.
 	check := func(name string, about func(r row) bool) {
 		t.Run(name, func(t *testing.T) {
 			n := 0
@@ -295,7 +295,7 @@ func TestProgressRecord(t *testing.T) {
 	})
 }
 
-// record is the text of a record with the given number of attempts, in an annotation's value.
+// record returns a record with the number of attempts, as the value of an annotation.
 func record(retries int) string { return fmt.Sprintf(`"{\"retries\":%d}"`, retries) }
 
 func TestProgressFetch(t *testing.T) {
@@ -344,7 +344,7 @@ func TestProgressFetch(t *testing.T) {
 	}
 }
 
-// annotated is a body with annotations, given as keys and quoted values.
+// annotated returns a body with annotations, given as keys and quoted values.
 func annotated(pairs ...string) string {
 	var b strings.Builder
 	b.WriteString(`{"metadata":{"annotations":{`)

@@ -19,12 +19,10 @@ import (
 	"github.com/kopf-go/kopf/internal/safecall"
 )
 
-// This file calls the probes of an operator, each on a goroutine of its own, when the endpoint that it serves is asked.
-
-// probeTimeout is the time for a probe without one of its own.
+// probeTimeout is the default timeout of a probe.
 const probeTimeout = 10 * time.Second
 
-// prober has the endpoint of an operator served, and calls its probes. A nil one does nothing.
+// prober serves the health endpoint of an operator, and calls its probes. A nil one does nothing.
 type prober struct {
 	handlers []*handler
 	server   *healthz.Server // nil before listen
@@ -36,20 +34,20 @@ type prober struct {
 	running []HandlerID // the probes that have not returned
 }
 
-// listen opens the port, if that was not done by the user, and serves it until stop.
+// listen opens the port, unless the user has, and serves it until stop.
 func (p *prober) listen(endpoint string, listener net.Listener) error {
 	p.server = &healthz.Server{Probes: p, Meter: p.meter, Log: p.log}
 	return p.server.Listen(endpoint, listener)
 }
 
-// begin lets the probes be called from now on.
+// begin enables the probes.
 func (p *prober) begin() {
 	if p != nil {
 		p.server.Begin(p.run.Settings.Process.Debug)
 	}
 }
 
-// stop stops serving, once. Probes and requests that ignore the end of their contexts are left behind.
+// stop stops serving, once. It abandons probes and requests that ignore their canceled contexts.
 func (p *prober) stop() {
 	if p == nil || !p.server.Stop() {
 		return
@@ -61,7 +59,7 @@ func (p *prober) stop() {
 	}
 }
 
-// Call calls all probes at the same time, so that none holds up the others. It implements [healthz.Probes].
+// Call calls all probes concurrently, so that none delays the others. It implements [healthz.Probes].
 func (p *prober) Call(ctx context.Context) (values map[string]any, failed []string) {
 	results, errs := make([]any, len(p.handlers)), make([]error, len(p.handlers))
 	var all sync.WaitGroup
@@ -80,7 +78,7 @@ func (p *prober) Call(ctx context.Context) (values map[string]any, failed []stri
 	return values, failed
 }
 
-// attempt calls one probe, unless it still runs.
+// attempt calls one probe, unless it is still running.
 func (p *prober) attempt(ctx context.Context, h *handler) (value any, err error) {
 	p.mu.Lock()
 	hangs := slices.Contains(p.running, h.id)
@@ -101,7 +99,7 @@ func (p *prober) attempt(ctx context.Context, h *handler) (value any, err error)
 	return value, err
 }
 
-// await calls one probe, and waits for it as long as it may take.
+// await calls one probe, and waits for it until its timeout.
 func (p *prober) await(ctx context.Context, h *handler) (any, error) {
 	limit := cmp.Or(h.retry.timeout, probeTimeout)
 	ctx, cancel := context.WithTimeout(ctx, limit)

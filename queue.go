@@ -19,82 +19,81 @@ import (
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
-// This file knows which objects of one resource are there, who works on them, and when
-// they are due again. An object has one worker at most: a goroutine that lives while there is something
-// to do. An idle object is an entry without a worker, and without its body.
+// This file has the work queue of one resource. An object has one worker at most: a goroutine that runs while there is work. An idle object is an entry
+// without a worker, and without its body.
 
-// queueHandler works on the objects of a queue, on the goroutines of their workers.
+// queueHandler handles the objects of a queue, on the goroutines of their workers.
 type queueHandler interface {
-	// index takes over what has come of an object into what others look at. All that is listed at first is indexed before any object is reconciled.
+	// index updates the indices with the events. All objects of the first lists are indexed before any is reconciled.
 	index(e *entry, events []RawEvent, at epoch) result
-	// reconcile takes the events of an object, the oldest first.
+	// reconcile handles the events of an object, the oldest first.
 	reconcile(e *entry, events []RawEvent, at epoch) result
-	// forget notes that an object is not served any more.
+	// forget is called when an object is not served any more.
 	forget(e *entry)
 }
 
-// queue hands the events of each object to its worker, one after another.
+// queue passes the events of each object to its worker, one after another.
 type queue struct {
 	handler      queueHandler
 	pauser       *pauser.Pauser
-	leader       *leadership       // without whose term nothing is reconciled
-	barrier      *syncBarrier      // that the objects have to wait for; nil for none
-	joinsBarrier bool              // whether others wait for the objects that are listed
-	exempt       bool              // whether the objects do not wait for the barrier themselves
-	routine      bool              // whether what is listed can wait for what has changed
+	leader       *leadership       // whose term is required to reconcile
+	barrier      *syncBarrier      // that delays the objects; nil for none
+	joinsBarrier bool              // whether the barrier waits for the listed objects
+	exempt       bool              // whether the barrier does not delay these objects
+	routine      bool              // whether listed objects can wait for changed ones
 	limit        *workpool.Slots   // of active workers; nil for no limit
-	limiter      *workpool.Limiter // which all queues share
+	limiter      *workpool.Limiter // shared by all queues
 	log          *slog.Logger
 	meter        *metrics.Metrics
 	known        *metrics.Resource
 	calls        *livepage.Calls // of the live page, nil without it
 
-	workers sync.WaitGroup // workers, and timers that are going to start one
+	workers sync.WaitGroup // workers, and timers that will start one
 
 	mu         sync.Mutex // guards following, and the fields of all entries that belong to the queue
 	entries    map[string]*entry
 	typeMeta   *typeMeta             // of the newest object
 	namespaces map[string]*namespace // of all objects
-	listings   uint64                // that were begun
+	listings   uint64                // that have begun
 	listed     bool                  // whether one of them was complete
 	closed     bool
 	delayed    int // objects that are due later
 }
 
-// epoch is a time of the work on one object: while the operator does not pause, the object is served, and this replica is the one that works. Whatever belongs
-// to an epoch that is over is dropped: an event, a decision, a handler that is to begin. The end of a term drops no events: they wait for the next one.
+// epoch is a period of the work on one object, in which the operator does not pause, the object is served, and this replica leads. Events, decisions and new
+// calls of an earlier epoch are dropped. The end of a term drops no events: they wait for the next term.
 type epoch struct {
 	pause  uint32 // the pauser's
-	served uint32 // how often the object was forgotten before
-	term   uint32 // the leadership's, of what a worker does
+	served uint32 // number of times that the object was forgotten before
+	term   uint32 // the leadership's, during the work
 }
 
-// current reports whether an epoch of an object is not over.
+// current reports whether an epoch of an object is the current one.
 func (q *queue) current(e *entry, at epoch) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return at == epoch{q.pauser.Epoch(), e.served, q.leader.term()}
 }
 
-// serves reports whether an object was not forgotten in the epoch or since.
+// serves reports whether the object was served without interruption since the epoch.
 func (q *queue) serves(e *entry, at epoch) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return at.served == e.served
 }
 
-// result is what a worker leaves: when the object is due again, and the body to go on with then.
+// result is the result of a worker: the time when the object is due again, and the body for that.
 type result struct {
 	requeue        bool
 	requeueAfter   time.Duration
 	body           *Body
-	gone           bool // whether the object is not there any more
-	forgetConflict bool // whether only the write conflict is to be forgotten then
-	routine        bool // whether it is due then for nothing that is urgent
-	unreported     bool // whether nothing was done, because the epoch is over: a deletion is still to be reported
+	gone           bool // whether the object does not exist any more
+	forgetConflict bool // whether only to forget the write conflict then
+	routine        bool // whether the object is not urgent then
+	unreported     bool // whether the epoch has ended before the work: a deletion must still be reported
 }
 
-// requeueWithin makes the object due in the given time at the latest, unless that is negative.
+// requeueWithin makes the object due within the given time, unless that is negative.
 func (r result) requeueWithin(wait time.Duration, body *Body) result {
 	if wait < 0 {
 		return r
@@ -109,49 +108,48 @@ func (r result) requeueWithin(wait time.Duration, body *Body) result {
 	return r
 }
 
-// namespace is one that there are objects in, so that its name is there once.
+// namespace is a namespace with objects, which share its name.
 type namespace struct {
 	name    string
 	objects int
-	from    *source // the one that has shown the newest of them
+	from    *source // the source of the newest event
 }
 
-// entry is one object: what is remembered of it while it is idle, and its state while it is active. There is one for a uid at any time, as long as
-// anything is to be remembered of it.
+// entry is one object. It has its state while it is active, and a few marks while it is idle. There is one entry per UID, as long as there is anything to
+// keep.
 type entry struct {
-	// These are set once, but for the type and listed; all else is the queue's, under its lock.
+	// These are set once, except for the type and listed; the other fields are the queue's, under its lock.
 	key, name string
 	namespace *namespace
 	typeMeta  atomic.Pointer[typeMeta] // workers of other objects read it
-	hasUID    bool                     // whether the key is its uid
-	listed    bool                     // whether it was there before the operator
+	hasUID    bool                     // whether the key is the UID
+	listed    bool                     // whether it existed before the operator started
 
 	presence       presence
-	reportDeletion bool   // whether its deletion is to be reported, which may happen while it is not served; false again when it is
-	served         uint32 // how often it was forgotten: an epoch with another number is over
+	reportDeletion bool   // whether to report its deletion, perhaps while it is not served; false again afterwards
+	served         uint32 // number of times it was forgotten: an epoch with another number is over
 
-	state      *objectState // nil while there is nothing on it
+	state      *objectState // nil while it is idle
 	version    string       // the newest one seen
-	listing    uint64       // the last listing that showed it
-	epoch      epoch        // in which the newest event came
-	memorySeen bool         // whether it was seen with a memo of the operator that had nothing in it
+	listing    uint64       // the last list that contained it
+	epoch      epoch        // of the newest event
+	memorySeen bool         // whether it was first seen when the operator's memo was empty
 
 	last  handlingMark // the worker's, while there is one, and the queue's otherwise
-	child *child       // what reconcile handlers of other kinds know of it, under the lock of their reconciler; nil if it is no child
+	child *child       // the state for reconcile handlers of other kinds, under the lock of their reconciler; nil if it is no child
 }
 
-// presence is whether an object is there to be worked on.
+// presence is the serving state of an object.
 type presence uint8
 
 const (
 	present           presence = iota
-	unserved                   // forgotten: nothing is begun for it, and its next event makes it present again; kept while anything is remembered of it
-	deletionPending            // forgotten, and gone since: its worker is to report only that
+	unserved                   // forgotten, without new work: its next event makes it present again; kept while it has state
+	deletionPending            // forgotten and deleted since: its worker only reports that
 	deletionReporting          // the same while the worker reports it
-	gone                       // it is taken away as soon as its worker and its tasks have ended
+	gone                       // removed as soon as its worker and its tasks have ended
 )
 
-// ref returns the reference to the object.
 func (e *entry) ref() ObjectReference {
 	meta := e.typeMeta.Load()
 	ref := ObjectReference{APIVersion: meta.apiVersion, Kind: meta.kind, Namespace: e.namespace.name, Name: e.name}
@@ -161,21 +159,21 @@ func (e *entry) ref() ObjectReference {
 	return ref
 }
 
-// releaseIdleLocked drops the state of an object with which nothing is under way.
+// releaseIdleLocked drops the state of an idle object.
 func (e *entry) releaseIdleLocked() {
 	if e.state != nil && e.presence == present && e.state.idle() {
 		e.memorySeen, e.state = e.state.memory.seen, nil
 	}
 }
 
-// activateLocked makes sure that the object has a state.
+// activateLocked ensures that the object has a state.
 func (e *entry) activateLocked() {
 	if e.state == nil {
 		e.state = &objectState{memory: memory{seen: e.memorySeen}}
 	}
 }
 
-// pendingPatches returns the handler patches that are still to be sent.
+// pendingPatches returns the handler patches to send.
 func (e *entry) pendingPatches() []*handlerPatch {
 	if e.state.handling.pendingFlush == nil {
 		return nil
@@ -191,8 +189,8 @@ func newQueue(limit int, log *slog.Logger, handler queueHandler) *queue {
 	return q
 }
 
-// add adds an event of a source. What was seen already in this epoch, and what is older than that in any, is dropped; only
-// the newest event is kept if all are not needed.
+// add adds an event of a source. It drops events that are older than the known version, and repetitions in the same epoch. Unless all is set, it keeps only
+// the newest event.
 func (q *queue) add(ev RawEvent, from *source, all bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -210,7 +208,7 @@ func (q *queue) add(ev RawEvent, from *source, all bool) {
 	case deleted && ev.Type == Listed:
 		return
 	case e == nil && ev.Type == Deleted:
-		return // it is not known, or the listing has already reported its deletion
+		return // unknown, or the list has already reported its deletion
 	case e == nil:
 		e = q.addEntryLocked(key, ev.Body.Reference(), from.lists(ev.Type))
 		q.joinBarrierLocked(e)
@@ -234,14 +232,14 @@ func (q *queue) add(ev RawEvent, from *source, all bool) {
 	q.addEventLocked(e, ev, from.pause)
 }
 
-// setServed notes whether others wait for the objects that are listed, whether these do not wait themselves, and whether what is listed can wait for what has changed.
+// setServed sets whether the barrier waits for the listed objects, whether it does not delay them, and whether listed objects can wait for changed ones.
 func (q *queue) setServed(joinsBarrier, exempt, routine bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.joinsBarrier, q.exempt, q.routine = joinsBarrier, exempt, routine
 }
 
-// joinBarrierLocked has the others wait for an object that is listed.
+// joinBarrierLocked makes the barrier wait for a listed object.
 func (q *queue) joinBarrierLocked(e *entry) {
 	e.activateLocked()
 	if e.state.work.inBarrier = q.joinsBarrier && e.listed; e.state.work.inBarrier {
@@ -249,7 +247,6 @@ func (q *queue) joinBarrierLocked(e *entry) {
 	}
 }
 
-// addEntryLocked adds an object.
 func (q *queue) addEntryLocked(key string, ref ObjectReference, listed bool) *entry {
 	if q.typeMeta == nil || q.typeMeta.apiVersion != ref.APIVersion || q.typeMeta.kind != ref.Kind {
 		q.typeMeta = &typeMeta{ref.APIVersion, ref.Kind}
@@ -267,7 +264,7 @@ func (q *queue) addEntryLocked(key string, ref ObjectReference, listed bool) *en
 	return e
 }
 
-// removeLocked takes an object away that has no worker, as soon as it has no tasks either.
+// removeLocked removes an object without a worker, as soon as it has no tasks either.
 func (q *queue) removeLocked(e *entry) {
 	e.presence, e.last = gone, handlingMark{}
 	if e.state != nil {
@@ -282,7 +279,7 @@ func (q *queue) removeLocked(e *entry) {
 	}
 }
 
-// releaseLocked reduces an object that has no worker to what is to be remembered of it.
+// releaseLocked reduces an object without a worker to the state to keep.
 func (q *queue) releaseLocked(e *entry) {
 	switch e.presence {
 	case present:
@@ -294,7 +291,7 @@ func (q *queue) releaseLocked(e *entry) {
 	}
 }
 
-// setVersion notes that the objects are seen in another version of their resource from now on.
+// setVersion sets the version of the resource in which the objects are seen from now on.
 func (q *queue) setVersion(apiVersion, kind string, known *metrics.Resource) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -315,7 +312,7 @@ func (q *queue) setVersion(apiVersion, kind string, known *metrics.Resource) {
 	q.known.Add(metrics.Failed, failed)
 }
 
-// uncountLocked counts an object off that is gone, or not served any more.
+// uncountLocked removes an object from the counts, because it is gone or not served any more.
 func (q *queue) uncountLocked(e *entry) {
 	q.known.Add(metrics.Objects, -1)
 	q.setFailedLocked(e, false)
@@ -324,7 +321,7 @@ func (q *queue) uncountLocked(e *entry) {
 	}
 }
 
-// setFailed counts an object, as long as it is served, that a handler has failed permanently for, or counts it off.
+// setFailed counts a served object after a permanent failure of a handler, or stops counting it.
 func (q *queue) setFailed(e *entry, failed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -338,14 +335,14 @@ func (q *queue) setFailedLocked(e *entry, failed bool) {
 	}
 }
 
-// empty reports whether there are no objects, nor anything that runs or is remembered for those that were forgotten.
+// empty reports whether there are no objects, not even forgotten ones with state.
 func (q *queue) empty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.entries) == 0
 }
 
-// addEventLocked gives an event of an object to its worker, which has come in an epoch of the pauser.
+// addEventLocked passes an event to the object's worker, with the pauser's epoch.
 func (q *queue) addEventLocked(e *entry, ev RawEvent, pause uint32) {
 	e.activateLocked()
 	e.last.unmatched, e.state.work.deleted = false, ev.Type == Deleted
@@ -359,8 +356,8 @@ func (q *queue) addEventLocked(e *entry, ev RawEvent, pause uint32) {
 	q.wakeLocked(e)
 }
 
-// pendingEvents returns the events of an object that its worker has not taken, and what is closed when another one comes. Only the worker, and what
-// it waits for, may ask.
+// pendingEvents returns the events that the worker has not taken, and a channel that is closed at the next one. Only the worker may call it, or goroutines
+// that it waits for.
 func (q *queue) pendingEvents(e *entry) (events []RawEvent, arrived <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -370,7 +367,7 @@ func (q *queue) pendingEvents(e *entry) (events []RawEvent, arrived <-chan struc
 	return slices.Clone(e.state.work.events), e.state.work.arrived
 }
 
-// unsetLive ends what setLive has begun, unless it has begun anew.
+// unsetLive undoes setLive, unless setLive was called again.
 func (q *queue) unsetLive(e *entry, live *atomic.Pointer[Body]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -382,7 +379,7 @@ func (q *queue) unsetLive(e *entry, live *atomic.Pointer[Body]) {
 	}
 }
 
-// setLive gives daemons and timers of an object its newest state until unsetLive, and reports whether the object is still served.
+// setLive stores the newest states of an object for its daemons and timers until unsetLive. It reports whether the object is still served.
 func (q *queue) setLive(e *entry, live *atomic.Pointer[Body]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -393,7 +390,7 @@ func (q *queue) setLive(e *entry, live *atomic.Pointer[Body]) bool {
 	return true
 }
 
-// memoryOf returns what is remembered of an object, nil if it is not known.
+// memoryOf returns the memory of an object, nil if the object is unknown.
 func (q *queue) memoryOf(key string) *memory {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -405,7 +402,7 @@ func (q *queue) memoryOf(key string) *memory {
 	return nil
 }
 
-// synced takes an object out of the initial-sync barrier.
+// synced removes an object from the initial-sync barrier.
 func (q *queue) synced(e *entry) {
 	q.mu.Lock()
 	inBarrier := e.state != nil && e.state.work.inBarrier
@@ -418,7 +415,7 @@ func (q *queue) synced(e *entry) {
 	}
 }
 
-// releaseBlocked lets the objects go on that have waited until they may pass.
+// releaseBlocked wakes the objects that wait for the barrier or the term.
 func (q *queue) releaseBlocked() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -430,7 +427,7 @@ func (q *queue) releaseBlocked() {
 	}
 }
 
-// wake has an object looked at again.
+// wake makes an object due.
 func (q *queue) wake(e *entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -443,7 +440,7 @@ func (q *queue) wake(e *entry) {
 	q.wakeLocked(e)
 }
 
-// wakeLocked makes sure that a worker looks at the entry.
+// wakeLocked ensures that the object has a worker.
 func (q *queue) wakeLocked(e *entry) {
 	q.stopTimerLocked(e)
 	if !e.state.work.working {
@@ -465,7 +462,7 @@ func (q *queue) stopTimerLocked(e *entry) {
 	e.state.work.timer = nil
 }
 
-// worker does what is to be done for one object, and ends when there is nothing more.
+// worker handles one object until there is no more work.
 func (q *queue) worker(e *entry, waiting metrics.Pass) {
 	defer q.workers.Done()
 	defer q.meter.Add(metrics.Queued, -1)
@@ -484,7 +481,7 @@ func (q *queue) worker(e *entry, waiting metrics.Pass) {
 	}
 }
 
-// enter has a worker wait for its turn among the active ones.
+// enter waits for a place among the active workers.
 func (q *queue) enter(e *entry) *workpool.Turn {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -493,13 +490,13 @@ func (q *queue) enter(e *entry) *workpool.Turn {
 	return e.state.work.turn
 }
 
-// processNext works on the events that have come, and reports whether there may be more to do.
+// processNext handles the pending events, and reports whether there may be more work.
 func (q *queue) processNext(e *entry) bool {
 	events, at, ok := q.get(e)
 	if !ok {
 		return false
 	}
-	if !q.counts(e, at) { // the listing after the pause will show what has become of it
+	if !q.counts(e, at) { // the list after the pause will show the object's state
 		return q.done(e, result{unreported: true})
 	}
 	var r result
@@ -507,7 +504,7 @@ func (q *queue) processNext(e *entry) bool {
 	err := safecall.Do(func() error {
 		indexed := q.handler.index(e, events, at)
 		switch {
-		case q.barrier != nil && !q.counts(e, at): // it has ended while the indices were filled
+		case q.barrier != nil && !q.counts(e, at): // the epoch has ended during the indexing
 			r = result{unreported: true}
 		case q.endsStandingBy(e, events):
 			q.handler.forget(e)
@@ -520,7 +517,7 @@ func (q *queue) processNext(e *entry) bool {
 			}
 			switch {
 			case at.term == q.leader.term() || r.gone:
-			case q.endsStandingBy(e, events): // which it did not when this began
+			case q.endsStandingBy(e, events): // another replica leads since the call
 				q.handler.forget(e)
 				r = result{gone: true}
 			default:
@@ -529,7 +526,7 @@ func (q *queue) processNext(e *entry) bool {
 		}
 		return nil
 	})
-	if err != nil { // a fault of our own must neither end the operator nor forget the object
+	if err != nil { // a bug in kopf must neither end the operator nor lose the object
 		q.setRunning(e, "")
 		q.log.Error("Processing of the object panicked; repeating it", "help", "K310", "object", e.ref(), "error", err, "stack", string(safecall.StackOf(err)))
 		if len(events) > 0 {
@@ -543,7 +540,7 @@ func (q *queue) processNext(e *entry) bool {
 	return q.done(e, r)
 }
 
-// get takes the events of an object for its worker, with their epoch. If there is nothing to be done, the worker has ended.
+// get takes the events of an object for its worker, with their epoch. If there is no work, it ends the worker.
 func (q *queue) get(e *entry) (events []RawEvent, at epoch, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -555,7 +552,7 @@ func (q *queue) get(e *entry) (events []RawEvent, at epoch, ok bool) {
 		e.presence = deletionReporting
 	}
 	if at = e.epoch; e.presence == deletionReporting && !q.pauser.Paused() {
-		at.pause = q.pauser.Epoch() // a pause since then does not matter, for no listing will show it
+		at.pause = q.pauser.Epoch() // a later pause does not matter, because no list will show the object
 	}
 	at.term, events = q.leader.term(), e.state.work.events
 	e.state.work.events, e.state.work.woken, e.state.work.blocked = nil, false, false
@@ -563,7 +560,7 @@ func (q *queue) get(e *entry) (events []RawEvent, at epoch, ok bool) {
 	return events, at, true
 }
 
-// blocks reports whether an object has to wait until the barrier opens, or this replica works. What is not served any more does not.
+// blocks reports whether an object must wait for the barrier or for the leadership. Unserved objects never do.
 func (q *queue) blocks(e *entry) bool {
 	leads := q.leader.leads()
 	if leads && !q.barrier.closed() {
@@ -574,21 +571,21 @@ func (q *queue) blocks(e *entry) bool {
 	return e.presence == present && !(q.exempt && leads)
 }
 
-// block gives the events back that have to wait for the barrier or the next term, and reports whether there is more to do now.
+// block returns events that must wait for the barrier or the next term, and reports whether there is more work now.
 func (q *queue) block(e *entry, events []RawEvent, at epoch, r result) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if at.served != e.served {
-		return true // it was forgotten meanwhile
+		return true // the object was forgotten meanwhile
 	}
-	if e.presence != present { // of which only the deletion is left to be reported
+	if e.presence != present { // only its deletion remains to be reported
 		return q.doneLocked(e, result{unreported: true})
 	}
 	newer := len(e.state.work.events) > 0
 	if !q.leader.leads() || at.term != q.leader.term() {
 		return q.blockForTermLocked(e, events, r)
 	}
-	if r.body != nil || len(events) > 0 { // otherwise, it was due again with the body that is known
+	if r.body != nil || len(events) > 0 { // otherwise, the known body is due again
 		e.state.body = r.body
 	}
 	e.state.work.events, e.state.work.blocked = append(events, e.state.work.events...), true
@@ -600,7 +597,7 @@ func (q *queue) block(e *entry, events []RawEvent, at epoch, r result) bool {
 	return false
 }
 
-// done makes the object idle, or reports that the worker has more to do.
+// done makes the object idle, or reports that the worker has more work.
 func (q *queue) done(e *entry, r result) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -613,7 +610,7 @@ func (q *queue) doneLocked(e *entry, r result) bool {
 		e.state.work.deleted = false
 	}
 	if e.presence == deletionReporting {
-		if r.gone = true; r.unreported { // until the pause is over
+		if r.gone = true; r.unreported { // until the pause ends
 			e.presence, e.reportDeletion, r.gone = unserved, true, false
 		}
 	}
@@ -629,24 +626,23 @@ func (q *queue) doneLocked(e *entry, r result) bool {
 		e.state.work.woken = true
 		return true
 	}
-	if !q.leader.leads() && !e.state.work.blocked { // the term has ended in the last moment
+	if !q.leader.leads() && !e.state.work.blocked { // the term has just ended
 		r = result{}
 	}
 	q.addAfterLocked(e, r)
 	return false
 }
 
-// endWorkerLocked notes that the worker of an object has ended.
 func (q *queue) endWorkerLocked(e *entry) {
 	e.state.work.working, e.state.work.turn, e.state.work.entered, e.state.work.routine = false, nil, false, e.state.work.routine && e.state.work.blocked
-	if !q.leader.leads() && e.presence == present && !e.state.work.blocked { // the term has ended in the last moment
+	if !q.leader.leads() && e.presence == present && !e.state.work.blocked { // the term has just ended
 		q.standByLocked(e, nil)
 		return
 	}
 	q.releaseLocked(e)
 }
 
-// addAfterLocked ends the work on an object until something happens, or its time comes.
+// addAfterLocked ends the worker until the next event or the due time.
 func (q *queue) addAfterLocked(e *entry, r result) {
 	if !r.requeue || q.closed || e.presence != present {
 		q.endWorkerLocked(e)
@@ -661,13 +657,13 @@ func (q *queue) addAfterLocked(e *entry, r result) {
 	e.state.work.timer = t
 }
 
-// fire wakes an object whose time has come.
+// fire wakes an object at its due time.
 func (q *queue) fire(e *entry, t **time.Timer, quiet bool) {
 	defer q.workers.Done()
-	q.mu.Lock() // which also orders the reading of the timer after its setting
+	q.mu.Lock() // also orders the timer's assignment before its use
 	defer q.mu.Unlock()
 	if e.state == nil || e.state.work.timer != *t || q.closed || e.presence != present {
-		return // an event was quicker
+		return // an event was faster
 	}
 	q.delayed--
 	if e.state.work.timer = nil; quiet {
@@ -679,7 +675,7 @@ func (q *queue) fire(e *entry, t **time.Timer, quiet bool) {
 	q.wakeLocked(e)
 }
 
-// hasNewer reports whether an event newer than a version waits for the entry's worker.
+// hasNewer reports whether an event newer than a version waits for the worker.
 func (q *queue) hasNewer(e *entry, version string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -691,7 +687,7 @@ func (q *queue) hasNewer(e *entry, version string) bool {
 	return false
 }
 
-// newest returns the newest state among the events of an object that its worker has not taken, nil if there is none.
+// newest returns the newest state among the pending events of an object, nil if there is none.
 func (q *queue) newest(e *entry) *Body {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -701,14 +697,14 @@ func (q *queue) newest(e *entry) *Body {
 	return nil
 }
 
-// setRunning notes which handler of an object runs now, "" for none.
+// setRunning sets the running handler of an object, "" for none.
 func (q *queue) setRunning(e *entry, id HandlerID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e.state.work.running = id
 }
 
-// close takes no more events, and calls off all delays. Workers go on with what they have.
+// close stops adding events, and cancels all delays. Workers finish their events.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -720,8 +716,7 @@ func (q *queue) close() {
 	}
 }
 
-// wait waits for the workers to end, until the context does. It returns the
-// objects whose workers still run, with the handlers that hold them.
+// wait waits for the workers, until the context ends. It returns the objects of the remaining workers, with their running handlers.
 func (q *queue) wait(ctx context.Context) []string {
 	if await.For(ctx, &q.workers, 0) {
 		return nil
@@ -737,5 +732,5 @@ func (q *queue) wait(ctx context.Context) []string {
 	return left
 }
 
-// typeMeta is what most objects of a resource have in common.
+// typeMeta is shared by the objects of a resource.
 type typeMeta struct{ apiVersion, kind string }

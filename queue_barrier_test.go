@@ -10,7 +10,7 @@ import (
 	"github.com/kopf-go/kopf/internal/pauser"
 )
 
-// failingOnceHandler fails once with each object, and notes with which versions of it it was called.
+// failingOnceHandler fails once for each object, and records the versions of its calls.
 type failingOnceHandler struct{ versions []string }
 
 func (h *failingOnceHandler) index(*entry, []RawEvent, epoch) result { return result{} }
@@ -30,7 +30,7 @@ func (h *failingOnceHandler) reconcile(e *entry, events []RawEvent, _ epoch) res
 }
 func (h *failingOnceHandler) forget(*entry) {}
 
-// TestRetryAtClosedBarrier has an object become due again while another resource is being listed: it waits, and its retry is not lost.
+// TestRetryAtClosedBarrier makes an object due again during the list of another resource. It waits, and its retry is not lost.
 func TestRetryAtClosedBarrier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &failingOnceHandler{}

@@ -9,44 +9,42 @@ import (
 	"github.com/kopf-go/kopf/internal/apirequest"
 )
 
-// This file knows what a queue is filled from: the streams, which of what they bring still counts, and what they can be trusted to bring yet, on the goroutines of the streams; and the reasons to call the reconcile
-// handlers of an object that come from elsewhere than its own events, from its children, from what it watches, and from sources. These come on any goroutine, and are taken by the object's worker.
+// This file has the sources of a queue: the streams, and the triggers of reconcile handlers. Streams call it on their goroutines, and decide which of their
+// events still count. Triggers come from children, watched objects and sources, on any goroutine.
 
 // source is one stream of the resource's events.
 type source struct {
 	namespace string // "" for all
 
 	// The queue's, under its lock.
-	pause              uint32    // the pauser's epoch in which the stream is open
-	listing            uint64    // the newest listing, by a number that is higher than those of all listings before, of whatever source
-	closed             bool      // whether nothing counts that still comes of it
-	received           time.Time // when something came last
-	newest             uint64    // the newest version that came since the newest listing began; 0 for none, or if versions are no numbers
-	fence, predecessor uint64    // of a term, and the version up to which another replica may have worked before it; 0 if that is not known
-	// deleted are the objects that went while the listing goes on, which may still show them; nil when there is no listing.
+	pause              uint32    // the pauser's epoch in which the stream was opened
+	listing            uint64    // the number of the newest list, higher than those of all earlier lists of any source
+	closed             bool      // whether its further events do not count
+	received           time.Time // time of the last event
+	newest             uint64    // the newest version since the newest list began; 0 for none, or if versions are no numbers
+	fence, predecessor uint64    // of a term, and the last version of an earlier leader; 0 if that is unknown
+	// deleted are the objects that were deleted during the list, which may still contain them; nil without a list.
 	deleted map[string]struct{}
 }
 
-// overtook reports whether an item of the listing is older than a change that has shown the object since the listing began.
+// overtook reports whether an item of the list is older than a change of the same object since the list began.
 func (from *source) overtook(e *entry, t EventType) bool {
 	return t == Listed && from.deleted != nil && e.listing == from.listing
 }
 
-// lists reports whether an event that shows an object first shows that it was there before the operator: an item of the listing, or a change
-// that is seen before it.
+// lists reports whether the first event of an object means that it existed before the operator: an item of the list, or an earlier change.
 func (from *source) lists(t EventType) bool {
 	return t == Listed || t == Modified && from.deleted != nil
 }
 
-// receivedLocked notes that an object has come of a source.
+// receivedLocked records the arrival of an event.
 func (q *queue) receivedLocked(from *source, t EventType, version uint64) {
 	if from.received = time.Now(); t != Listed && version > from.newest {
 		from.newest = version
 	}
 }
 
-// awaits returns for how long the stream of an object is still trusted to show a version of it: as long as it brings older things, with pauses up to the
-// timeout.
+// awaits returns how long to wait for the stream to show a version of an object: as long as older versions arrive, with gaps up to the timeout.
 func (q *queue) awaits(e *entry, version string, timeout time.Duration) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -59,38 +57,38 @@ func (q *queue) awaits(e *entry, version string, timeout time.Duration) time.Dur
 	return timeout - time.Since(from.received)
 }
 
-// staleLocked reports whether nothing counts that comes of a source, because it was closed, or the operator pauses or has paused since it was opened:
-// the listing after the pause will show what has become of the objects.
+// staleLocked reports whether events of a source do not count: it was closed, or the operator has paused since it was opened. The list after the pause will
+// show the objects.
 func (q *queue) staleLocked(from *source) bool {
 	return q.closed || from.closed || from.pause != q.pauser.Epoch()
 }
 
-// openSource notes that a source is opened in an epoch of the pauser.
+// openSource opens a source in an epoch of the pauser.
 func (q *queue) openSource(from *source, pause uint32) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	from.pause = pause
 }
 
-// beginListing notes that a source begins a listing.
+// beginListing begins a list of a source.
 func (q *queue) beginListing(from *source) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if from.listing == 0 { // what another replica has done before the present term is in the listing
+	if from.listing == 0 { // the first list contains the work of earlier leaders
 		from.fence, from.predecessor = q.leader.number(), 0
 	}
 	q.listings++
 	from.listing, from.newest, from.deleted = q.listings, 0, map[string]struct{}{}
 }
 
-// closeSource makes sure that nothing counts any more that still comes of a source.
+// closeSource makes further events of a source invalid.
 func (q *queue) closeSource(from *source) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	from.closed = true
 }
 
-// forgetVersions forgets which versions of the objects of a source were seen, because the API server has an older history now.
+// forgetVersions forgets the versions of a source's objects, because the API server has an older history now.
 func (q *queue) forgetVersions(from *source) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -101,15 +99,15 @@ func (q *queue) forgetVersions(from *source) {
 		e.version = ""
 		if e.state == nil || !e.state.work.working {
 			if e.last.expected = ""; e.state != nil {
-				e.state.body, e.state.end.goneVersion = nil, "" // the listing will bring what there is now
+				e.state.body, e.state.end.goneVersion = nil, "" // the list will have the current state
 			}
 		}
 	}
 }
 
-// lookupIdle returns an object, nil if it is not known, and whether an event of it can be taken without a worker: nothing is under way with
-// the object, except that our own patch is to come back, which this may be. It also reports whether the object was there before the operator and was not
-// handled since, and whether the event was seen already or does not count, which needs nothing more.
+// lookupIdle returns an object, nil if it is unknown. The result idle means that its event needs no worker so far: the object is idle, apart from awaiting
+// the operator's own patch, which this may be. The result initial means that it existed before the operator, and was not handled since. The result seen means
+// that the event is a repetition or does not count.
 func (q *queue) lookupIdle(t EventType, key, version []byte, from *source) (e *entry, idle, initial, seen bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -132,15 +130,14 @@ func (q *queue) lookupIdle(t EventType, key, version []byte, from *source) (e *e
 	return e, idle, idle && e.listed && !e.last.handled, false
 }
 
-// updateIdle takes the newest state of an object without a worker. The entry is nil if the object was not known. It fails if another goroutine was
-// quicker.
+// updateIdle stores the newest state of an object without a worker. The entry is nil for an unknown object. It fails if another goroutine was faster.
 func (q *queue) updateIdle(e *entry, t EventType, ref ObjectReference, version string, from *source, change func(*entry)) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.staleLocked(from) || q.entries[ref.UID] != e || e != nil && !q.idleAtLocked(e, version) {
 		return false
 	}
-	if e != nil && e.state != nil { // another replica has handled what has waited
+	if e != nil && e.state != nil { // another replica has handled the waiting events
 		e.state.work.events, e.state.work.blocked, e.state.body = nil, false, nil
 	}
 	if e == nil {
@@ -154,24 +151,24 @@ func (q *queue) updateIdle(e *entry, t EventType, ref ObjectReference, version s
 	return true
 }
 
-// triggers are the reasons that the worker of an object has not taken yet.
+// triggers are the pending triggers of an object, which the worker has not taken yet.
 type triggers struct {
 	pending []pendingTrigger
-	running context.CancelCauseFunc // ends the context of the handler that runs, when the object is deleted; nil if none runs
+	running context.CancelCauseFunc // ends the context of the running handler when the object is deleted; nil if none runs
 }
 
-// pendingTrigger is a reason to call one handler.
+// pendingTrigger is a trigger of one handler.
 type pendingTrigger struct {
 	handler *handler
 	reason  Trigger
 	at      time.Time
-	routine bool // whether it can wait for what is urgent elsewhere
+	routine bool // whether urgent work elsewhere goes first
 }
 
-// maxTriggers is how many reasons for one handler are told apart.
+// maxTriggers limits the distinct triggers for one handler.
 const maxTriggers = 16
 
-// trigger has a reconcile handler called for an object, unless it is not known, or was never looked at: then it is going to be called anyway, or does not match.
+// trigger triggers a reconcile handler for an object. It skips unknown objects and those without a first look, which will be called anyway or do not match.
 func (q *queue) trigger(key string, h *handler, reason Trigger) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -180,7 +177,7 @@ func (q *queue) trigger(key string, h *handler, reason Trigger) {
 	}
 }
 
-// wakeKey has an object looked at again, if it is known.
+// wakeKey makes an object due if it is known.
 func (q *queue) wakeKey(key string) {
 	q.mu.Lock()
 	e := q.entries[key]
@@ -190,7 +187,7 @@ func (q *queue) wakeKey(key string) {
 	}
 }
 
-// triggerAll is trigger for all objects, which can wait for the reasons that some objects have, if that is said.
+// triggerAll triggers a handler for all objects. With routine, they wait for more urgent objects.
 func (q *queue) triggerAll(h *handler, reason Trigger, routine bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -199,7 +196,7 @@ func (q *queue) triggerAll(h *handler, reason Trigger, routine bool) {
 	}
 }
 
-// classLocked notes that an object is due for something, which is urgent or not. A worker that waits for its turn then waits among the urgent ones.
+// classLocked sets whether an object is urgent. An urgent worker that waits for its turn moves up.
 func (q *queue) classLocked(e *entry, routine bool) {
 	w := &e.state.work
 	if idle := !w.working && !w.woken && len(w.events) == 0 && w.timer == nil; routine && !idle {
@@ -240,7 +237,7 @@ func (q *queue) triggerLocked(e *entry, h *handler, reason Trigger, routine bool
 	q.wakeLocked(e)
 }
 
-// takeTriggers returns the reasons that have come. From the first time on, others are kept until the next one.
+// takeTriggers returns the pending triggers. Later ones are kept from the first call on.
 func (q *queue) takeTriggers(e *entry) []pendingTrigger {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -252,14 +249,14 @@ func (q *queue) takeTriggers(e *entry) []pendingTrigger {
 	return pending
 }
 
-// dropTriggers has no reasons kept any more for an object that no reconcile handler is for.
+// dropTriggers drops the triggers of an object that no reconcile handler matches.
 func (q *queue) dropTriggers(e *entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e.state.work.triggers = nil
 }
 
-// setReconciling has a function called when the object is deleted, nil for none.
+// setReconciling sets the function to call when the object is deleted, nil for none.
 func (q *queue) setReconciling(e *entry, deleted context.CancelCauseFunc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -268,14 +265,14 @@ func (q *queue) setReconciling(e *entry, deleted context.CancelCauseFunc) {
 	}
 }
 
-// endReconcilingLocked ends the context of a reconcile handler that runs for an object that is deleted.
+// endReconcilingLocked ends the context of a running reconcile handler when its object is deleted.
 func (w *workState) endReconcilingLocked(ev RawEvent) {
 	if (ev.Type == Deleted || ev.Body.deleting) && w.triggers != nil && w.triggers.running != nil {
 		w.triggers.running(ErrSuperseded)
 	}
 }
 
-// wakeReconciled has all objects looked at again that reconcile handlers are for.
+// wakeReconciled makes all objects with reconcile handlers due.
 func (q *queue) wakeReconciled() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf/internal/pauser"
 )
 
-// The tests in this file have objects go, and epochs end, while they wait for the barrier, for a worker, or for their tasks.
+// The tests in this file delete objects, and end epochs, while they wait for the barrier, for a worker, or for their tasks.
 
 const twoWidgets = `
 {apiVersion: kopf.dev/v1, kind: Widget, metadata: {name: a, namespace: default}}
@@ -22,7 +22,7 @@ const twoWidgets = `
 {apiVersion: kopf.dev/v1, kind: Widget, metadata: {name: b, namespace: default}}
 `
 
-// TestBarrierAfterPause has a listed object go before it is indexed, and the operator pause before its worker looks.
+// TestBarrierAfterPause deletes a listed object before it is indexed, and pauses the operator before its worker runs.
 func TestBarrierAfterPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		block, first := make(chan struct{}), ""
@@ -64,7 +64,7 @@ func TestBarrierAfterPause(t *testing.T) {
 	})
 }
 
-// TestBarrierOfStaleListing has the operator pause before the end of a listing: the barrier waits for the next one.
+// TestBarrierOfStaleListing pauses the operator before the end of a list. The barrier waits for the next list.
 func TestBarrierOfStaleListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := live(t, false, func(w *life, r *Registry) {
@@ -84,10 +84,10 @@ func TestBarrierOfStaleListing(t *testing.T) {
 	})
 }
 
-// forgetBefore is an owner of tasks which has objects forgotten, once, before it learns of the tasks of one of them.
+// forgetBefore is an owner of tasks that forgets objects, once, before it learns of the tasks of one of them.
 type forgetBefore struct {
 	*reactor
-	forget func() // is called by the workers of all objects
+	forget func() // called by the workers of all objects
 }
 
 func (o *forgetBefore) setLive(e *entry, live *atomic.Pointer[Body]) bool {
@@ -95,7 +95,7 @@ func (o *forgetBefore) setLive(e *entry, live *atomic.Pointer[Body]) bool {
 	return o.reactor.setLive(e, live)
 }
 
-// TestTasksOfForgotten has an object forgotten in the moment when its daemon is about to begin.
+// TestTasksOfForgotten forgets an object when its daemon is about to start.
 func TestTasksOfForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := live(t, false, func(w *life, r *Registry) {
@@ -122,7 +122,7 @@ func TestTasksOfForgotten(t *testing.T) {
 	})
 }
 
-// TestDeletionAtBarrier has an object go that waits for the barrier, and is not served any more then: that is reported.
+// TestDeletionAtBarrier deletes an object that waits for the barrier, and stops serving it. The deletion is reported.
 func TestDeletionAtBarrier(t *testing.T) {
 	for _, tasks := range []bool{false, true} {
 		t.Run(fmt.Sprintf("with tasks %t", tasks), func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestDeletionAtBarrier(t *testing.T) {
 	}
 }
 
-// TestDeletionAfterPause has an object turn out to be gone after a pause, while work of before the pause has not ended: that is reported once.
+// TestDeletionAfterPause finds an object deleted after a pause, while earlier work has not ended. The deletion is reported once.
 func TestDeletionAfterPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &epochs{goOn: make(chan bool)}
@@ -176,7 +176,7 @@ func TestDeletionAfterPause(t *testing.T) {
 		q.openSource(from, q.pauser.Epoch())
 		q.beginListing(from)
 		q.sweep(from)
-		q.done(e, result{unreported: true}) // what the worker leaves that works on the event of before
+		q.done(e, result{unreported: true}) // the result of the worker with the earlier event
 		q.beginListing(from)
 		q.sweep(from)
 		if n := len(e.state.work.events); n != 1 {
@@ -187,7 +187,7 @@ func TestDeletionAfterPause(t *testing.T) {
 	})
 }
 
-// TestTasksServedAgain has an object forgotten and served again while one of its tasks has ended on its own, and another one is still ending.
+// TestTasksServedAgain forgets an object and serves it again, after one of its tasks has ended on its own, and while another one is ending.
 func TestTasksServedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex // guards calls
@@ -225,7 +225,7 @@ func TestTasksServedAgain(t *testing.T) {
 	})
 }
 
-// TestListingOverlaps holds what becomes of changes that come while the pages of a listing do.
+// TestListingOverlaps checks the handling of changes that arrive between the pages of a list.
 func TestListingOverlaps(t *testing.T) {
 	t.Run("an object that was forgotten, and is changed before its page, counts as listed", func(t *testing.T) {
 		q := newQueue(0, slog.New(slog.DiscardHandler), reconcileFunc(func(e *entry, events []RawEvent) result { return result{} }))
@@ -236,7 +236,7 @@ func TestListingOverlaps(t *testing.T) {
 			q.workers.Wait()
 			q.sweep(from)
 			q.closeSource(from)
-			q.forget("ns", remembered) // with handlers of events
+			q.forget("ns", remembered) // with event handlers
 			from = &source{namespace: "ns"}
 			q.beginListing(from)
 			q.add(versionedPod(t, Modified, "ns", "u", "2"), from, true)

@@ -12,10 +12,10 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file has the objects wait while another replica works. A replica that stands by knows of each whether anything is to be handled: by the prefilter, which takes no
-// more of an object than its entry, or by keeping the newest event of the object until its term begins, or until another replica has handled it.
+// This file makes objects wait while another replica leads. A standby replica tracks which objects need work. The prefilter does that with the entries of
+// objects, otherwise the queue keeps the newest event. It keeps it until its own term begins, or until another replica has handled it.
 
-// lead has the objects handled that have something to be handled, as this replica knows.
+// lead starts the work on the waiting objects.
 func (o *observer) lead() {
 	o.mu.Lock()
 	queues := o.queuesLocked()
@@ -28,8 +28,8 @@ func (o *observer) lead() {
 	}
 }
 
-// renew writes the own records anew, as another replica may have removed them. The channels are closed when that was tried, and the records in the answers
-// were looked at, which the streams may not have shown yet.
+// renew rewrites the own records, because another replica may have removed them. Each channel is closed after the attempt, when the records in the response
+// are evaluated. Streams may show them later.
 func (p *peering) renew() (looked []<-chan struct{}) {
 	if p == nil {
 		return nil
@@ -44,7 +44,7 @@ func (p *peering) renew() (looked []<-chan struct{}) {
 	return looked
 }
 
-// waitRenewed waits for what renew has begun, for a limited time.
+// waitRenewed waits for the result of renew, for a limited time.
 func (p *peering) waitRenewed(ctx context.Context, looked []<-chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, 2*peeringTimeout)
 	defer cancel()
@@ -56,7 +56,7 @@ func (p *peering) waitRenewed(ctx context.Context, looked []<-chan struct{}) {
 	}
 }
 
-// standBy has what is to be handled kept for a later term.
+// standBy makes the objects wait for a later term.
 func (o *observer) standBy() {
 	o.mu.Lock()
 	queues := o.queuesLocked()
@@ -75,15 +75,15 @@ func (o *observer) standBy() {
 	}
 }
 
-// versionReading is a stream whose resource's version is to be read.
+// versionReading is a stream whose resource version must be read.
 type versionReading struct {
 	queue    *queue
 	resource Resource
 	from     *source
 }
 
-// readVersions notes for each stream which version its resource has in the term with a fence. What another replica has done before can be missing in what a late stream
-// brings up to that version, as [queue.predates] tells. What cannot be read is tried again, until the term ends.
+// readVersions records the resource version of each stream in the term with a fence. Up to that version, a late stream may lack the work of earlier leaders:
+// see [queue.predates]. It retries until the term ends.
 func (o *observer) readVersions(ctx context.Context, fence uint64) {
 	var readings []versionReading
 	o.mu.Lock()
@@ -107,7 +107,7 @@ func (o *observer) readVersions(ctx context.Context, fence uint64) {
 	}
 }
 
-// readVersion reads the version of one resource, and reports whether that needs no other attempt.
+// readVersion reads the version of one resource, and reports whether it needs no retry.
 func (o *observer) readVersion(ctx context.Context, r versionReading, fence uint64) (done bool) {
 	page := &rawjson.ListPage{Take: func(*rawjson.Header, []byte) error { return nil }}
 	pages := pager{client: o.client, path: r.resource.path(r.from.namespace, "", ""), query: url.Values{}, size: 1, page: page}
@@ -121,21 +121,20 @@ func (o *observer) readVersion(ctx context.Context, r versionReading, fence uint
 	return true
 }
 
-// isClosed reports whether nothing comes of a source any more.
 func (q *queue) isClosed(from *source) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return from.closed
 }
 
-// setPredecessor notes up to which version another replica may have worked before the term with a fence.
+// setPredecessor records the last version of an earlier leader, for the term with a fence.
 func (q *queue) setPredecessor(from *source, version, fence uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	from.predecessor, from.fence = version, fence
 }
 
-// predates reports whether a state of an object may be from before the term, so that another replica may have handled it since.
+// predates reports whether a state may be from before the term, so that another replica may have handled it since.
 func (q *queue) predates(e *entry, version string) bool {
 	if q.leader == nil || !q.leader.follows.Load() {
 		return false
@@ -158,24 +157,24 @@ func (o *observer) queuesLocked() (queues []*queue) {
 	return queues
 }
 
-// standBy has all objects wait for the next term that have something to be handled, with their newest states. What is remembered of their handlings is forgotten:
-// another replica goes on with them, by what is stored.
+// standBy makes all objects with pending work wait for the next term, with their newest states. It forgets their handlings, because another replica continues
+// them from the stored state.
 func (q *queue) standBy() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, e := range q.entries {
-		if e.state == nil || e.presence != present || e.state.work.working { // a worker does it itself
+		if e.state == nil || e.presence != present || e.state.work.working { // a worker does this itself
 			continue
 		}
 		unindexed := len(e.state.unindexed) > 0
-		if q.standByLocked(e, nil); unindexed { // which goes on while this replica stands by
+		if q.standByLocked(e, nil); unindexed { // indexing continues on a standby replica
 			e.state.work.woken = true
 			q.wakeLocked(e)
 		}
 	}
 }
 
-// standByLocked has one object wait for the next term if anything is to be handled, such as an event.
+// standByLocked makes one object wait for the next term if it has pending work, such as an event.
 func (q *queue) standByLocked(e *entry, events []RawEvent) {
 	s := e.state
 	q.stopTimerLocked(e)
@@ -195,7 +194,7 @@ func (q *queue) standByLocked(e *entry, events []RawEvent) {
 		q.calls.Forget(e.key)
 	}
 	s.handling, s.retry, s.conflict = objectHandling{lostBase: s.handling.lostBase, baseStripped: s.handling.baseStripped}, objectRetry{}, nil
-	e.listed = true // for this replica, the object was there before it works
+	e.listed = true // for this replica, the object existed before it leads
 	q.releaseLocked(e)
 }
 
@@ -203,8 +202,8 @@ func (q *queue) standByLocked(e *entry, events []RawEvent) {
 func (q *queue) blockForTermLocked(e *entry, events []RawEvent, r result) bool {
 	newer := len(e.state.work.events) > 0
 	q.standByLocked(e, events)
-	deleted := len(e.state.work.events) > 0 && e.state.work.events[0].Type == Deleted // with which the object ends
-	if newer || deleted || q.leader.leads() {                                         // which has begun meanwhile
+	deleted := len(e.state.work.events) > 0 && e.state.work.events[0].Type == Deleted // which ends the object
+	if newer || deleted || q.leader.leads() {                                         // a term has begun meanwhile
 		e.state.work.woken = true
 		return true
 	}
@@ -212,8 +211,8 @@ func (q *queue) blockForTermLocked(e *entry, events []RawEvent, r result) bool {
 	return false
 }
 
-// awaitCutOff notes that a request was cut off by the end of the term, and may have been carried out: in a next term of this replica, handlers are not called for
-// the state from before it, until the stream has shown a newer one, or the object was read.
+// awaitCutOff records that the end of the term has interrupted a request, which may have succeeded. In a later term of this replica, handlers wait until the
+// stream shows a newer state, or the object is read.
 func (c *cycle) awaitCutOff() {
 	version, err := strconv.ParseUint(c.latest().version, 10, 64)
 	if timeout := c.served.persistence.ConsistencyTimeout; err == nil && timeout > 0 {
@@ -221,13 +220,13 @@ func (c *cycle) awaitCutOff() {
 	}
 }
 
-// waitsForTermLocked reports whether all that is to be done with an object waits for the next term, so that a newer event takes its place.
+// waitsForTermLocked reports whether an object only waits for the next term, so that a newer event can replace the waiting one.
 func (q *queue) waitsForTermLocked(e *entry) bool {
 	w := &e.state.work
 	return !q.leader.leads() && e.presence == present && w.blocked && !w.working && !w.inBarrier && w.timer == nil && e.state.live == nil
 }
 
-// endsStandingBy reports whether an object is gone while another replica works, which reports that.
+// endsStandingBy reports whether an object was deleted while another replica leads, which reports that.
 func (q *queue) endsStandingBy(e *entry, events []RawEvent) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -235,14 +234,14 @@ func (q *queue) endsStandingBy(e *entry, events []RawEvent) bool {
 	return !q.leader.leads() && (deleted || e.presence == deletionReporting)
 }
 
-// counts reports whether what has come of an object in an epoch still counts, also if a term has begun or ended since.
+// counts reports whether an event from an epoch still counts, regardless of terms.
 func (q *queue) counts(e *entry, at epoch) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return at == epoch{q.pauser.Epoch(), e.served, at.term}
 }
 
-// idleAtLocked reports whether nothing is under way with the object, and no newer version of it is expected than this one.
+// idleAtLocked reports whether the object is idle, and no newer version of it is expected.
 func (q *queue) idleAtLocked(e *entry, version string) bool {
 	idle := e.presence == present && (e.state == nil || e.state.idle() || q.waitsForTermLocked(e))
 	return idle && (e.last.expected == "" || apirequest.NewerVersion(version, e.last.expected))

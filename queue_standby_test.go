@@ -28,7 +28,7 @@ func (h *termHandler) reconcile(e *entry, events []RawEvent, at epoch) result {
 }
 func (h *termHandler) forget(*entry) {}
 
-// An event that its worker has taken at the moment when a term begins is handled in that.
+// A new term handles an event that the worker has taken when the term begins.
 func TestEventsAtTheBeginningOfATerm(t *testing.T) {
 	lost := 0
 	const rounds, objects = 100, 200
@@ -71,7 +71,7 @@ func TestEventsAtTheBeginningOfATerm(t *testing.T) {
 	}
 }
 
-// liveHandler is one of objects with timers that are parked: they have a live state, and are to be reconciled once in each term.
+// liveHandler handles objects with waiting timers. They have a live state, and must be reconciled once in each term.
 type liveHandler struct {
 	q    *queue
 	mu   sync.Mutex
@@ -94,7 +94,7 @@ func (h *liveHandler) reconcile(e *entry, events []RawEvent, at epoch) result {
 }
 func (h *liveHandler) forget(*entry) {}
 
-// An object whose worker is about to end when the term ends is woken in the next one, for its timers to begin again.
+// An object whose worker ends together with the term is woken in the next one, so that its timers start again.
 func TestWorkersAtTheEndOfATerm(t *testing.T) {
 	missed := 0
 	const rounds, objects = 100, 200

@@ -15,7 +15,7 @@ import (
 	"github.com/kopf-go/kopf/internal/pauser"
 )
 
-// reportingHandler has the reconciling of a deletion wait.
+// reportingHandler delays the reconciliation of a deletion.
 type reportingHandler struct {
 	q     *queue
 	began chan struct{}
@@ -27,16 +27,16 @@ func (h *reportingHandler) reconcile(e *entry, events []RawEvent, at epoch) resu
 	if len(events) == 0 || events[len(events)-1].Type != Deleted {
 		return result{}
 	}
-	h.began <- struct{}{} // as a handler of events that takes its time
+	h.began <- struct{}{} // like a slow event handler
 	<-h.goOn
-	if !h.q.current(e, at) { // as cycle.drop
+	if !h.q.current(e, at) { // as in cycle.drop
 		return result{unreported: true}
 	}
 	return result{gone: true}
 }
 func (h *reportingHandler) forget(*entry) {}
 
-// TestLossWhileADeletionIsReported has an object go, its namespace be forgotten while a handler of events is told, and the Lease be lost meanwhile.
+// TestLossWhileADeletionIsReported deletes an object. During the call of its event handler, its namespace is forgotten and the Lease is lost.
 func TestLossWhileADeletionIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &leadership{}
@@ -54,7 +54,7 @@ func TestLossWhileADeletionIsReported(t *testing.T) {
 		l.standby.Block("standby", true) // the Lease is lost
 		q.standBy()
 		close(h.goOn)
-		q.workers.Wait() // a panic on the goroutine of the worker ends the process
+		q.workers.Wait() // a panic of the worker would end the process
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		if len(q.entries) > 0 {
@@ -63,15 +63,15 @@ func TestLossWhileADeletionIsReported(t *testing.T) {
 	})
 }
 
-// TestLateCheckSparesTheNextTerm has a goroutine find the Lease over, and end the term only when the next one has begun, as in a process that gets little
-// time: the replica would hold the Lease, renew it, and do nothing.
+// TestLateCheckSparesTheNextTerm lets a goroutine find the Lease expired, but end the term only after the next one has begun, as in a slow process. The
+// replica must not hold and renew the Lease without working.
 func TestLateCheckSparesTheNextTerm(t *testing.T) {
 	l := &leadership{log: slog.New(slog.DiscardHandler)}
 	l.elector = &leaderelection.Elector{Config: leaderelection.Config{
 		Namespace: "default", Name: "l", Identity: "a", LeaseDuration: 3 * time.Second, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond,
 		Leases: emptyLeases{}, Log: l.log,
 	}}
-	begin := func(number uint64) context.Context { // as leadership.begin and startLeading
+	begin := func(number uint64) context.Context { // as in leadership.begin and startLeading
 		if _, err := l.elector.Acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -86,12 +86,12 @@ func TestLateCheckSparesTheNextTerm(t *testing.T) {
 	time.Sleep(1100 * time.Millisecond) // the process was stopped
 	l.mu.Lock()
 	checked := make(chan error)
-	go func() { checked <- l.check() }() // of a handler, which gets no further than the lock
+	go func() { checked <- l.check() }() // of a handler, which waits for the lock
 	time.Sleep(100 * time.Millisecond)
-	l.standby.Block("standby", true) // as endTerm, by the election's goroutine, which was a little quicker
+	l.standby.Block("standby", true) // as in endTerm, on the faster goroutine of the election
 	l.fence.Store(0)
 	l.terms.end(ErrLeadershipLost)
-	ctx := begin(8) // nobody has taken the Lease meanwhile
+	ctx := begin(8) // no other replica has taken the Lease meanwhile
 	l.mu.Unlock()
 	<-checked
 	if !l.elector.Valid() {
@@ -102,7 +102,7 @@ func TestLateCheckSparesTheNextTerm(t *testing.T) {
 	}
 }
 
-// retryingHandler leaves objects that are due again much later, as after a temporary error.
+// retryingHandler leaves objects that are due much later, as after a temporary error.
 type retryingHandler struct{ liveHandler }
 
 func (h *retryingHandler) reconcile(e *entry, events []RawEvent, at epoch) result {
@@ -110,8 +110,8 @@ func (h *retryingHandler) reconcile(e *entry, events []RawEvent, at epoch) resul
 	return result{requeue: true, requeueAfter: time.Hour}
 }
 
-// TestRetriesAtTheEndOfATerm has the term end while workers end that leave a retry: those objects have to wait for the next term like all others, where
-// their daemons begin again at once.
+// TestRetriesAtTheEndOfATerm ends the term while workers end with a retry. Those objects must wait for the next term like all others, where their daemons
+// start at once.
 func TestRetriesAtTheEndOfATerm(t *testing.T) {
 	missed := 0
 	const rounds, objects = 500, 200

@@ -11,7 +11,7 @@ import (
 	"github.com/kopf-go/kopf/internal/pauser"
 )
 
-// versionedPod is an event of a pod.
+// versionedPod returns an event of a pod.
 func versionedPod(t *testing.T, typ EventType, namespace, uid, version string) RawEvent {
 	t.Helper()
 	body, err := NewBody(map[string]any{"apiVersion": "v1", "kind": "Pod",
@@ -93,7 +93,7 @@ func TestQueue(t *testing.T) {
 		q.beginListing(other)
 		q.add(versionedPod(t, Listed, "other", "u2", "2"), other, true)
 		q.workers.Wait()
-		q.beginListing(one) // which has nothing in it any more
+		q.beginListing(one) // it is empty now
 		q.sweep(one)
 		q.workers.Wait()
 		if !slices.Equal(gone, []string{"one"}) {
@@ -174,7 +174,7 @@ func TestQueue(t *testing.T) {
 		if calls > 0 || !e.state.work.blocked {
 			t.Fatalf("the object does not wait, after %d calls", calls)
 		}
-		e.state.work.working, e.state.work.blocked = true, false // as its worker has it that has just seen the barrier closed
+		e.state.work.working, e.state.work.blocked = true, false // the state after its worker has found the barrier closed
 		q.barrier.done()
 		if more := q.block(e, nil, epoch{}, result{}); !more {
 			t.Fatal("the object waits for a barrier that is open")
@@ -203,7 +203,7 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestEpochs has the epochs end in which workers work.
+// TestEpochs ends epochs while workers work in them.
 func TestEpochs(t *testing.T) {
 	body := func(t *testing.T, typ EventType, version string) RawEvent {
 		return versionedPod(t, typ, "ns", "u", version)
@@ -211,8 +211,8 @@ func TestEpochs(t *testing.T) {
 	tests := []struct {
 		name string
 		ends func(q *queue, from *source)
-		want bool // whether the epoch goes on
-		then int  // how often the object is reconciled afterwards
+		want bool // whether the epoch is still current
+		then int  // number of later reconciliations of the object
 	}{
 		{name: "nothing happens", ends: func(q *queue, from *source) {}, want: true},
 		{name: "another event comes", ends: func(q *queue, from *source) { q.add(body(t, Modified, "2"), from, true) }, want: true, then: 1},
@@ -220,10 +220,10 @@ func TestEpochs(t *testing.T) {
 		{name: "the operator has paused", ends: func(q *queue, from *source) {
 			q.pauser.Block("x", true)
 			q.pauser.Block("x", false)
-			q.add(body(t, Modified, "2"), from, true) // of the stream of before
+			q.add(body(t, Modified, "2"), from, true) // of the earlier stream
 			from = &source{}
 			q.openSource(from, q.pauser.Epoch())
-			q.add(body(t, Listed, "1"), from, true) // which was seen before the pause
+			q.add(body(t, Listed, "1"), from, true) // seen before the pause
 		}, then: 1},
 		{name: "it is not served any more", ends: func(q *queue, from *source) { q.forget("", true) }},
 		{name: "it is served again", ends: func(q *queue, from *source) {
@@ -272,7 +272,7 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
-// epochs is a handler of a queue that notes its epochs, and waits in the first one.
+// epochs is a queue handler that records its epochs, and waits in the first one.
 type epochs struct {
 	at   []epoch
 	goOn chan bool
@@ -288,7 +288,7 @@ func (h *epochs) reconcile(_ *entry, events []RawEvent, at epoch) result {
 
 func (*epochs) forget(*entry) {}
 
-// reconcileFunc is a handler of a queue.
+// reconcileFunc is a queue handler.
 type reconcileFunc func(*entry, []RawEvent) result
 
 func (reconcileFunc) index(*entry, []RawEvent, epoch) result                  { return result{} }

@@ -2,5 +2,5 @@
 
 package kopf
 
-// racing tells that the race detector is on, with which everything takes ten times as long.
+// racing reports whether the race detector is on, which makes all code about ten times slower.
 const racing = true

@@ -22,33 +22,32 @@ import (
 	"github.com/kopf-go/kopf/internal/stopper"
 )
 
-// This file reconciles the objects of one resource: the events of an object become one cause, the cause calls
-// handlers, and what they leave becomes one patch. The functions of a cycle run on the goroutine of the
-// object's worker, except for the flush, which a timer can start too; the others on those of streams, tasks and the observer.
+// This file reconciles the objects of one resource: events become a cause, the cause calls handlers, and their changes become one patch. A cycle runs on the
+// goroutine of the object's worker, except for the flush, which a timer can also start.
 
 // reactor handles the objects of one resource.
 type reactor struct {
 	*environment
 	queue     *queue
-	indexer   indexRunner // nil if there are no indices at all
-	daemons   taskRunner  // nil if there are neither daemons nor timers
-	began     time.Time   // what the clock begins with
+	indexer   indexRunner // nil without indices
+	daemons   taskRunner  // nil without daemons and timers
+	began     time.Time   // the zero of the clock
 	discovery discoverer
 	warned    boundedset.Set
 	listing   firstlisting.Listing
 	others    sync.Once // warns of another operator
 
-	statusDrops atomic.Bool     // a status has not kept the state of its object; stays so until the operator restarts
-	unreadable  atomic.Bool     // an object could not be read when its stream was late, and none could be since
-	requests    context.Context // of the requests: ends a little after that of the handlers, so that what is done can be stored
+	statusDrops atomic.Bool     // a status has dropped the state of its object; stays so until the operator restarts
+	unreadable  atomic.Bool     // an object could not be read when its stream was late, and no reading has succeeded since
+	requests    context.Context // of the requests: ends shortly after that of the handlers, so that results can be stored
 
 	served atomic.Pointer[resolved]
-	handed *Client // what handlers get
+	handed *Client // the handlers' client
 }
 
 func (r *reactor) resource() Resource { return r.served.Load().resource }
 
-// serve has the reactor handle what there is of its resource from now on.
+// serve sets the handlers and the resource from now on.
 func (r *reactor) serve(what *resolved) {
 	r.queue.setServed(len(what.indices)+len(what.follows) > 0, !what.callsHandlers(), len(what.reconciles) > 0) // first, so that new handlers wait
 	if before := r.served.Load(); before == nil || !what.sameHandlers(before) {
@@ -69,17 +68,16 @@ func (r *reactor) unsetLive(e *entry, live *atomic.Pointer[Body]) { r.queue.unse
 
 func (r *reactor) warnings() *boundedset.Set { return &r.warned }
 
-// clock returns for how long the reactor has worked. Unlike the time of the day, it is never set back.
+// clock returns the time since the reactor was made. Unlike the wall clock, it is never set back.
 func (r *reactor) clock() time.Duration { return time.Since(r.began) }
 
-// enqueue takes an event of a stream.
+// enqueue adds an event of a stream.
 func (r *reactor) enqueue(ev RawEvent, from *source) {
 	served := r.served.Load()
 	served.counts.Received(string(ev.Type))
 	r.queue.add(ev, from, len(served.events) > 0)
 }
 
-// forget forgets an object that is not served any more.
 func (r *reactor) forget(e *entry) {
 	if r.indexer != nil {
 		r.indexer.drop(e.key, r.served.Load().indices)
@@ -92,7 +90,7 @@ func (r *reactor) forget(e *entry) {
 	}
 }
 
-// newest returns the newest event of an object: of those that have come, or one with what is known of it otherwise; its body is nil if nothing is known.
+// newest returns the newest of the events, or an event with the known state of the object. Its body is nil if there is none.
 func (r *reactor) newest(e *entry, events []RawEvent) RawEvent {
 	if len(events) > 0 {
 		return events[len(events)-1]
@@ -106,7 +104,7 @@ func (r *reactor) newest(e *entry, events []RawEvent) RawEvent {
 	return newest
 }
 
-// index takes the newest state of an object over into the indices. It is due again when what has failed is to be tried again.
+// index indexes the newest state of an object. The object is due again for the next attempt of a failed function.
 func (r *reactor) index(e *entry, events []RawEvent, at epoch) result {
 	served := r.served.Load()
 	newest := r.newest(e, events)
@@ -117,7 +115,7 @@ func (r *reactor) index(e *entry, events []RawEvent, at epoch) result {
 		return result{}
 	}
 	defer r.queue.synced(e)
-	if len(served.follows) > 0 && len(events) > 0 { // after the indices, which the handlers of others may read that are called for it
+	if len(served.follows) > 0 && len(events) > 0 { // after the indices, because the triggered handlers may read them
 		defer r.reconciler.follow(r, e, newest, at)
 	}
 	if len(served.indices) == 0 {
@@ -130,17 +128,17 @@ func (r *reactor) index(e *entry, events []RawEvent, at epoch) result {
 	e.state.memory.see(r.memo)
 	o := r.object(e, served, newest.Body, objectLogger(r.log, newest.Body.Reference()))
 	wait := r.indexer.index(e.key, served.indices, &o, &e.state.unindexed)
-	if !r.queue.serves(e, at) { // it was forgotten meanwhile
+	if !r.queue.serves(e, at) { // the object was forgotten meanwhile
 		r.indexer.drop(e.key, served.indices)
 	}
 	return result{}.requeueWithin(wait, newest.Body)
 }
 
-// reconcile processes the events of an object that have come since the last time.
+// reconcile handles the pending events of an object.
 func (r *reactor) reconcile(e *entry, events []RawEvent, at epoch) result {
 	newest := r.newest(e, events)
 	if newest.Body == nil {
-		return result{} // woken for what was done meanwhile
+		return result{} // woken for work that is already done
 	}
 	e.state.memory.see(r.memo)
 	e.state.handling.begin(at.term)
@@ -153,7 +151,7 @@ func (r *reactor) reconcile(e *entry, events []RawEvent, at epoch) result {
 	defer func() {
 		e.state.answers = nil
 		endSpan(span, nil)
-		if !ended { // code of the user has panicked, or ours
+		if !ended { // the user's code or kopf has panicked
 			c.stopFlush()
 			c.keepPatches()
 		}
@@ -173,11 +171,11 @@ func (r *reactor) reconcile(e *entry, events []RawEvent, at epoch) result {
 	return done
 }
 
-// superseded reports whether the operator has paused since the newest event of the object has come, or has not served the object meanwhile. Nothing
-// is started then: another operator may work on the object, and a listing will show what it is then.
+// superseded reports whether the operator has paused since the newest event, or has stopped serving the object. Nothing new starts then: another operator may
+// work on the object, and a list will show its state.
 func (c *cycle) superseded() bool { return !c.reactor.queue.current(c.entry, c.epoch) }
 
-// spawnTasks starts and stops the daemons and timers of the object, and reports whether they need it to be held.
+// spawnTasks starts and stops the daemons and timers of the object, and reports whether they need the finalizer.
 func (c *cycle) spawnTasks() bool {
 	if len(c.served.tasks) == 0 {
 		return false
@@ -196,23 +194,23 @@ type cycle struct {
 	served   *resolved
 	event    RawEvent // the newest
 	epoch    epoch
-	handlers context.Context // of the handlers: ends with the term, or when the operator has waited long enough
+	handlers context.Context // of the handlers: ends with the term, or when the operator stops waiting for them
 	log      *slog.Logger
 	sender   sender
 	states   cycleStates
 	conflict cycleConflict
 	decided  decision.Action
-	ran      bool   // whether its reconcile handlers were looked at
-	cause    Change // of the handlers, with the old and new state of the whole object, copied for each; without a reason before they are collected
+	ran      bool   // whether its reconcile handlers were checked
+	cause    Change // of the handlers, with the old and new state of the whole object, copied for each; without a reason before their selection
 
-	mu       sync.Mutex // guards following, which the timer shares that stores what has finished
-	known    *Body      // the newest state of the object that a request has shown
+	mu       sync.Mutex // guards following, also used by the timer of flushes
+	known    *Body      // the newest state of the object in a response
 	progress cycleProgress
 	writes   cycleWrites
 	planned  plannedFlush
 }
 
-// servedFor returns what is served for an object, with the place where the state of that is kept.
+// servedFor returns the handlers and settings for an object, which may need another storage than its kind.
 func (r *reactor) servedFor(body *Body) *resolved {
 	served := r.served.Load()
 	if served.annotated == nil || !r.statusDrops.Load() && (!served.unread || served.persistence.inStatus(body)) {
@@ -226,7 +224,7 @@ func (r *reactor) servedFor(body *Body) *resolved {
 func (r *reactor) cycle(e *entry, newest RawEvent, at epoch) *cycle {
 	c := &cycle{reactor: r, entry: e, served: r.servedFor(newest.Body), event: newest, epoch: at, log: objectLogger(r.log, newest.Body.Reference()), known: newest.Body}
 	if e.state.body != nil && newest.Type == Modified && apirequest.NewerVersion(e.state.body.version, newest.Body.version) {
-		c.known = e.state.body // what our own patches have made of it; the event is from before them
+		c.known = e.state.body // the result of the operator's own patches, which the event predates
 	}
 	c.sender = sender{client: r.client, resource: c.served.resource, log: c.log, discovery: r.discovery, warned: &r.warned, lenient: c.known.deleting && e.state.retry.conflicts >= manyConflicts, state: c.served.persistence}
 	c.handlers, c.sender.ctx = r.contexts(at)
@@ -234,14 +232,13 @@ func (r *reactor) cycle(e *entry, newest RawEvent, at epoch) *cycle {
 	return c
 }
 
-// knownBody returns the newest state of the object that a request has shown.
 func (c *cycle) knownBody() *Body {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.known
 }
 
-// latest returns the newest state of the object: that of the last request, or of an event that has come since.
+// latest returns the newest state of the object: of the last response, or of a later event.
 func (c *cycle) latest() *Body {
 	known := c.knownBody()
 	if body := c.reactor.queue.newest(c.entry); body != nil && apirequest.NewerVersion(body.version, known.version) {
@@ -250,7 +247,7 @@ func (c *cycle) latest() *Body {
 	return known
 }
 
-// setKnown takes a state that a request has shown for the newest one.
+// setKnown sets the newest state in a response.
 func (c *cycle) setKnown(before, now *Body) {
 	c.mu.Lock()
 	c.known = now
@@ -258,7 +255,7 @@ func (c *cycle) setKnown(before, now *Body) {
 	c.notePatched(before, now)
 }
 
-// request makes the requests of one patch, and reports whether there were any.
+// request sends one patch, and reports whether there were any requests.
 func (c *cycle) request(patch *Patch) (sent bool, err error) {
 	before := c.latest()
 	now, err := c.sender.request(before, patch)
@@ -272,7 +269,7 @@ func (c *cycle) request(patch *Patch) (sent bool, err error) {
 	return sent, err
 }
 
-// notePatched notes that our own patch is to come back before the handlers may trust what the stream shows.
+// notePatched records the operator's own patch. Handlers wait until the stream shows it.
 func (c *cycle) notePatched(before, after *Body) {
 	e, timeout := c.entry, c.served.persistence.ConsistencyTimeout
 	if after.version != before.version {
@@ -280,15 +277,15 @@ func (c *cycle) notePatched(before, after *Body) {
 			e.last.expected = after.version
 		}
 	}
-	if e.state.end.goneVersion = ""; after.deleting && len(before.Finalizers()) > 0 && len(after.Finalizers()) == 0 { // others end without any, by and by
+	if e.state.end.goneVersion = ""; after.deleting && len(before.Finalizers()) > 0 && len(after.Finalizers()) == 0 { // others are removed without another event
 		e.state.end.goneVersion = after.version
-		if apirequest.NewerVersion(before.version, after.version) { // API servers answer with the version of a cached state, which can be older than the one that they removed
+		if apirequest.NewerVersion(before.version, after.version) { // the response to a removal can have the version of an older cached state
 			e.state.end.goneVersion = before.version
 		}
 	}
 }
 
-// callEventHandlers calls the handlers of raw events for one event.
+// callEventHandlers calls the event handlers for one event.
 func (c *cycle) callEventHandlers(ev RawEvent) {
 	r := c.reactor
 	for _, h := range c.served.events {
@@ -314,7 +311,7 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 		r.limiter.ReleaseHandler()
 		if !e.Patch.Empty() {
 			c.writes.patches = append(c.writes.patches, &handlerPatch{id: h.id, patch: e.Patch, succeeded: err == nil})
-		} else if err == nil { // which is not worth a line for each event
+		} else if err == nil { // too frequent for a log line
 			c.log.Debug("Handler '"+string(h.id)+"' succeeded.", handlerAttr(h.id))
 		}
 	}
@@ -322,10 +319,10 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 
 func (c *cycle) object(body *Body) Object { return c.reactor.object(c.entry, c.served, body, c.log) }
 
-// object makes what handlers get of an object.
+// object makes the common argument of handlers.
 func (r *reactor) object(e *entry, served *resolved, body *Body, log *slog.Logger) Object {
 	o := r.argument(body, log)
-	o.Resource, o.Patch, o.memory, o.answers = served.resource, newPatch(served.persistence, body), &e.state.memory, e.state.answers // filters may look at it
+	o.Resource, o.Patch, o.memory, o.answers = served.resource, newPatch(served.persistence, body), &e.state.memory, e.state.answers // filters may use it
 	return o
 }
 
@@ -337,7 +334,7 @@ func (r *reactor) argument(body *Body, log *slog.Logger) Object {
 	}
 }
 
-// reconcile does all but the handlers of raw events, and returns when the object is due again.
+// reconcile does all work except for event handlers, and returns when the object is due again.
 func (c *cycle) reconcile() result {
 	e := c.entry
 	c.decided = c.decide()
@@ -346,13 +343,13 @@ func (c *cycle) reconcile() result {
 		if errors.Is(err, errGone) { // the event was only late
 			return c.requeue(-1, err)
 		}
-		if err != nil && StatusCode(err) != codeForbidden { // where it cannot be known, it is there
+		if err != nil && StatusCode(err) != codeForbidden { // without the permission to read, it assumes that the object exists
 			return c.requeue(0, err)
 		}
 		e.state.end.goneVersion = ""
 		c.decided = c.decide()
 	}
-	if c.decided.Kind != decision.Handle { // of which the handlers are not known yet
+	if c.decided.Kind != decision.Handle { // the handlers are not known yet
 		c.note(nil)
 	}
 	switch c.decided.Kind {
@@ -374,7 +371,7 @@ func (c *cycle) reconcile() result {
 	return c.requeue(c.act())
 }
 
-// drop leaves everything to what will be begun later.
+// drop ends the cycle, and leaves the work to a later one.
 func (c *cycle) drop() result {
 	if c.event.Type != Deleted && c.handlers.Err() == nil {
 		c.savePending()
@@ -382,13 +379,13 @@ func (c *cycle) drop() result {
 	return result{unreported: c.event.Type == Deleted}
 }
 
-// keepPatches keeps what is to be sent for a later cycle.
+// keepPatches saves unsent patches for a later cycle.
 func (c *cycle) keepPatches() {
 	c.writes.patches = coalesce(c.writes.patches)
 	c.savePending()
 }
 
-// requeue returns when the object is due again after an action: at the given time, or only if something changes if that is negative.
+// requeue returns when the object is due again after an action: after the given time, or at the next event if that is negative.
 func (c *cycle) requeue(wait time.Duration, err error) result {
 	e := c.entry
 	switch {
@@ -397,13 +394,13 @@ func (c *cycle) requeue(wait time.Duration, err error) result {
 		c.awaitCutOff()
 		return result{}
 	case errors.Is(err, errGone):
-		if c.reactor.daemons != nil { // which the deletion is to stop, unless its event is late
+		if c.reactor.daemons != nil { // the deletion stops them, and its event may be late
 			c.reactor.daemons.forget(e, stopper.ResourceDeleted)
 		}
 		c.log.Debug("Dropping changes, because the object is gone")
-		e.state.handling.pendingFlush, e.state.end.goneVersion = nil, c.latest().version // what the stream shows of it up to now is from before
+		e.state.handling.pendingFlush, e.state.end.goneVersion = nil, c.latest().version // the stream has only shown earlier states so far
 		return result{}
-	case overflows(err) && !c.event.Body.Deleting(): // whose handlers go on with what is in memory, for nothing of it is to stay
+	case overflows(err) && !c.event.Body.Deleting(): // its handlers continue with the state in memory, because nothing of it will remain
 		c.log.Error("The state of the object is too large to be stored; its handlers are not called again until it changes", "help", "K405", "error", err,
 			"hint", "all annotations of an object may have 262144 bytes: use Settings.Persistence.Storage = kopf.InStatus, or IgnoredFields of the DiffBaseStorage")
 		e.state.handling.overflow, e.state.handling.pendingFlush, e.state.handling.seen = c.states.essence.digest(), nil, nil
@@ -416,19 +413,19 @@ func (c *cycle) requeue(wait time.Duration, err error) result {
 	if len(c.writes.deferred) > 0 {
 		return c.deferPatches().requeueWithin(wait, c.known)
 	}
-	c.endConflict() // which the action may have taken no look at
+	c.endConflict() // the action may not have checked it
 	if w := e.state.conflict; wait < 0 && w != nil && !w.Slowed() {
 		return result{requeue: true, requeueAfter: w.Remaining(), forgetConflict: true}
 	} else if wait < 0 {
-		wait = w.Remaining() // to tell the end
+		wait = w.Remaining() // to log the end
 	}
 	return result{}.requeueWithin(wait, c.known)
 }
 
-// reason returns what has happened to the object.
+// reason returns the reason of the change.
 func (c *cycle) reason() Reason { return Reason(c.decided.Reason) }
 
-// act does what was decided. It returns after what time the object is due again, negative if only an event can change anything.
+// act carries out the decision. It returns the time until the object is due again, negative for the next event.
 func (c *cycle) act() (time.Duration, error) {
 	e, p := c.entry.state, c.served.persistence
 	switch c.decided.Kind {
@@ -451,7 +448,7 @@ func (c *cycle) act() (time.Duration, error) {
 		}
 		return -1, c.write(&Patch{changes: objectpatch.Changes{Removes: []string{p.Finalizer}}})
 	case decision.Skip:
-		c.entry.last.failed = false // whichever handler that was, it is not for the object any more
+		c.entry.last.failed = false // the failed handler does not match the object any more
 		return c.thenReconcile(-1, c.write(nil))
 	case decision.Await:
 		return c.decided.Wait, c.write(nil)
@@ -459,7 +456,7 @@ func (c *cycle) act() (time.Duration, error) {
 		return c.refetch()
 	case decision.Unchanged:
 		c.log.Debug("No tracked field has changed; skipping handlers", "reason", c.reason())
-		e.handling.pendingFlush, e.handling.seen = nil, nil // what was to be stored belonged to a cause that is over
+		e.handling.pendingFlush, e.handling.seen = nil, nil // the unsent state belonged to an ended cause
 		return c.thenReconcile(-1, c.write(nil))
 	case decision.Handle:
 		return c.thenReconcile(c.handle())
@@ -467,13 +464,13 @@ func (c *cycle) act() (time.Duration, error) {
 	return -1, nil
 }
 
-// outdated reports whether the state is from before our own patch, which is not back yet.
+// outdated reports whether the state predates the operator's own patch, which the stream has not shown yet.
 func (c *cycle) outdated() bool {
 	return c.entry.last.expected != "" && !apirequest.NewerVersion(c.event.Body.version, c.entry.last.expected)
 }
 
-// refetch reads the newest state of the object, and lets the next cycle work on that. While the object cannot be read, its handlers wait for
-// the stream: what is known is from before our own patch, and they would be called again for what they have done.
+// refetch reads the newest state of the object for the next cycle. If that fails, the handlers wait for the stream. The known state predates the operator's
+// own patch, and would repeat finished handlers.
 func (c *cycle) refetch() (time.Duration, error) {
 	known, timeout := c.known, c.served.persistence.ConsistencyTimeout
 	c.log.Debug("The watch stream has not shown our patch in time; reading the object", "version", c.event.Body.version)
@@ -490,11 +487,11 @@ func (c *cycle) refetch() (time.Duration, error) {
 	c.reactor.unreadable.Store(false)
 	c.setKnown(known, body)
 	c.entry.state.handling.readIn = c.reactor.leader.number()
-	c.entry.last.expected = body.version // and what the stream shows of earlier states is outdated, too
+	c.entry.last.expected = body.version // earlier states in the stream are outdated, too
 	return 0, c.write(nil)
 }
 
-// warnUnreadable warns that the objects of the resource cannot be read, once until one could be.
+// warnUnreadable warns that objects of the resource cannot be read, once until the next success.
 func (c *cycle) warnUnreadable(err error) {
 	const message = "Reading the object failed, and the watch stream is late; its handlers wait until the stream has caught up"
 	switch {
@@ -512,7 +509,7 @@ var reasonTitles = map[Reason]string{
 	ReasonCreate: "Creation", ReasonUpdate: "Updating", ReasonDelete: "Deletion", ReasonResume: "Resuming",
 }
 
-// handle calls the handlers of the cause and sends what they leave.
+// handle calls the handlers of the cause, and sends their results.
 func (c *cycle) handle() (time.Duration, error) {
 	cause, e := &c.cause, c.entry
 	c.prepareHandling()
@@ -543,7 +540,7 @@ func (c *cycle) handle() (time.Duration, error) {
 	}
 	if wait, released := c.released(); !released {
 		e.state.handling.pendingFlush = nil
-		return wait, c.flush(false) // so that the handlers are not called again for that
+		return wait, c.flush(false) // so that the handlers are not called again for the change
 	}
 	storesBase := c.storesBase()
 	c.detectOtherOperator(storesBase)
@@ -552,7 +549,7 @@ func (c *cycle) handle() (time.Duration, error) {
 		if c.callAgain() {
 			return 0, nil
 		}
-		c.states.seen = nil // none of those that have seen it is for the object any more
+		c.states.seen = nil // none of the handlers that have seen it matches the object any more
 		storesBase, err = c.storesBase(), c.flush(true)
 	}
 	if err != nil {
@@ -577,18 +574,18 @@ func (c *cycle) handle() (time.Duration, error) {
 	return -1, nil
 }
 
-// released reports whether nothing else than handlers of the deletion holds an object, if it is being deleted. Otherwise, it returns when to look again.
+// released reports whether the object is not being deleted, or only delete handlers block the deletion. Otherwise, it returns when to check again.
 func (c *cycle) released() (wait time.Duration, released bool) {
 	if c.reason() != ReasonDelete {
 		return 0, true
 	}
 	if len(c.served.tasks) > 0 && !c.reactor.daemons.waitIdle(c.entry, c.reactor.settings.Background.InstantExitTimeout) {
-		return -1, false // the end of the last task will wake the object
+		return -1, false // the end of the last task wakes the object
 	}
 	return c.membersGone()
 }
 
-// logProcessed logs the sum of a handling: as its successes, unless there are failures. It returns how many there are.
+// logProcessed logs the summary of a handling, at the level of successes unless there are failures. It returns the number of failures.
 func (c *cycle) logProcessed() (failed int) {
 	succeeded, failed := c.count()
 	level := slog.LevelInfo
@@ -599,15 +596,15 @@ func (c *cycle) logProcessed() (failed int) {
 	return failed
 }
 
-// postpone stores the progress of handlers that are not all finished. It returns when they are to be called again.
+// postpone stores the progress of unfinished handlers. It returns when to call them again.
 func (c *cycle) postpone(wait time.Duration) (time.Duration, error) {
 	attempted := c.progress.attempts > 0
 	if !attempted && c.handlers.Err() != nil {
-		return -1, nil // what the end of the operator has cut off leaves nothing behind
+		return -1, nil // work that the shutdown has interrupted leaves no state
 	}
 	if !attempted && c.superseded() {
 		c.savePending()
-		return -1, nil // nor does a pause
+		return -1, nil // the same holds for a pause
 	}
 	switch err := c.flush(false); {
 	case overflows(err):
@@ -618,13 +615,13 @@ func (c *cycle) postpone(wait time.Duration) (time.Duration, error) {
 	default:
 		c.entry.state.handling.pendingFlush, c.entry.state.handling.seen = nil, c.states.seen
 	}
-	if !attempted && wait <= 0 { // a lifecycle that chooses nothing is not to be called in a loop
+	if !attempted && wait <= 0 { // a lifecycle that selects no handler must not run in a hot loop
 		wait = time.Second
 	}
 	return wait, nil
 }
 
-// prepareHandling notes the cause, and what is still to be sent.
+// prepareHandling sets the cause and the unsent patches.
 func (c *cycle) prepareHandling() {
 	cause := &c.cause
 	cause.Reason, cause.Logger = c.reason(), postedLogger(c.log, c.event.Body.Reference(), c.reactor.events)
@@ -639,7 +636,6 @@ func (c *cycle) prepareHandling() {
 	}
 }
 
-// loadProgress returns the record of a handler, nil if there is none.
 func (c *cycle) loadProgress(id HandlerID) (*ProgressRecord, error) {
 	if u := c.entry.state.handling.pendingFlush; u != nil && u.records[id] != nil {
 		return u.records[id], nil
@@ -648,13 +644,13 @@ func (c *cycle) loadProgress(id HandlerID) (*ProgressRecord, error) {
 		return nil, nil
 	}
 	record, err := c.served.persistence.ProgressStorage.Fetch(id, c.event.Body)
-	if record != nil && c.states.recordsOutdated && record.Purpose != ReasonDelete { // only what is to be purged with it is known
+	if record != nil && c.states.recordsOutdated && record.Purpose != ReasonDelete { // only its references to purge are still valid
 		record = &ProgressRecord{Subrefs: record.Subrefs}
 	}
 	return record, err
 }
 
-// handlerCounts counts handlers by how far they have come.
+// handlerCounts counts handlers by their progress.
 type handlerCounts struct{ succeeded, failed, unfinished int }
 
 func (h *handlerCounts) add(r *ProgressRecord) {
@@ -668,8 +664,8 @@ func (h *handlerCounts) add(r *ProgressRecord) {
 	}
 }
 
-// listen has a function called when an event makes what the handlers were called for a thing of the past, until what it returns is called.
-// Whether it does is found out on a goroutine of the object's own, because functions of users have a say in it.
+// listen calls a function when an event makes the current call obsolete, until stop is called. It checks events on a separate goroutine, because that calls
+// functions of users.
 func (c *cycle) listen(onSuperseded func()) (stop func()) {
 	handled, stopped := c.states.essence.bytes(), make(chan struct{})
 	var tasks sync.WaitGroup
@@ -702,33 +698,33 @@ func (c *cycle) listen(onSuperseded func()) (stop func()) {
 	}
 }
 
-// outdates reports whether an event makes what the handlers were called for a thing of the past: the object is being deleted or gone, or
-// is neither what it was when they were called, nor what they have made of it since.
+// outdates reports whether an event makes the current call obsolete: the object is deleted or being deleted, or its state differs both from the handled one
+// and from the handlers' own changes.
 func (c *cycle) outdates(ev RawEvent, handled []byte) bool {
 	body := ev.Body
 	if ev.Type == Deleted || body.Deleting() && !c.event.Body.Deleting() {
 		return true
 	}
-	if apirequest.NewerVersion(c.event.Body.version, body.version) { // a late stream shows what was before the object was read
+	if apirequest.NewerVersion(c.event.Body.version, body.version) { // a late stream shows states from before the read
 		return false
 	}
 	now := c.track(body)
 	return !now.Equal(essenceIn(handled)) && !now.Equal(c.track(c.bodyNow()))
 }
 
-// collectHandlers finds the handlers of the cause, and those whose records are only to be cleaned up. It returns the
-// reasons of older causes that this one supersedes, with how far they had come.
+// collectHandlers selects the handlers of the cause, and those whose records must be cleaned up. It returns the reasons of superseded causes, with the
+// progress of their handlers.
 func (c *cycle) collectHandlers() (superseded map[Reason]*handlerCounts) {
 	now := time.Now()
 	c.states.recordsOutdated, c.states.differ = c.recordsOutdated(), c.served.persistence.statesDiffer(c.event.Body)
 	c.progress.purge = c.progress.purge || c.states.copied || c.states.recordsOutdated || c.states.differ
 	saved := c.savedState()
 	c.states.unseen = c.unseen(saved)
-	switch { // before the records are read, as storages may panic
+	switch { // before the records are read, because storages may panic
 	case saved == nil:
 	case c.states.unseen != nil:
 		c.renewSubs(now)
-	case saved.essence == nil: // only the digest is known, which is that of the object
+	case saved.essence == nil: // only its digest is known, and it equals that of the object
 		c.states.seen = &handlingState{essence: c.states.essence, base: saved.base, since: saved.since}
 	default:
 		c.states.seen = saved

@@ -8,10 +8,10 @@ import (
 	"github.com/kopf-go/kopf/internal/decision"
 )
 
-// This file observes an object as far as internal/decision needs it to decide what is to be done: that is a function of what is known of the object. The prefilter
-// observes the same in the bytes of an event.
+// This file makes snapshots of objects for the decisions of internal/decision, which are pure functions. The prefilter makes the same snapshots from the
+// bytes of an event.
 
-// decide observes the object as far as the decision needs it, and returns that.
+// decide makes the snapshot in stages, as far as the decision needs it, and returns the decision.
 func (c *cycle) decide() decision.Action {
 	s := &decision.Snapshot{}
 	c.observeEvent(s)
@@ -27,19 +27,19 @@ func (c *cycle) decide() decision.Action {
 	return a
 }
 
-// observeEvent notes what is known from the event and what is remembered of the object.
+// observeEvent adds the facts from the event and from memory.
 func (c *cycle) observeEvent(s *decision.Snapshot) {
 	e, body := c.entry.state, c.event.Body
 	s.Superseded, s.Deleted, s.Stopping = c.superseded(), c.event.Type == Deleted, c.handlers.Err() != nil
 	if s.Superseded || s.Deleted {
 		return
 	}
-	if body.deleting && !e.end.deleting { // which waits for nothing that was wrong before
+	if body.deleting && !e.end.deleting { // a deletion waits for no earlier failures
 		e.end.deleting, e.retry.pausedUntil, e.retry.errors, e.retry.conflicts = true, time.Time{}, 0, 0
 	}
 	if s.ErrorPause = time.Until(e.retry.pausedUntil); s.ErrorPause <= 0 && !e.retry.pausedUntil.IsZero() {
 		e.retry.pausedUntil = time.Time{}
-		if e.retry.errors > 0 { // otherwise it was for conflicts
+		if e.retry.errors > 0 { // otherwise the pause was for conflicts
 			c.log.Debug("Repeating the processing of the object after an error")
 		}
 	}
@@ -52,18 +52,18 @@ func (c *cycle) observeEvent(s *decision.Snapshot) {
 	s.Recreated = e.end.goneVersion != "" && !s.Released
 }
 
-// observeTasks has the daemons and timers of the object begin, or asks them to stop, and looks how write conflicts go on.
+// observeTasks starts and stops the daemons and timers of the object, and checks write conflicts.
 func (c *cycle) observeTasks(s *decision.Snapshot) {
 	s.Stage = decision.TasksObserved
 	s.Held, s.Members = c.spawnTasks(), c.isParent()
 	s.Backoff = c.conflictBackoff()
 }
 
-// maxAwaited is how long an object is not asked for while its stream goes on: a stream after a restore of the server from a backup would never bring what is
-// awaited.
+// maxAwaited is how long to wait for an expected version while the stream is active, before reading the object. After a restore of the API server from a
+// backup, the version would never come.
 const maxAwaited = 2 * time.Minute
 
-// observeState compares the object with what was last handled of it.
+// observeState compares the object with its last-handled configuration.
 func (c *cycle) observeState(s *decision.Snapshot) {
 	s.Stage = decision.StateObserved
 	c.cause = Change{Object: c.object(c.event.Body)}
@@ -90,14 +90,14 @@ func (c *cycle) observeState(s *decision.Snapshot) {
 	s.InProgress, s.DeleteHandled = e.state.handling.inProgress, e.state.handling.deleteHandled
 }
 
-// matched notes that a handler of changes is for the object.
+// matched records that a change handler matches the object.
 func matched(s *decision.Snapshot, h *handler) {
 	s.Relevant = true
 	s.Required = s.Required || h.kind == kindDelete && !h.changes.optional
 	s.OptionalDelete = s.OptionalDelete || h.kind == kindDelete && h.changes.optional
 }
 
-// matchHandlers notes whether any handler of changes is for the object, and what these need.
+// matchHandlers records whether any change handler matches the object, and their needs.
 func (c *cycle) matchHandlers(cause *Change, s *decision.Snapshot) {
 	if len(c.served.changes) == 0 {
 		return

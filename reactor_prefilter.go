@@ -19,16 +19,13 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file takes what the streams of a resource bring, and finds out quickly that there is nothing to do for an object, which holds for most events: those of a restart, of the changes that
-// no handler is for, and of our own patches coming back. It looks at the bytes as they came in, on the goroutine of the stream: no body is made,
-// nothing is decoded, no worker is started, and an object that was not known becomes an idle entry. What it does not
-// understand it leaves to the cycle in reactor.go, which decides by the same function. It never calls functions of users, which could
-// take their time.
+// This file filters out the events that need no work: most of those of a restart, of unhandled changes, and of the operator's own patches. It works on the
+// bytes of an event, on the goroutine of the stream. It decodes no bodies, starts no workers, and adds unknown objects as idle entries. If the bytes do not
+// suffice, the cycle in reactor.go decides, by the same function. The prefilter never calls functions of users, which can be slow.
 //
-// The way: the entry is idle, the object is neither deleted nor held by a finalizer that it should not have, or the other
-// way round, and it is stored as handled what it is now.
+// It skips an idle object that is not being deleted, has the finalizer only if it needs it, and equals its last-handled configuration.
 
-// objectsHandler hands the objects of a resource to its reactor.
+// objectsHandler passes the objects of a resource to its reactor.
 type objectsHandler struct {
 	observerHandler
 	reactor   *reactor
@@ -86,7 +83,7 @@ func (h *objectsHandler) OnListError(err error) {
 func (h *objectsHandler) OnRestored() { h.reactor.queue.forgetVersions(h.from) }
 
 func (h *objectsHandler) OnEnd() {
-	if !h.reactor.queue.isClosed(h.from) { // the operator stops, and nothing is to be done by a part of what there is
+	if !h.reactor.queue.isClosed(h.from) { // the operator is stopping, so nothing more starts with an incomplete list
 		return
 	}
 	if r := h.reactor.reconciler; r != nil {
@@ -97,11 +94,11 @@ func (h *objectsHandler) OnEnd() {
 	}
 }
 
-// Admit waits until the operator does not pause, neither for the resource nor for the namespace.
+// Admit waits until the operator does not pause for the resource and the namespace.
 func (h *objectsHandler) Admit(ctx context.Context) (inner context.Context, release func()) {
 	o, background := h.o, h.reactor.daemons
 	what := strings.TrimSuffix(h.resource.Name()+" in "+h.from.namespace, " in ")
-	if background != nil && o.pauser.Paused() { // which does not wait until the peers of other namespaces are evaluated
+	if background != nil && o.pauser.Paused() { // without waiting for the peers of other namespaces
 		background.pause(h.from.namespace)
 	}
 	o.peers.waitObserved(ctx)
@@ -122,10 +119,10 @@ func (h *objectsHandler) Admit(ctx context.Context) (inner context.Context, rele
 
 // prefilter checks the objects of one resource.
 type prefilter struct {
-	handlers         []*handler // of changes
-	others           []*handler // which can only be ruled out for an object
+	handlers         []*handler // change handlers
+	others           []*handler // that can only be ruled out for an object
 	follows          []*follow  // the same
-	watched          bool       // whether some of them watch the objects, by functions of users
+	watched          bool       // whether some of them watch the objects, with functions of users
 	apiVersion, kind string
 	finalizer        string
 	explained        []byte // the annotation of objects whose decisions are logged
@@ -135,12 +132,12 @@ type prefilter struct {
 
 	stored essence.Comparer
 
-	// These are used again for each object.
+	// These are reused for each object.
 	body   Body // without an identity, until it is followed
 	change Change
 }
 
-// prefilter returns the prefilter of the resource, nil if only a cycle can find out that there is nothing to do.
+// prefilter returns the prefilter of the resource, nil if only cycles can decide.
 func (r *resolved) prefilter(log *slog.Logger) *prefilter {
 	settings, others := r.persistence, slices.Concat(r.events, r.tasks, r.indices, r.reconcileHandlers())
 	if settings.IgnoreCopies || r.resource.Kind == "ReplicaSet" || len(settings.trackingOf(r.fields).Fields) > 0 ||
@@ -155,14 +152,14 @@ func (r *resolved) prefilter(log *slog.Logger) *prefilter {
 	return filter
 }
 
-// needsCycle reports whether a filter of the handler is a function of the user's, or its field one of the annotations, which can be any, ours included.
+// needsCycle reports whether a filter of the handler is a function of the user, or its field may be one of kopf's annotations.
 func (h *handler) needsCycle() bool {
 	f := &h.filters
 	ours := len(h.field) > 1 && h.field[0] == "metadata" && h.field[1] == "annotations"
 	return ours || f.when != nil || f.value.hasPredicate() || f.old.hasPredicate() || f.new.hasPredicate() || h.hasMetaPredicate()
 }
 
-// hasMetaPredicate reports whether a filter for the labels or the annotations is a function of the user's.
+// hasMetaPredicate reports whether a filter for the labels or the annotations is a function of the user.
 func (h *handler) hasMetaPredicate() bool {
 	for _, match := range [][]keyCriterion{h.filters.labels, h.filters.annotations} {
 		for _, c := range match {
@@ -176,7 +173,7 @@ func (h *handler) hasMetaPredicate() bool {
 
 func (c *criterion) hasPredicate() bool { return c != nil && c.predicate != nil }
 
-// progress notes where records are kept, and reports whether that is known.
+// progress sets the places of records, and reports whether they are known.
 func (p *prefilter) progress(storage ProgressStorage) bool {
 	status := func(s *StatusProgressStorage) bool {
 		p.stored.Transient = append(p.stored.Transient, statusField(s.Field, s.Name, "progress"), s.touchField())
@@ -196,7 +193,7 @@ func (p *prefilter) progress(storage ProgressStorage) bool {
 	return true
 }
 
-// base notes where essences are kept, and reports whether that is known.
+// base sets the places of the last-handled configuration, and reports whether they are known.
 func (p *prefilter) base(storage DiffBaseStorage) bool {
 	switch s := storage.(type) {
 	case *AnnotationsDiffBaseStorage:
@@ -213,19 +210,19 @@ func (p *prefilter) base(storage DiffBaseStorage) bool {
 		if s.inStatus {
 			return p.base(s.annotations()) && p.base(s.status())
 		}
-		p.stored.Transient = append(p.stored.Transient, s.status().field()) // which is to move
+		p.stored.Transient = append(p.stored.Transient, s.status().field()) // state there must move
 		return p.base(s.annotations()) && s.status().field()[0] == "status"
 	}
 	return false
 }
 
-// streamPrefilter is the prefilter of one stream, as it has buffers.
+// streamPrefilter is the prefilter of one stream, with its own buffers.
 type streamPrefilter struct {
-	served *resolved // what the prefilter is of
+	served *resolved // the source of the prefilter
 	p      *prefilter
 }
 
-// skip reports whether an event of the stream needs no worker, and whether that is because no handler is for the object.
+// skip reports whether an event needs no worker, and whether no handler matches the object.
 func (s *streamPrefilter) skip(r *reactor, t EventType, o *rawjson.Header, raw []byte, from *source) (skipped, unmatched bool) {
 	if now := r.served.Load(); now != s.served {
 		s.served, s.p = now, now.prefilter(r.log)
@@ -236,7 +233,7 @@ func (s *streamPrefilter) skip(r *reactor, t EventType, o *rawjson.Header, raw [
 	return r.skip(s.p, t, o, raw, from)
 }
 
-// skip reports whether an event needs no worker, and whether that is because no handler is for the object.
+// skip reports whether an event needs no worker, and whether no handler matches the object.
 func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte, from *source) (skipped, unmatched bool) {
 	uid, version := rawjson.PlainText(o.UID.Of(raw)), rawjson.PlainText(o.ResourceVersion.Of(raw))
 	if t == Deleted || len(uid) == 0 || len(version) == 0 || !rawjson.IsNull(o.DeletionTimestamp.Of(raw)) {
@@ -268,7 +265,7 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 		e.last.unmatched = !handled
 		e.last.trackingCurrent = e.last.trackingCurrent || handled
 		e.last.handled = e.last.handled || handled && initial
-		if !handled { // whichever handler has failed permanently, it is not for the object any more
+		if !handled { // a handler that failed permanently does not match any more
 			e.last.failed = false
 			r.queue.setFailedLocked(e, false)
 		}
@@ -286,14 +283,14 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	return true, !handled && !followed
 }
 
-// follows reports whether reconcile handlers of other kinds may want to know of an object.
+// follows reports whether reconcile handlers of other kinds may follow an object.
 func (r *reactor) follows(p *prefilter, e *entry, o *rawjson.Header, raw []byte) bool {
 	p.body.outline(o, raw, 0)
 	concerns := func(f *follow) bool { return f.concerns(&p.body) }
 	return e != nil && (e.last.notified || r.reconciler.isChild(e)) || slices.ContainsFunc(p.follows, concerns)
 }
 
-// logSkip logs for debugging what a cycle would have logged.
+// logSkip logs at the level DEBUG what a cycle would have logged.
 func (p *prefilter) logSkip(ref ObjectReference, a decision.Action) {
 	if a.Kind != decision.Unchanged || !p.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
@@ -306,7 +303,7 @@ func (p *prefilter) logSkip(ref ObjectReference, a decision.Action) {
 	}
 }
 
-// decide returns what is to be done with an idle object, as far as its bytes show that. The flag initial says that it was there before the operator and was not
+// decide returns the decision about an idle object, as far as its bytes show that. The flag initial means that it existed before the operator, and was not
 // handled since.
 func (p *prefilter) decide(o *rawjson.Header, raw []byte, initial bool) decision.Action {
 	var s decision.Snapshot

@@ -21,8 +21,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// The tests in this file compare the prefilter with the cycle, which does the same slowly and obviously: where the prefilter finds nothing to do,
-// the cycle has nothing to do for either, and idle objects are skipped by the prefilter.
+// The tests in this file compare the prefilter with the cycle, which makes the same decisions slowly and obviously. Where the prefilter skips an object, the
+// cycle has no work either. The prefilter skips idle objects.
 
 // prefilterPair is a reactor without a server, whose handlers and requests are counted.
 type prefilterPair struct {
@@ -36,7 +36,7 @@ func (discardEvents) post(slog.Level, ObjectReference, string, string, string) {
 func (discardEvents) reject(string, error)                                     {}
 func (discardEvents) logLevel() (slog.Level, bool)                             { return 0, false }
 
-// prefilterHandlers are sets of handlers to look at objects with.
+// prefilterHandlers are sets of handlers for the objects.
 var prefilterHandlers = map[string]func(r *Registry, fn ChangeFunc){
 	"creation": func(r *Registry, fn ChangeFunc) { r.OnCreate("widgets", fn, &ChangeOptions{ID: "create"}) },
 	"deletion": func(r *Registry, fn ChangeFunc) {
@@ -71,7 +71,7 @@ var prefilterHandlers = map[string]func(r *Registry, fn ChangeFunc){
 	"the status": func(r *Registry, fn ChangeFunc) { r.OnField("widgets", "status.x", fn, &ChangeOptions{ID: "field"}) },
 }
 
-// prefilterStorages are places to keep states and records in.
+// prefilterStorages are storages for states and records.
 var prefilterStorages = map[string]func(p *PersistenceSettings){
 	"the default":                func(p *PersistenceSettings) {},
 	"the status, or annotations": func(p *PersistenceSettings) { p.Storage = InStatus },
@@ -124,7 +124,7 @@ func newPrefilterPair(t *testing.T, handlers, storage string) *prefilterPair {
 	return w
 }
 
-// object makes an object of its members, with the state stored on it that it is in.
+// object makes an object from its members, with its current state stored on it.
 func (w *prefilterPair) object(t *testing.T, spec, labels, annotations, status string) *Body {
 	t.Helper()
 	body := mustBody(t, fmt.Sprintf(`{"apiVersion":"kopf.dev/v1","kind":"Widget","metadata":{"name":"n","namespace":"ns","uid":"u","resourceVersion":"5",`+
@@ -188,7 +188,7 @@ var mutations = map[string]func(object map[string]any){
 	},
 }
 
-// backwards encodes a value with the keys of its objects in the opposite order of the alphabet, and with spaces.
+// backwards encodes a value with the keys of its objects in reverse order, and with spaces.
 func backwards(v any) string {
 	switch v := v.(type) {
 	case map[string]any:
@@ -206,7 +206,7 @@ func backwards(v any) string {
 	}
 	text, err := rawjson.Encode(v)
 	if err != nil {
-		panic(err) // it was decoded
+		panic(err) // it was decoded before
 	}
 	return string(text)
 }
@@ -234,7 +234,7 @@ func mutated(t testing.TB, body *Body, tamper func(map[string]any)) *Body {
 	return changed
 }
 
-// compare shows an object to the prefilter, and has the cycle handle it.
+// compare passes an object to the prefilter, and then to a cycle.
 func (w *prefilterPair) compare(t *testing.T, what string, event EventType, body *Body) (settled bool) {
 	t.Helper()
 	p := w.served.Load().prefilter(w.log)
@@ -266,7 +266,7 @@ func (w *prefilterPair) compare(t *testing.T, what string, event EventType, body
 }
 
 func TestPrefilter(t *testing.T) {
-	// What the prefilter is expected to skip when nothing was mutated, at a listing and by a change.
+	// The events of unchanged objects that the prefilter must skip: a list, a change, or both.
 	at := map[string]string{"creation": "listing change", "deletion": "", "optional deletion": "listing change", "resuming": "change",
 		"labels": "change", "fields": "listing change", "predicates": "", "the status": "", "events": "listing change", "all events": ""}
 	for handlers := range prefilterHandlers {
@@ -293,7 +293,7 @@ func TestPrefilter(t *testing.T) {
 	}
 }
 
-// TestPrefilterForeignStates looks at states that have in them what we leave out of ours.
+// TestPrefilterForeignStates tests stored configurations with fields that kopf omits.
 func TestPrefilterForeignStates(t *testing.T) {
 	for _, tt := range []struct{ name, annotations, rest string }{
 		{"annotations of a marked prefix", `"others.dev/kopf-managed":"yes","others.dev/x":"1"`, ""},
@@ -314,7 +314,7 @@ func TestPrefilterForeignStates(t *testing.T) {
 	}
 }
 
-// FuzzPrefilter has objects of all kinds looked at, with what they have been stored in and what was done to them afterwards.
+// FuzzPrefilter tests all kinds of objects, storages and later mutations.
 func FuzzPrefilter(f *testing.F) {
 	f.Add(`{"a":1}`, `{"a":"b"}`, `{"note":"x"}`, `{}`, 0, 0, 0)
 	f.Add(`[1,2.0]`, `null`, `{}`, `{"x":null}`, 1, 1, 3)
@@ -341,7 +341,7 @@ func FuzzPrefilter(f *testing.F) {
 		}
 		texts := map[string]string{}
 		if json.Unmarshal([]byte(labels), &texts) != nil || json.Unmarshal([]byte(annotations), &texts) != nil || !strings.HasPrefix(strings.TrimSpace(status), "{") {
-			return // the API server does not let others in
+			return // the API server does not accept others
 		}
 		w := newPrefilterPair(t, pick(handlers, i), pick(storages, j))
 		body := mutated(t, w.object(t, spec, labels, annotations, status), mutations[pick(changes, k)])
@@ -350,7 +350,7 @@ func FuzzPrefilter(f *testing.F) {
 	})
 }
 
-// TestEventsAtRest counts what events cost that the prefilter skips: no worker, and next to nothing that is to be let go.
+// TestEventsAtRest counts the cost of events that the prefilter skips: no worker, and almost no allocations.
 func TestEventsAtRest(t *testing.T) {
 	w := newPrefilterPair(t, "creation", "the default")
 	body := w.object(t, `{"a":1,"text":"`+strings.Repeat("x", 1500)+`"}`, `{"a":"b"}`, `{"note":"x"}`, `{"phase":"done"}`)
@@ -361,7 +361,7 @@ func TestEventsAtRest(t *testing.T) {
 	version := 0
 	event := func() {
 		version++
-		line[at] = byte('1' + version%9) // which is older in turn, but for the version 9
+		line[at] = byte('1' + version%9) // older in turn, except for the version 9
 		if err := f.Scan(line); err != nil {
 			t.Fatal(err)
 		}
@@ -379,7 +379,7 @@ func TestEventsAtRest(t *testing.T) {
 	}
 }
 
-// TestBytesAtRest counts what an object takes that only the prefilter has seen, as at the start of an operator that has handled it before.
+// TestBytesAtRest measures the memory of an object that only the prefilter has seen, as at the start of an operator with handled objects.
 func TestBytesAtRest(t *testing.T) {
 	const objects, limit = 20_000, 400
 	w := newPrefilterPair(t, "creation", "the default")
@@ -387,7 +387,7 @@ func TestBytesAtRest(t *testing.T) {
 	p, from := &streamPrefilter{}, &source{}
 	heap := func() int {
 		var m runtime.MemStats
-		for last := uint64(math.MaxUint64); ; last = m.HeapAlloc { // what other tests have left goes in several rounds
+		for last := uint64(math.MaxUint64); ; last = m.HeapAlloc { // the garbage of other tests takes several rounds
 			runtime.GC()
 			if runtime.ReadMemStats(&m); m.HeapAlloc+1<<12 > last {
 				return int(m.HeapAlloc)
@@ -415,7 +415,7 @@ func TestBytesAtRest(t *testing.T) {
 	runtime.KeepAlive(w)
 }
 
-// TestPrefilterWaits shows objects to the prefilter that are idle as they come, but not as they are known.
+// TestPrefilterWaits passes idle objects to the prefilter whose entries are not idle.
 func TestPrefilterWaits(t *testing.T) {
 	version := func(v string) func(map[string]any) {
 		return func(o map[string]any) { o["metadata"].(map[string]any)["resourceVersion"] = v }
@@ -466,7 +466,7 @@ func TestPrefilterWaits(t *testing.T) {
 	}
 }
 
-// known makes an object known, and active.
+// known adds the object and makes it active.
 func (w *prefilterPair) known() *entry {
 	w.queue.mu.Lock()
 	defer w.queue.mu.Unlock()

@@ -19,31 +19,29 @@ import (
 	"github.com/kopf-go/kopf/internal/safecall"
 )
 
-// This file sends what a cycle leaves: the handler patches, their records, the last handled
-// state and the finalizer, in as few requests as it takes. It runs on the goroutine of the object's worker, and
-// on that of the timer that stores what has finished while another handler runs.
+// This file sends the results of a cycle: patches, records, the last-handled configuration and the finalizer, in as few requests as possible. It runs on the
+// goroutine of the object's worker, or on that of the timer that stores results while another handler runs.
 
-// cycleWrites is what a cycle has still to send.
+// cycleWrites are the unsent results of a cycle.
 type cycleWrites struct {
 	patches   []*handlerPatch // in the order of the calls
-	deferred  []*handlerPatch // of handlers of raw events, which could not be stored
-	body      *Body           // the object with the patches applied, but for the following
+	deferred  []*handlerPatch // of event handlers, which could not be stored
+	body      *Body           // the object with the patches applied, except for the following
 	unapplied []*Patch
-	succeeded []HandlerID // whose success is to be logged when it is stored
-	failure   error       // why the last flush between two handlers has failed; nil again when a later one has not
+	succeeded []HandlerID // whose success is logged when it is stored
+	failure   error       // of the last flush between two handlers; nil after a success
 }
 
-// plannedFlush stores what has finished while another handler runs.
+// plannedFlush stores the results of finished handlers while another handler runs.
 type plannedFlush struct {
-	turn     chan struct{}  // holds a token while one is under way, for there is one at a time
-	timer    *time.Timer    // nil if none is planned
-	timers   sync.WaitGroup // those planned or under way
-	stopped  bool           // whether none may be planned: the worker sends what is left
+	turn     chan struct{}  // holds a token during a flush, because there is one at a time
+	timer    *time.Timer    // nil if no flush is planned
+	timers   sync.WaitGroup // the planned and running flushes
+	stopped  bool           // whether to plan no more: the worker sends the rest
 	failures int            // in a row
 }
 
-// flushLater plans to store what has finished, so that a crash repeats little of it. If storing has just failed, it does not wait: nothing
-// more is begun before it is known whether anything can be stored.
+// flushLater plans a flush, so that a crash repeats little work. After a failure, it flushes at once, and no handler starts before the next success.
 func (c *cycle) flushLater() {
 	c.mu.Lock()
 	failing := c.planned.failures > 0
@@ -55,8 +53,8 @@ func (c *cycle) flushLater() {
 	}
 }
 
-// flushBetween stores what has finished between two handlers, and stops the handling if it fails: but for what is too large beside the last handled
-// state, which goes with the end of the handling.
+// flushBetween flushes between two handlers. A failure stops the handling, unless the state is too large while the last-handled configuration is also stored.
+// The end of the handling stores such a state.
 func (c *cycle) flushBetween() {
 	err := c.tryFlush()
 	c.mu.Lock()
@@ -66,7 +64,7 @@ func (c *cycle) flushBetween() {
 	}
 }
 
-// planFlush plans a flush, unless one is planned. One that fails is planned again, after growing pauses, for as long as handlers run.
+// planFlush plans a flush, unless one is planned.
 func (c *cycle) planFlush(after time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +84,7 @@ func (c *cycle) flushNow() {
 	c.tryFlush()
 }
 
-// tryFlush stores what has finished so far, and plans to do so again if it fails.
+// tryFlush flushes, and plans a retry after a failure, with growing delays.
 func (c *cycle) tryFlush() error {
 	err := c.flush(false)
 	c.mu.Lock()
@@ -105,7 +103,7 @@ func (c *cycle) tryFlush() error {
 	return err
 }
 
-// stopFlush calls the planned flush off, or waits for the one under way. None is planned after it.
+// stopFlush cancels the planned flush, or waits for the running one. No flush is planned afterwards.
 func (c *cycle) stopFlush() {
 	c.mu.Lock()
 	if c.planned.timer != nil && c.planned.timer.Stop() {
@@ -116,7 +114,7 @@ func (c *cycle) stopFlush() {
 	c.planned.timers.Wait()
 }
 
-// write sends the patches that no handling is concerned with, together with what the framework changes itself, which may be nil.
+// write sends the patches outside of a handling, together with kopf's own changes, which may be nil.
 func (c *cycle) write(own *Patch) error {
 	patches := c.writes.patches
 	if own == nil && len(patches) == 0 && c.entry.state.handling.pendingFlush == nil {
@@ -148,7 +146,7 @@ func (c *cycle) write(own *Patch) error {
 	return nil
 }
 
-// logStored logs the success of handlers whose outcome is stored now: of raw events, by their patches, and of changes.
+// logStored logs the success of handlers whose results are now stored: event handlers with their patches, and change handlers.
 func (c *cycle) logStored(patches []*handlerPatch, changes []HandlerID) {
 	for _, p := range patches {
 		if p.succeeded && p.refusal == nil {
@@ -161,13 +159,13 @@ func (c *cycle) logStored(patches []*handlerPatch, changes []HandlerID) {
 	}
 }
 
-// flush sends what has finished so far, and cleans up if the handling is over.
+// flush sends the results so far, and removes the records at the end of the handling.
 func (c *cycle) flush(ending bool) error {
 	c.planned.turn <- struct{}{}
 	defer func() { <-c.planned.turn }()
 	var patches []*handlerPatch
 	var succeeded []HandlerID
-	err := safecall.Do(func() error { // storages can be users', and this can be the goroutine of a timer
+	err := safecall.Do(func() error { // a storage of the user may panic, perhaps on the goroutine of a timer
 		var own *Patch
 		patches, own, succeeded = c.outgoing(ending)
 		err := c.send(patches, own)
@@ -189,7 +187,7 @@ func (c *cycle) flush(ending bool) error {
 	return nil
 }
 
-// finishFlush notes how a flush has ended, and returns those of the handlers that have succeeded whose patches were not refused.
+// finishFlush records the result of a flush, and returns the successful handlers without refused patches.
 func (c *cycle) finishFlush(patches []*handlerPatch, succeeded []HandlerID, err error) []HandlerID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,8 +206,8 @@ func (c *cycle) finishFlush(patches []*handlerPatch, succeeded []HandlerID, err 
 	return succeeded
 }
 
-// sendEach sends each patch alone. Those that are taken are emptied, and those that are refused permanently as well, whose handlers fail; the others
-// keep their refusals. An error that is about no patch stops it.
+// sendEach sends each patch alone, and empties stored ones. Permanent refusals also empty them and fail their handlers. Other refusals are kept. An error
+// that does not concern the patch ends it.
 func (c *cycle) sendEach(patches []*handlerPatch) error {
 	for _, p := range patches {
 		if p.patch.Empty() {
@@ -235,8 +233,8 @@ func (c *cycle) sendEach(patches []*handlerPatch) error {
 	return nil
 }
 
-// sendRecords sends what goes with the patches that were sent alone: the records are of all that have succeeded, and so wait for those that are
-// refused for now. An object that is let go does not wait for what is refused twice.
+// sendRecords sends kopf's own changes after the single patches. The records contain all successes, so they wait for patches with temporary refusals. The end
+// of a deletion waits only for the second refusal.
 func (c *cycle) sendRecords(patches []*handlerPatch, ending bool) error {
 	refusal := firstRefusal(patches)
 	waiting := slices.ContainsFunc(patches, func(p *handlerPatch) bool { return p.change && p.refusals == 1 && p.refusal != nil })
@@ -260,7 +258,7 @@ func (c *cycle) sendRecords(patches []*handlerPatch, ending bool) error {
 	return nil
 }
 
-// firstRefusal returns why the first patch of a handler of changes is refused for now, nil if none is.
+// firstRefusal returns the first temporary refusal of a change handler's patch, nil if there is none.
 func firstRefusal(patches []*handlerPatch) error {
 	for _, p := range patches {
 		if p.change && p.refusal != nil {
@@ -270,12 +268,12 @@ func firstRefusal(patches []*handlerPatch) error {
 	return nil
 }
 
-// changePatches returns the patches without those of handlers of raw events.
+// changePatches returns the patches of change handlers.
 func changePatches(patches []*handlerPatch) []*handlerPatch {
 	return slices.DeleteFunc(slices.Clone(patches), func(p *handlerPatch) bool { return !p.change })
 }
 
-// deferEventPatches reports whether all else is to be sent without the patches of handlers of raw events, because an answer says that a patch with them cannot be stored now, and notes that of them.
+// deferEventPatches reports whether to send the other patches without those of event handlers, because of a refusal. It records the refusal for those.
 func (c *cycle) deferEventPatches(err error, patches []*handlerPatch) bool {
 	var conflict *conflictError
 	if StatusCode(err) == 0 || errors.As(err, &conflict) || len(changePatches(patches)) == len(patches) {
@@ -289,7 +287,7 @@ func (c *cycle) deferEventPatches(err error, patches []*handlerPatch) bool {
 	return true
 }
 
-// collectDeferred leaves the patches of handlers of raw events that could not be stored to a later cycle: nothing waits for them.
+// collectDeferred defers refused patches of event handlers to a later cycle, because no other work depends on them.
 func (c *cycle) collectDeferred(patches []*handlerPatch) {
 	for _, p := range patches {
 		if p.refusal != nil {
@@ -298,7 +296,7 @@ func (c *cycle) collectDeferred(patches []*handlerPatch) {
 	}
 }
 
-// failRefused fails the handler of a part that the API server does not take, in this handling or in what is kept of an earlier one.
+// failRefused fails the handler of a refused patch, in this handling or in the saved state of an earlier one.
 func (c *cycle) failRefused(p *handlerPatch, err error) {
 	switch u := c.entry.state.handling.pendingFlush; {
 	case len(c.progress.all) > 0:
@@ -317,8 +315,8 @@ func (c *cycle) failRefused(p *handlerPatch, err error) {
 	p.succeeded = false
 }
 
-// refusesPart reports whether a transformation has failed, or the API server may have refused something in a patch, and would take all else: it is
-// neither overloaded, nor has the object, its version or the credentials been refused.
+// refusesPart reports whether a transformation has failed, or the API server may have refused a part of a patch and would accept the rest. Overload does not
+// count, nor do refusals of the object, its version or the credentials.
 func refusesPart(err error) bool {
 	var refused *patchRefusedError
 	var conflict *conflictError
@@ -339,7 +337,7 @@ func refusesPart(err error) bool {
 	}
 }
 
-// outgoing returns the patches to send, what is to be stored and cleaned up with them, and whose success is in that.
+// outgoing returns the patches to send, kopf's own changes, and the handlers whose success they store.
 func (c *cycle) outgoing(ending bool) ([]*handlerPatch, *Patch, []HandlerID) {
 	fresh := c.latest()
 	p := c.served.persistence
@@ -371,7 +369,7 @@ func (c *cycle) outgoing(ending bool) ([]*handlerPatch, *Patch, []HandlerID) {
 	return slices.Clone(c.writes.patches), own, slices.Clone(c.writes.succeeded)
 }
 
-// recorded returns the ids of all handlers that may have a record on the object.
+// recorded returns the IDs of all handlers that may have a record on the object.
 func (c *cycle) recorded() []HandlerID {
 	ids := append(make([]HandlerID, 0, len(c.served.changes)+len(c.progress.all)+1), handlingID)
 	add := func(id HandlerID) {
@@ -384,7 +382,7 @@ func (c *cycle) recorded() []HandlerID {
 		if !c.states.copied && !c.states.differ {
 			continue
 		}
-		for _, record := range c.served.persistence.recordsOf(h.id, c.event.Body) { // which do not count, and so are not loaded
+		for _, record := range c.served.persistence.recordsOf(h.id, c.event.Body) { // invalid ones, which were not loaded
 			for _, sub := range record.Subrefs {
 				add(HandlerID(sub))
 			}
@@ -399,21 +397,20 @@ func (c *cycle) recorded() []HandlerID {
 	return ids
 }
 
-// leavesRecords reports whether the handling has ended, but records of it are on the object, which a request has stored whose answer was lost: since
-// the last one that was answered. They are removed with the next event.
+// leavesRecords reports whether records remain after the end of the handling: a request has stored them, and its response was lost. The next event removes
+// them.
 func (c *cycle) leavesRecords() bool {
 	if c.entry.state.retry.errors+c.planned.failures == 0 {
 		return false
 	}
 	known := c.knownBody()
 	return slices.ContainsFunc(c.recorded(), func(id HandlerID) bool {
-		record, _ := c.served.persistence.ProgressStorage.Fetch(id, known) // what is damaged does not count
+		record, _ := c.served.persistence.ProgressStorage.Fetch(id, known) // damaged records do not count
 		return record != nil
 	})
 }
 
-// handledState returns the state that counts as handled after the handling: the oldest one that
-// a handler has seen in it, so that no change is lost for it (CH-T1).
+// handledState returns the new last-handled configuration: the oldest state that a handler has seen, so that it misses no change (CH-T1).
 func (c *cycle) handledState() *Essence {
 	if c.states.seen != nil {
 		return c.states.seen.essence
@@ -421,14 +418,13 @@ func (c *cycle) handledState() *Essence {
 	return c.states.essence
 }
 
-// storesBase reports whether the end of the handling stores another state than is stored already. That of an object that goes is of no use.
+// storesBase reports whether the end of the handling changes the last-handled configuration. A deleted object needs none.
 func (c *cycle) storesBase() bool {
 	return c.reason() != ReasonDelete && (c.states.before == nil || c.states.storedOutdated || !c.handledState().Equal(c.states.before))
 }
 
-// detectOtherOperator warns, once, if another operator has handled the object while our handlers ran: what is stored as handled has changed then, and not by us, who are
-// about to store it.
-// Peers take turns, and so overlap for a moment.
+// detectOtherOperator warns, once, if another operator has handled the object at the same time. Its last-handled configuration has then changed, but not by
+// this operator, which is about to store it. Peers may overlap for a moment, so they do not count.
 func (c *cycle) detectOtherOperator(storesBase bool) {
 	latest := c.latest()
 	if !storesBase || c.handlers.Err() != nil || latest.version == c.event.Body.version || c.reactor.meter.Load(metrics.Peers) > 0 {
@@ -444,7 +440,7 @@ func (c *cycle) detectOtherOperator(storesBase bool) {
 	})
 }
 
-// storeBase stores the state that counts as handled from now on.
+// storeBase stores the last-handled configuration.
 func (c *cycle) storeBase(fresh *Body, own *Patch) {
 	if !c.storesBase() {
 		return
@@ -452,7 +448,7 @@ func (c *cycle) storeBase(fresh *Body, own *Patch) {
 	p, state := c.served.persistence, c.handledState()
 	if withOthers := p.withOthers(c.event.Body, c.served.fields); withOthers != nil && state == c.states.essence {
 		p.DiffBaseStorage.Store(withOthers, fresh, own)
-		if annotationsSize(fresh, own) <= annotationsLimit { // what of others does not fit is left out
+		if annotationsSize(fresh, own) <= annotationsLimit { // otherwise, it omits the data of other operators
 			state = withOthers
 		}
 	}
@@ -460,8 +456,7 @@ func (c *cycle) storeBase(fresh *Body, own *Patch) {
 	p.track(p.trackingOf(c.served.fields), state, fresh, own)
 }
 
-// storeProgress stores the records that differ from those on the object, and with them the state
-// that the finished handlers have seen.
+// storeProgress stores the changed records, and the state that the finished handlers have seen.
 func (c *cycle) storeProgress(fresh *Body, own *Patch) {
 	storage := c.served.persistence.ProgressStorage
 	keeps := c.reason() != ReasonDelete
@@ -489,7 +484,7 @@ func (c *cycle) storeProgress(fresh *Body, own *Patch) {
 	storage.Flush()
 }
 
-// storeRenewed stores the records of sub-handlers that are to run again, but whose parents have not run yet.
+// storeRenewed stores the reset records of sub-handlers whose parents have not run yet.
 func (c *cycle) storeRenewed(fresh *Body, own *Patch) {
 	if c.entry.state.handling.pendingFlush == nil {
 		return
@@ -505,10 +500,10 @@ func (c *cycle) storeRenewed(fresh *Body, own *Patch) {
 	}
 }
 
-// storeSeen stores what the finished handlers have seen, or its digest, unless that takes more than half of the space that is left. With the
-// digest, a crash makes the finished handlers run again if the object changes before the others finish; with nothing, they miss that change.
+// storeSeen stores the state that the finished handlers have seen, or its digest, in at most half of the free space. If only the digest is stored and the
+// object changes after a crash, the finished handlers run again. Without it, they miss the change.
 func (c *cycle) storeSeen(fresh *Body, own *Patch) {
-	storage := c.served.persistence.recordPlace() // what is in another one stays next to the records there
+	storage := c.served.persistence.recordPlace() // records elsewhere keep their own state
 	storage.Purge(handlingID, fresh, own)
 	patches := []*Patch{own}
 	for _, p := range c.writes.patches {
@@ -524,7 +519,7 @@ func (c *cycle) storeSeen(fresh *Body, own *Patch) {
 	}
 }
 
-// send sends the patches together with what the framework itself has to change.
+// send sends the patches together with kopf's own changes.
 func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 	before := c.latest()
 	total, late := c.combine(before, patches, own)
@@ -532,7 +527,7 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 	if err != nil {
 		return err
 	}
-	if len(own.changes.Removes) == 0 || len(c.knownBody().Finalizers()) > 0 { // the object stays, in the latter case for others
+	if len(own.changes.Removes) == 0 || len(c.knownBody().Finalizers()) > 0 { // the object remains, perhaps because of finalizers of other clients
 		if _, err := c.request(late); err != nil && !errors.Is(err, errGone) {
 			return err
 		}
@@ -546,7 +541,7 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 	return nil
 }
 
-// combine returns one patch of all, and what is to be cleaned up later.
+// combine combines all patches to one, and returns the removals that must follow later.
 func (c *cycle) combine(body *Body, patches []*handlerPatch, own *Patch) (total, late *Patch) {
 	total, late = &Patch{changes: objectpatch.Changes{Adds: own.changes.Adds, Removes: own.changes.Removes}, persistence: c.served.persistence}, &Patch{}
 	all, merge := &total.changes, own.changes.Merge
@@ -568,8 +563,9 @@ func (c *cycle) combine(body *Body, patches []*handlerPatch, own *Patch) (total,
 	return total, late
 }
 
-// cleanedLate returns the stanza that is to be cleaned up by a request of its own, "" for none: a status, which would be the first one to be sent, until the finalizer
-// is removed, or until the state is in annotations; and annotations, if it is not known before whether the status keeps the state. Until then, what is there says which handlers have finished.
+// cleanedLate returns the stanza whose state a second request must remove, "" for none. Until then, the records show which handlers have finished. A status
+// subresource would be sent first, so it waits for the removal of the finalizer, or for the state in annotations. Annotations wait if the status may drop the
+// state.
 func (c *cycle) cleanedLate(own *Patch) string {
 	apart := slices.Contains(c.served.resource.Subresources, "status")
 	status, inStatus := own.changes.Merge["status"]
@@ -583,7 +579,7 @@ func (c *cycle) cleanedLate(own *Patch) string {
 	return ""
 }
 
-// deferPatches saves the patches of handlers of raw events that could not be stored for a later cycle.
+// deferPatches saves the refused patches of event handlers for a later cycle.
 func (c *cycle) deferPatches() result {
 	e := c.entry
 	if e.state.handling.pendingFlush == nil {
@@ -598,9 +594,9 @@ func (c *cycle) deferPatches() result {
 	return result{}.requeueWithin(backoffDelay(refusals-1), c.knownBody())
 }
 
-// savePending saves what could not be sent for the next cycle.
+// savePending saves the unsent results for the next cycle.
 func (c *cycle) savePending() {
-	defer func() { // what was stored, or is not to be stored any more, has been emptied
+	defer func() { // stored and dropped patches are empty
 		u := c.entry.state.handling.pendingFlush
 		u.patches = slices.DeleteFunc(append(c.writes.deferred, u.patches...), func(p *handlerPatch) bool { return p.patch.Empty() && !p.succeeded })
 		if u.empty() {
@@ -619,7 +615,7 @@ func (c *cycle) savePending() {
 		for _, p := range c.progress.all {
 			u.records[p.handler.id] = p.record
 		}
-		if len(c.progress.all) > 0 { // or else a storage has panicked before it was known what they have seen
+		if len(c.progress.all) > 0 { // otherwise a storage has panicked before
 			c.noteSeen()
 			c.entry.state.handling.seen = c.states.seen
 		}
@@ -627,26 +623,25 @@ func (c *cycle) savePending() {
 	c.entry.state.handling.pendingFlush = u
 }
 
-// pendingFlush is what could not be sent, and the records of handlers that are to be called again: it is sent with the next cycle instead of calling the
-// handlers again that have finished.
+// pendingFlush has unsent results, and records of handlers to call again. The next cycle sends it, instead of calling finished handlers again.
 type pendingFlush struct {
 	patches   []*handlerPatch
-	succeeded []HandlerID // whose success is to be logged
+	succeeded []HandlerID // whose success is logged when it is stored
 	records   map[HandlerID]*ProgressRecord
-	base      uint64 // the digest of the last handled state that the object had when the records were made
+	base      uint64 // the digest of the last-handled configuration at the time of the records
 }
 
 func (u *pendingFlush) empty() bool { return len(u.patches)+len(u.succeeded)+len(u.records) == 0 }
 
-// cycleConflict is what a cycle knows of write conflicts.
+// cycleConflict is the state of a cycle for the detection of update conflicts.
 type cycleConflict struct {
-	first   bool // whether no handling was under way
-	recent  bool // whether our last patch was not long ago
-	counted bool // whether the cycle has changed again what it had changed before
+	first   bool // whether there was no handling before
+	recent  bool // whether the operator's last patch is recent
+	counted bool // whether the cycle has repeated its former changes
 }
 
-// conflictBackoff returns how long the handling of the object is put off because the operator and another client change the same fields alternately, or the
-// operator does because of its own changes.
+// conflictBackoff returns the delay of an object whose fields change again and again: the operator and another client alternate, or the operator reacts to
+// its own changes.
 func (c *cycle) conflictBackoff() time.Duration {
 	c.endConflict()
 	if w := c.entry.state.conflict; w != nil && !c.event.Body.deleting {
@@ -655,7 +650,7 @@ func (c *cycle) conflictBackoff() time.Duration {
 	return 0
 }
 
-// endConflict forgets the write conflict if it is over.
+// endConflict ends the update conflict if its time is over.
 func (c *cycle) endConflict() {
 	if w := c.entry.state.conflict; w.Remaining() == 0 {
 		if c.entry.state.conflict = nil; w.Slowed() {
@@ -664,15 +659,15 @@ func (c *cycle) endConflict() {
 	}
 }
 
-// wasPatchedRecently reports whether the operator has changed more of the object lately than what it keeps there itself.
+// wasPatchedRecently reports whether the operator has recently changed more than its own data on the object.
 func (c *cycle) wasPatchedRecently() bool {
 	return c.entry.last.changedByUs && c.reactor.clock()-c.entry.last.expectedUntil < flapping.Window-c.served.persistence.ConsistencyTimeout
 }
 
-// detectConflict checks whether what was just changed had been changed back, or was changed because of our own change.
+// detectConflict checks whether the last changes repeat former ones, because another client has reverted those, or because of the operator's own changes.
 func (c *cycle) detectConflict(before *Body, patches []*handlerPatch, sent *Patch) {
 	e, settings := c.entry, &c.reactor.settings.Queueing
-	e.last.changedByUs = e.last.changedByUs || len(patches) > 0 || e.last.handled // the first finalizer is nothing special
+	e.last.changedByUs = e.last.changedByUs || len(patches) > 0 || e.last.handled // the first finalizer does not count
 	if e.state.conflict == nil {
 		if !c.conflict.recent || settings.FightRounds <= 0 {
 			return
@@ -700,14 +695,14 @@ func (c *cycle) detectConflict(before *Body, patches []*handlerPatch, sent *Patc
 	}
 }
 
-// conflictFields returns what of the object does not belong to the framework, and the finalizers.
+// conflictFields returns the fields of the object without kopf's own data, and the finalizers.
 func (c *cycle) conflictFields(body *Body) map[string]any {
 	fields := essenceOf(body, []FieldPath{"status"}, c.served.persistence).Map()
 	fields["metadata.finalizers"] = body.Get("metadata.finalizers")
 	return fields
 }
 
-// reportConflict warns of fields that are changed again and again, and names the writers.
+// reportConflict warns of fields that change again and again, and names the writers.
 func (c *cycle) reportConflict(before *Body, conflicting Diff, foreign bool) {
 	fields := ""
 	for _, item := range conflicting {
@@ -719,7 +714,7 @@ func (c *cycle) reportConflict(before *Body, conflicting Diff, foreign bool) {
 		reason, text = "ChangedBack", "The operator and "+cmp.Or(writers, "another client")+" change these fields in turns:"
 	}
 	text += fields + ". The handling of the object is slowed down while that goes on."
-	var values Diff // which are confidential
+	var values Diff // confidential in Secrets
 	if r := c.served.resource; r.Group != "" || r.Plural != "secrets" {
 		values = conflicting
 	}
@@ -728,7 +723,7 @@ func (c *cycle) reportConflict(before *Body, conflicting Diff, foreign bool) {
 	c.reactor.events.post(slog.LevelWarn, before.Reference(), EventWarning, reason, text)
 }
 
-// coalesce joins the patches of the same handler of raw events that follow each other, so that those which wait do not pile up.
+// coalesce merges consecutive patches of the same event handler, so that waiting ones do not accumulate.
 func coalesce(patches []*handlerPatch) (all []*handlerPatch) {
 	for i, p := range patches {
 		if i > 0 && p.id == patches[i-1].id && !p.change && !patches[i-1].change && len(p.patch.changes.Transforms)+len(patches[i-1].patch.changes.Transforms) == 0 {
@@ -741,8 +736,7 @@ func coalesce(patches []*handlerPatch) (all []*handlerPatch) {
 	return all
 }
 
-// throttle logs an error that is not of a handler, and pauses the object. Nothing is lost: the newest
-// state is handled again after the pause (CH-T3, CH-T4).
+// throttle logs an error outside of handlers, and delays the object. Afterwards, kopf handles the newest state, so nothing is lost (CH-T3, CH-T4).
 func (c *cycle) throttle(err error) result {
 	e := c.entry
 	if c.reactor.requests.Err() != nil {
@@ -770,8 +764,8 @@ func (c *cycle) throttle(err error) result {
 // manyConflicts is how many conflicts in a row lead to a warning.
 const manyConflicts = 5
 
-// retryConflict has the object handled again with its newest state: at once after the first conflict, and after growing pauses, which
-// no event ends, after more in a row.
+// retryConflict makes the object due with its newest state: at once after the first conflict, and after growing delays, which no event ends, after more in a
+// row.
 func (c *cycle) retryConflict(err error) result {
 	e := c.entry
 	delay := time.Duration(0)
@@ -787,10 +781,10 @@ func (c *cycle) retryConflict(err error) result {
 	return result{requeue: true, requeueAfter: delay, body: c.knownBody()}
 }
 
-// backoffDelay is how long to wait before something is tried again that has failed so often before.
+// backoffDelay returns the delay after a number of earlier failures.
 func backoffDelay(failures int) time.Duration {
 	return min(time.Second<<min(failures, 5), 30*time.Second)
 }
 
-// rediscover has the resources discovered again.
+// rediscover requests a discovery.
 func (r *reactor) rediscover() { r.discovery.rediscover() }

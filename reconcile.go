@@ -19,49 +19,48 @@ import (
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
-// This file calls the reconcile handlers of an object, on the goroutine of its worker, after its handlers of changes: when they are due, and in which order. What calls them from
-// elsewhere is in queue_sources.go and reconcile_follow.go, and what they leave in children.go. It also keeps the conditions of objects that handlers with the
-// option Conditions are for, by the rules of kstatus.
+// This file calls the due reconcile handlers of an object, on the goroutine of its worker, after its change handlers. It also maintains the conditions of the
+// option Conditions, by the rules of kstatus. The triggers are in queue_sources.go and reconcile_follow.go, the children in children.go.
 
-// reconcileRunner calls reconcile handlers. It comes with them, so that programs without any are linked without it.
+// reconcileRunner calls reconcile handlers. It is an interface so that programs without any are linked without its implementation.
 type reconcileRunner interface {
-	// begin has the sources trigger objects, until the returned function is called.
+	// begin attaches the sources until the returned function is called.
 	begin(*Registry) (end func())
-	// serve notes the resource of a reactor, and forgets it again with the end.
+	// serve adds a reactor, until its end.
 	serve(*reactor)
-	// follow takes what has come in an epoch of an object of a kind that others own. It does not keep the body.
+	// follow handles an event of an owned kind. It does not keep the body.
 	follow(*reactor, *entry, RawEvent, epoch)
-	// isChild reports whether an object was a child when it was seen last.
+	// isChild reports whether an object was a child at the last event.
 	isChild(*entry) bool
-	// notify takes what has come of an object of a kind that others watch.
+	// notify handles an event of a watched kind.
 	notify(*cycle)
-	// run calls the handlers of an object that are due, and sends what they leave.
+	// run calls the due handlers of an object, and sends their patches.
 	run(*cycle) error
-	// requeue adds to what a cycle has left when the handlers are due again.
+	// requeue adds the due time of the handlers to the result of a cycle.
 	requeue(*cycle, result) result
-	// forget notes that an object is gone, or not served any more.
+	// forget is called when an object is gone, or not served any more.
 	forget(*reactor, *entry)
-	// listing notes that a stream begins to list, or has ended that.
+	// listing is called at the beginning and at the end of a list.
 	listing(r *reactor, from *source, begun bool)
-	// unfollow notes that a stream has ended.
+	// unfollow is called at the end of a stream.
 	unfollow(*source)
-	// keepFollowing has the resources followed further that handlers of others follow, while those others are missing and not given up.
+	// keepFollowing keeps following the resources of handlers whose own resource is missing, but not given up.
 	keepFollowing()
-	// redefine notes that the definition of a kind has changed.
+	// redefine is called when the definition of a kind has changed.
 	redefine(definition *Body)
 	// isParent reports whether an object has stored that it has children without an owner reference.
 	isParent(*cycle) bool
-	// deleteMembers has those children deleted, and reports whether all are gone. Otherwise, it returns when to look again, unless one of them wakes the object.
+	// deleteMembers deletes those children, and reports whether all are gone. Otherwise, it returns the delay of the next check, unless a child wakes the
+	// object.
 	deleteMembers(*cycle) (wait time.Duration, gone bool)
 }
 
-// reconcileEngine is what reconcile handlers need before there are objects. It comes with them, as the [reconcileRunner] does.
+// reconcileEngine prepares reconcile handlers before the work on objects. It is an interface for the same reason.
 type reconcileEngine interface {
-	// runner makes what calls them in an operator.
 	runner(*observer) reconcileRunner
-	// resolve finds the resources that they own and watch, and warns of those that are not there.
+	// resolve finds the owned and watched resources, and returns warnings about missing ones.
 	resolve(served map[string]*resolved, found []discovery.Resource, failed map[string]error) (warnings []string)
-	// locate finds out where the handlers of a resource can keep their conditions, and warns if that is nowhere.
+	// locate checks whether the status can keep the conditions, and returns warnings if it cannot.
 	locate(ctx context.Context, o *observer, what *resolved, documents map[string][]byte) (warnings []string)
 }
 
@@ -72,7 +71,7 @@ type engine struct{}
 type reconciling struct {
 	handler *handler
 	manager string     // the field manager of the children
-	owns    []Resource // that are there
+	owns    []Resource // existing ones
 
 	conditions, generation bool // whether the status keeps the conditions of the handler, and the observed generation
 }
@@ -85,7 +84,7 @@ func (r *resolved) reconcileHandlers() (all []*handler) {
 	return all
 }
 
-// clash returns why two reconcile handlers cannot be called for one resource.
+// clash returns why one resource cannot have both reconcile handlers.
 func (s *reconcileSpec) clash(h, other *handler) error {
 	if h.id == other.id && h.registered.fn == other.registered.fn {
 		return nil
@@ -98,7 +97,7 @@ func (s *reconcileSpec) clash(h, other *handler) error {
 	return nil
 }
 
-// schedule returns what decides about when the handler is due.
+// schedule returns the settings of the handler's schedule.
 func (s *reconcileSpec) schedule(settings *Settings) schedule.Config {
 	return schedule.Config{Debounce: s.debounce, Resync: s.resync, QuickRetries: settings.Execution.QuickRetries}
 }
@@ -110,25 +109,25 @@ type reconciler struct {
 
 	mu       sync.Mutex // guards following
 	reactors map[*reactor]*reconciled
-	families map[string]*family // the children, by the uids of their owners
-	unseen   map[string]*child  // those that their streams have not shown yet, by their uids
+	families map[string]*family // the children, by the UIDs of their owners
+	unseen   map[string]*child  // children without an event so far, by their UIDs
 	kinds    []*childKind
 	streams  map[*source]*followedStream
-	listed   map[*reactor]bool // those whose objects were listed ever
+	listed   map[*reactor]bool // reactors with a complete list so far
 	watched  map[watchedKey][]ObjectReference
-	parents  map[string]string      // the uids of objects that have children without an owner reference, by the IDs of their sets
+	parents  map[string]string      // the UIDs of the parents of sets, by the IDs of the sets
 	applying map[string][]*applying // by the keys of the families whose children are applied
 
 	observer *observer
 
 	checker  ownership.Checker
-	teaching workpool.Firsts // the kinds of which a child is applied that shows the others whether they are as they are wanted
+	teaching workpool.Firsts // the kinds of the first applied children, for whose results the others wait
 }
 
-// reconciled is what is known of the objects of one resource that reconcile handlers are for.
+// reconciled is the state of one resource with reconcile handlers.
 type reconciled struct {
 	keys     map[objectName]string // of the entries
-	labelled bool                  // whether the definition says that its objects can have sets, or cannot say it
+	labelled bool                  // whether the definition has the label of parents, or cannot have it
 }
 
 // objectName is the namespace and the name of an object.
@@ -185,7 +184,7 @@ func (rc *reconciler) forget(r *reactor, e *entry) {
 	}
 }
 
-// know notes the name of an object, by which it is found.
+// know records the name of an object.
 func (rc *reconciler) know(r *reactor, e *entry) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -194,7 +193,7 @@ func (rc *reconciler) know(r *reactor, e *entry) {
 	}
 }
 
-// trigger has a handler called for an object that is named.
+// trigger triggers a handler for a named object.
 func (rc *reconciler) trigger(h *handler, ref ObjectReference, reason Trigger) {
 	type target struct {
 		queue *queue
@@ -213,7 +212,7 @@ func (rc *reconciler) trigger(h *handler, ref ObjectReference, reason Trigger) {
 	}
 }
 
-// triggerAll has a handler called for all its objects.
+// triggerAll triggers a handler for all its objects.
 func (rc *reconciler) triggerAll(h *handler, reason Trigger, routine bool) {
 	for _, r := range rc.allReactors() {
 		r.queue.triggerAll(h, reason, routine)
@@ -229,22 +228,22 @@ func (rc *reconciler) allReactors() (all []*reactor) {
 	return all
 }
 
-// objectReconcile is what the reconcile handlers of an object know of it. It is the worker's.
+// objectReconcile is the state of the reconcile handlers of an object. It belongs to the worker.
 type objectReconcile struct{ states []*reconcileState }
 
-// reconcileState is what one handler knows of one object: from when it matches first until it does not, or the object is gone or not served any more.
+// reconcileState is the state of one handler for one object. It exists as long as the handler matches and the object is served.
 type reconcileState struct {
 	handler *handler
 	called  bool   // whether it was called in the epoch
 	epoch   epoch  // of the last call
-	digest  uint64 // of what counts of the object, as it was last noted, and as the handlers have changed it since
+	digest  uint64 // of the relevant fields of the object, including later changes of the handlers
 
 	triggers []Trigger // since the last call began
 	schedule schedule.Schedule
-	scope    *applyset.Scope // of the children without an owner reference that the last success has wanted; nil before that in the epoch
+	scope    *applyset.Scope // of the children without an owner reference at the last success; nil before that in the epoch
 }
 
-// stateOf returns what a handler knows of an object, nil if that is nothing yet.
+// stateOf returns the state of a handler, nil if there is none.
 func (o *objectReconcile) stateOf(h *handler) *reconcileState {
 	for _, s := range o.states {
 		if s.handler == h {
@@ -254,20 +253,20 @@ func (o *objectReconcile) stateOf(h *handler) *reconcileState {
 	return nil
 }
 
-// note adds a reason to call the handler.
+// note adds a trigger.
 func (s *reconcileState) note(t Trigger) {
 	if len(s.triggers) < maxTriggers && !slices.Contains(s.triggers, t) {
 		s.triggers = append(s.triggers, t)
 	}
 }
 
-// noteChange has the handler called at once, whatever has failed before.
+// noteChange makes the handler due at once, regardless of failures.
 func (s *reconcileState) noteChange(reason TriggerReason, now time.Time, routine bool) {
 	s.schedule.NoteChange(now, routine)
 	s.note(Trigger{Reason: reason})
 }
 
-// noteTimes adds the reasons that are a time that has come.
+// noteTimes adds the triggers of the times that are over.
 func (s *reconcileState) noteTimes(now time.Time) {
 	retry, requeue, resync := s.schedule.Come(now)
 	if retry {
@@ -281,7 +280,7 @@ func (s *reconcileState) noteTimes(now time.Time) {
 	}
 }
 
-// thenReconcile calls the reconcile handlers when all else is done with an object.
+// thenReconcile calls the reconcile handlers after all other work on an object.
 func (c *cycle) thenReconcile(wait time.Duration, err error) (time.Duration, error) {
 	if err != nil || len(c.served.reconciles) == 0 {
 		return wait, err
@@ -314,12 +313,11 @@ func (rc *reconciler) run(c *cycle) error {
 	return rc.settleMembers(c)
 }
 
-// mayCall reports whether the state of an object still counts, and all is listed that a handler follows.
+// mayCall reports whether the state of an object is still valid, and the lists of the followed kinds are complete.
 func (rc *reconciler) mayCall(c *cycle, h *handler) bool {
 	return !c.superseded() && c.handlers.Err() == nil && !c.reactor.queue.deletes(c.entry) && rc.synced(h)
 }
 
-// isDue reports whether the handler is to be called now.
 func (s *reconcileState) isDue(settings *Settings) bool {
 	now := time.Now()
 	if !s.schedule.IsDue(s.handler.reconcile.schedule(settings), now) {
@@ -329,7 +327,7 @@ func (s *reconcileState) isDue(settings *Settings) bool {
 	return true
 }
 
-// observe finds out which handlers are for the object, and notes what has happened since their last calls.
+// observe finds the matching handlers of the object, and adds the triggers since their last calls.
 func (rc *reconciler) observe(c *cycle) {
 	pending, now := c.reactor.queue.takeTriggers(c.entry), time.Now()
 	body, known := c.latest(), c.entry.state.reconcile
@@ -367,12 +365,12 @@ func (rc *reconciler) observe(c *cycle) {
 		known = &objectReconcile{}
 		c.entry.state.reconcile = known
 	}
-	rc.know(c.reactor, c.entry) // each time, as it may have been forgotten and served again since the last one
+	rc.know(c.reactor, c.entry) // each time, because it may have been forgotten since
 	known.states = states
 	known.note(pending)
 }
 
-// note notes the reasons that have come.
+// note adds the pending triggers.
 func (o *objectReconcile) note(pending []pendingTrigger) {
 	for _, p := range pending {
 		if s := o.stateOf(p.handler); s != nil {
@@ -382,7 +380,7 @@ func (o *objectReconcile) note(pending []pendingTrigger) {
 	}
 }
 
-// digest returns a digest of what counts of an object for a handler.
+// digest returns a digest of the relevant fields of an object.
 func (rc *reconciler) digest(c *cycle, h *handler, body *Body) uint64 {
 	digest := c.digest(body)
 	if len(h.reconcile.fields) == 0 {
@@ -394,12 +392,12 @@ func (rc *reconciler) digest(c *cycle, h *handler, body *Body) uint64 {
 	for _, path := range h.reconcile.fields {
 		raw, _ := body.find(path.Keys()...)
 		maphash.WriteComparable(&sum, len(raw))
-		sum.Write(raw) // which never fails
+		sum.Write(raw) // it never fails
 	}
 	return sum.Sum64()
 }
 
-// failing adds the handlers that are to be called again after an error, and reports whether one has failed permanently.
+// failing adds the handlers in retry, and reports whether one has failed permanently.
 func (o *objectReconcile) failing(ids []string) (all []string, failed bool) {
 	if o == nil {
 		return ids, false
@@ -421,10 +419,10 @@ func (rc *reconciler) requeue(c *cycle, r result) result {
 	if r.body == nil {
 		r.body = c.knownBody()
 	}
-	if r.body.deleting || c.superseded() || !c.ran && r.requeue && !r.forgetConflict { // the object waits for something else first
+	if r.body.deleting || c.superseded() || !c.ran && r.requeue && !r.forgetConflict { // other work comes first
 		return r
 	}
-	soonest := minRetryDelay // for what has kept the handlers from being called goes on
+	soonest := minRetryDelay // the obstacle of this cycle may remain
 	if c.ran {
 		soonest = 0
 	}
@@ -433,7 +431,7 @@ func (rc *reconciler) requeue(c *cycle, r result) result {
 		if at.IsZero() || !rc.synced(s.handler) {
 			continue
 		}
-		r.forgetConflict = false // or its time would be over without a look at the handlers, whose time would be forgotten
+		r.forgetConflict = false // it would only end the conflict, without calling the handlers
 		if wait := max(time.Until(at), soonest); !r.requeue || wait < r.requeueAfter {
 			r.routine = s.schedule.IsRoutine(at)
 			r = r.requeueWithin(wait, r.body)
@@ -442,7 +440,7 @@ func (rc *reconciler) requeue(c *cycle, r result) result {
 	return r
 }
 
-// call calls a handler once, sends what it has left, and notes when it is due again.
+// call calls a handler once, sends its patch, and schedules the next call.
 func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error {
 	h := rec.handler
 	acquired, _ := rc.limiter.AcquireHandler(c.handlers.Done(), nil, true, !s.schedule.Routine())
@@ -453,7 +451,7 @@ func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error 
 		rc.limiter.ReleaseHandler()
 		return nil
 	}
-	c.entry.state.reconcile.note(c.reactor.queue.takeTriggers(c.entry)) // such as that of a listing which has just ended
+	c.entry.state.reconcile.note(c.reactor.queue.takeTriggers(c.entry)) // such as from a list that has just ended
 	body := c.latest()
 	log := postedLogger(c.log, body.Reference(), rc.events)
 	o := c.reactor.object(c.entry, c.served, body, log)
@@ -483,24 +481,24 @@ func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error 
 	return rc.send(c, rec, arg, body, err)
 }
 
-// begin notes that the handler is called.
+// begin records the start of a call.
 func (s *reconcileState) begin(at epoch, digest uint64) {
 	s.called, s.epoch, s.digest = true, at, digest
 	s.triggers = nil
 	s.schedule.Begin()
 }
 
-// patchRefused has the handler called again, because the API server does not take what it has left, such as its conditions, which nothing else would bring up to date.
+// patchRefused schedules a retry after a refused patch, because nothing else would update its conditions.
 func (s *reconcileState) patchRefused() {
 	if s != nil {
 		s.schedule.RetryAt(time.Now().Add(s.handler.reconcile.maxBackoff))
 	}
 }
 
-// errCallTimeout is why the context of a call ends at its Timeout.
+// errCallTimeout is the cause of a context that ends at the Timeout.
 var errCallTimeout = errors.New("the call has used up its Timeout")
 
-// invoke calls the function, and has the children be as it wants them.
+// invoke calls the function, and applies the children.
 func (rc *reconciler) invoke(traced context.Context, c *cycle, rec *reconciling, arg *Reconcile, desired *desiredSet) error {
 	h := rec.handler
 	ctx, cancel := context.WithCancelCause(traced)
@@ -512,7 +510,7 @@ func (rc *reconciler) invoke(traced context.Context, c *cycle, rec *reconciling,
 	}
 	c.reactor.queue.setReconciling(c.entry, cancel)
 	defer c.reactor.queue.setReconciling(c.entry, nil)
-	if c.reactor.queue.deletes(c.entry) { // which has come before that
+	if c.reactor.queue.deletes(c.entry) { // its event came before
 		return &cancelledError{ErrSuperseded}
 	}
 	regain := rc.limiter.Yield()
@@ -535,7 +533,7 @@ func (rc *reconciler) invoke(traced context.Context, c *cycle, rec *reconciling,
 	return err
 }
 
-// send sends the patch of a call. What it changes of what counts does not call the handlers again.
+// send sends the patch of a call. Its own changes do not trigger the handlers again.
 func (rc *reconciler) send(c *cycle, rec *reconciling, arg *Reconcile, seen *Body, err error) error {
 	if arg.Patch.Empty() {
 		if err == nil {
@@ -549,7 +547,7 @@ func (rc *reconciler) send(c *cycle, rec *reconciling, arg *Reconcile, seen *Bod
 		before[s.handler] = rc.digest(c, s.handler, seen)
 	}
 	patch := &handlerPatch{id: rec.handler.id, patch: arg.Patch, succeeded: err == nil, reconciled: known.stateOf(rec.handler)}
-	expected := sync.OnceValue(func() *Body { return arg.Patch.applied(seen) }) // which takes longer than to see that nothing has changed
+	expected := sync.OnceValue(func() *Body { return arg.Patch.applied(seen) }) // lazily, because most patches change no relevant fields
 	c.writes.patches = append(c.writes.patches, patch)
 	if err := c.write(nil); err != nil {
 		return err
@@ -570,7 +568,7 @@ func (engine) locate(ctx context.Context, o *observer, what *resolved, documents
 			continue
 		}
 		r := what.resource
-		o.lostField(ctx, r, nil, documents) // which reads the document
+		o.lostField(ctx, r, nil, documents) // reads the document
 		document := documents[schemaPath(r)]
 		keeps, known := kindschema.Keeps(document, r.Group, r.Version, r.Kind, "status", "conditions")
 		if rec.conditions = keeps || !known; !rec.conditions {
@@ -584,7 +582,7 @@ func (engine) locate(ctx context.Context, o *observer, what *resolved, documents
 	return warnings
 }
 
-// keepConditions adds the conditions of the object to the patch, by how a call has ended.
+// keepConditions adds the conditions for the result of a call to the patch.
 func (rec *reconciling) keepConditions(arg *Reconcile, desired *desiredSet, out outcome, err error) {
 	if !rec.conditions || out.cancelled {
 		return
@@ -594,7 +592,7 @@ func (rec *reconciling) keepConditions(arg *Reconcile, desired *desiredSet, out 
 		failure = err
 	}
 	for _, c := range kstatus.Conditions(failure, out.final, desired.waiting()) {
-		if slices.Contains(arg.Resource.Subresources, "status") || !c.HasContentIn(arg.Body.View("status.conditions").raw) { // or each write of the status would be another generation to observe
+		if slices.Contains(arg.Resource.Subresources, "status") || !c.HasContentIn(arg.Body.View("status.conditions").raw) { // otherwise each write would increase the generation
 			arg.Patch.SetCondition(Condition{Type: c.Type, Status: ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message})
 		}
 	}
@@ -603,7 +601,7 @@ func (rec *reconciling) keepConditions(arg *Reconcile, desired *desiredSet, out 
 	}
 }
 
-// waiting returns what the object waits for: the first child that is not ready, "" for none.
+// waiting returns a text about the first child that is not ready, "" if there is none.
 func (d *desiredSet) waiting() string {
 	for _, c := range d.wanted {
 		if !c.state.ready {

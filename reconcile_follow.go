@@ -18,18 +18,18 @@ import (
 	"github.com/kopf-go/kopf/internal/safecall"
 )
 
-// This file follows the objects of other kinds for reconcile handlers: the children of their objects, of which it remembers a few words, and what they watch. It runs on the
-// goroutines of the workers of those objects, and on those of the streams.
+// This file follows owned and watched kinds for reconcile handlers, and keeps a small state of each child. It runs on the goroutines of the workers of those
+// objects, and on those of the streams.
 
-// follow is what a reconcile handler owns or watches of one resource.
+// follow is a resource that a reconcile handler owns or watches.
 type follow struct {
 	handler *handler
 	spec    *followSpec
-	owner   Resource // that the handler is for
+	owner   Resource // the resource of the handler
 	manager string   // of the children
 }
 
-// followed returns the selectors of what a handler owns and watches.
+// followed returns the selectors of the owned and watched kinds.
 func (h *handler) followed() (all []discovery.Selector) {
 	if h.reconcile == nil {
 		return nil
@@ -65,7 +65,7 @@ func (engine) resolve(served map[string]*resolved, found []discovery.Resource, f
 	return warnings
 }
 
-// isOwned reports whether another handler of the same objects owns a resource, in whatever versions.
+// isOwned reports whether another handler of the same objects owns a resource, in any version.
 func isOwned(served map[string]*resolved, owner *resolved, h *handler, r Resource) bool {
 	for _, what := range served {
 		if what.resource.isVersionOf(r) && slices.ContainsFunc(what.follows, func(f *follow) bool {
@@ -89,7 +89,6 @@ func followResource(served map[string]*resolved, owner *resolved, rec *reconcili
 	}
 }
 
-// same reports whether the same is followed for the same handler.
 func (f *follow) same(o *follow) bool { return f.handler == o.handler && f.spec == o.spec }
 
 // keepFollowing implements [reconcileRunner].
@@ -115,7 +114,7 @@ func (rc *reconciler) keepFollowing() {
 	}
 }
 
-// concerns reports whether an object may be a child, or one that is watched. Functions of users are not asked.
+// concerns reports whether an object may be a child, or a watched one. It calls no functions of users.
 func (f *follow) concerns(b *Body) bool {
 	if !f.spec.owns {
 		return (&filters{labels: f.spec.labels}).fitsMeta(&Object{Body: b}, nil)
@@ -123,7 +122,7 @@ func (f *follow) concerns(b *Body) bool {
 	return f.controller(b.of(b.owners)) != nil || f.keeps(b)
 }
 
-// keeps reports whether an object was applied by the manager of the handler, as children without an owner are.
+// keeps reports whether the handler's field manager has applied an object without an owner reference.
 func (f *follow) keeps(b *Body) bool {
 	if _, wanted := b.Annotation(wantedAnnotation); !wanted {
 		return false
@@ -133,88 +132,88 @@ func (f *follow) keeps(b *Body) bool {
 	return fields != nil
 }
 
-// setOf returns the ID of the set that the manager of the handler has made an object a member of; "" if it is in none.
+// setOf returns the ID of the set that the handler's field manager has added an object to; "" for none.
 func (f *follow) setOf(b *Body) string {
 	id, _ := b.Label(applyset.PartOfLabel)
 	managed := b.of(b.managers)
 	return ownership.SetOf(id, managed, f.manager)
 }
 
-// keptKey is the key of the family of a child that has no owner.
+// keptKey returns the key of the family of a child without an owner.
 func keptKey(r Resource, namespace, name string) string {
 	return r.Plural + "." + r.Group + "/" + namespace + "/" + name
 }
 
-// hasPredicate reports whether a label has to satisfy a function of the user.
+// hasPredicate reports whether a label has a predicate of the user.
 func (f *follow) hasPredicate() bool {
 	return slices.ContainsFunc(f.spec.labels, keyCriterion.hasPredicate)
 }
 
-// controller returns the quoted uid of the owner among references, if that is the controller and of the kind that the handler is for; nil if there is none.
+// controller returns the quoted UID of the controller in the references, if it is of the handler's kind; otherwise nil.
 func (f *follow) controller(references []byte) (uid []byte) {
 	return ownership.ControllerOfKind(references, f.owner.Group, f.owner.Kind)
 }
 
-// family is the children of one owner, those of them that can have no owner reference, or a child that has none, because it is to be kept.
+// family has the children of one owner, those of its set, or one child without an owner reference because of Keep.
 type family struct {
-	key      string // the uid of the owner, the ID of its set, or that of [keptKey]
-	owner    string // its uid; "" for a set; of a child that is kept, that of the object whose handler has wanted it last, "" before
+	key      string // the UID of the owner, the ID of its set, or the result of [keptKey]
+	owner    string // its UID; "" for a set; for a kept child, that of the object whose handler wanted it last, "" before
 	children []*child
 }
 
-// applying is what comes of the children of an owner while they are applied: the streams may be quicker than the answers.
+// applying collects the events of children while they are applied, because events can come before responses.
 type applying struct {
-	own   []uint64 // the versions that our writes have led to
+	own   []uint64 // the versions after kopf's own writes
 	shown []shownChild
-	gone  []string // the uids of objects that are gone since
+	gone  []string // the UIDs of objects deleted since
 }
 
-// shownChild is a state of a child that its stream has shown.
+// shownChild is a state of a child in an event.
 type shownChild struct {
 	child   *child
 	ref     ObjectReference
 	version uint64
 }
 
-// child is what is remembered of an object that belongs to another one. It is small, for there are many.
+// child is the state of an owned object. It is small because there are many.
 type child struct {
-	entry   *entry // nil until the stream has shown it
+	entry   *entry // nil before its first event
 	family  *family
 	version uint64        // the newest one known
-	digest  uint64        // of the digest of the configuration that it was applied with
-	kind    uint16        // among the kinds of the reconciler
-	mine    uint8         // of the same digest, of our last apply: who else has applied it since is seen by that, but for one in 256
-	applied bool          // whether the manager of the handler has applied it, because a handler has desired it
-	owned   bool          // whether it is as it was applied
+	digest  uint64        // of the annotation with the digest of the applied configuration
+	kind    uint16        // index in the kinds of the reconciler
+	mine    uint8         // of the same digest at kopf's own last apply: a difference shows another applier, except for one in 256
+	applied bool          // whether the handler's field manager has applied it as a desired child
+	owned   bool          // whether it matches the applied configuration
 	ready   bool          // by its status
 	going   bool          // whether it is being deleted
 	more    *childDetails // nil for none
 }
 
-// childKind is what the children of a kind have in common.
+// childKind is shared by the children of a kind.
 type childKind struct {
 	reactor *reactor // of the children
 	follow  *follow
 }
 
-// childDetails is what is to be known of few children.
+// childDetails is the state that few children need.
 type childDetails struct {
-	unseen   *unseen           // until the stream shows it; nil then
-	fields   string            // that the manager of the handler owns, with their version, until the child was found to be owned
-	own      uint64            // the version that our last write has led to, until the stream shows it; 0 if there is none
+	unseen   *unseen           // nil after the first event
+	fields   string            // of the handler's field manager, with their version, until the child is found to match
+	own      uint64            // the version after kopf's last write, until its event; 0 for none
 	reason   string            // why it is not ready, by its status
-	conflict *flapping.Tracker // from the first time that another client has changed what was applied
-	custom   *customReady      // what a function of the user has said of it last
-	pruned   bool              // whether it was deleted because it was not wanted any more, until it is wanted again
+	conflict *flapping.Tracker // since the first change of applied fields by another client
+	custom   *customReady      // the last result of the user's readiness function
+	pruned   bool              // whether kopf has deleted it as unwanted, until it is wanted again
 }
 
-// unseen is a child that was applied, and that its stream has not shown yet.
+// unseen is an applied child without an event so far.
 type unseen struct {
 	ref     ObjectReference
-	listing bool // whether a listing has begun since, which is going to show it unless it is gone
+	listing bool // whether a list has begun since, which will contain it unless it is gone
 }
 
-// customReady is what a function of the user has made of a version of a child, for a version of its owner.
+// customReady is the result of the user's readiness function for the versions of a child and its owner.
 type customReady struct {
 	version uint64
 	owner   string
@@ -222,7 +221,7 @@ type customReady struct {
 	reason  string
 }
 
-// details returns the details of the child, which are made at the first time.
+// details returns the details of the child, and creates them if necessary.
 func (c *child) details() *childDetails {
 	if c.more == nil {
 		c.more = &childDetails{}
@@ -230,7 +229,7 @@ func (c *child) details() *childDetails {
 	return c.more
 }
 
-// trim drops details that are none.
+// trim drops empty details.
 func (c *child) trim() {
 	if c.more != nil && *c.more == (childDetails{}) {
 		c.more = nil
@@ -251,7 +250,7 @@ func (c *child) uid() string {
 	return c.entry.key
 }
 
-// is reports whether the child is the object of a name.
+// is reports whether the child has the name.
 func (rc *reconciler) is(c *child, r Resource, namespace, name string) bool {
 	if !rc.kinds[c.kind].reactor.resource().isVersionOf(r) {
 		return false
@@ -270,12 +269,12 @@ func (c *child) reason() string {
 	return c.more.reason
 }
 
-// wantedAnnotation has the digest of the configuration that a child was applied with. It must not change: all children would be applied anew.
+// wantedAnnotation has the digest of the applied configuration. It must never change, because all children would be applied again.
 const wantedAnnotation = markers.DefaultPrefix + "/wanted"
 
-// show takes a state of the child, in which the manager of the handler has these fields, and whether it is known to be as it was applied.
+// show stores a state of the child, with the fields of the handler's field manager, and whether it matches the applied configuration.
 func (rc *reconciler) show(c *child, b *Body, fields []byte, apiVersion string, owned bool) {
-	digest, wanted := b.Annotation(wantedAnnotation) // which the applies of clients, who may have the same manager, do not have
+	digest, wanted := b.Annotation(wantedAnnotation) // missing in applies of other clients with the same manager
 	r, reason, kept := rc.kinds[c.kind].reactor.resource(), "", ""
 	c.ready, reason = b.ready(r.Group, r.Kind)
 	c.applied, c.owned, c.version, c.digest, c.going = fields != nil && wanted, owned, apirequest.VersionNumber(b.version), maphash.String(rc.seed, digest), b.deleting
@@ -289,14 +288,14 @@ func (rc *reconciler) show(c *child, b *Body, fields []byte, apiVersion string, 
 	}
 }
 
-// showEvent takes a state of the child that its stream shows.
+// showEvent stores the state of the child in an event.
 func (rc *reconciler) showEvent(c *child, b *Body) {
 	managed := b.of(b.managers)
 	fields, apiVersion := ownership.FieldsOf(managed, rc.kinds[c.kind].follow.manager)
 	rc.show(c, b, fields, apiVersion, false)
 }
 
-// setOwned notes that a child is as it was applied, so that its fields are not needed any more.
+// setOwned records that a child matches the applied configuration, and drops its fields.
 func (c *child) setOwned() {
 	if c.owned = true; c.more != nil {
 		c.more.fields = ""
@@ -312,7 +311,7 @@ func (rc *reconciler) follow(r *reactor, e *entry, ev RawEvent, at epoch) {
 	}
 	key, by := familyOf(r.resource(), follows, ev)
 	changed, left := rc.note(r, e, by, key, ev)
-	if !r.queue.serves(e, at) { // it was forgotten meanwhile
+	if !r.queue.serves(e, at) { // the object was forgotten meanwhile
 		rc.forgetChild(r, e)
 	}
 	for _, c := range changed {
@@ -323,11 +322,11 @@ func (rc *reconciler) follow(r *reactor, e *entry, ev RawEvent, at epoch) {
 	}
 }
 
-// note takes what has come of an object, and returns what has changed: the children whose owners are to hear of it, and the set that a child has left because it was pruned.
+// note handles an event. It returns the changed children, whose owners are triggered, and the set that a pruned child has left.
 func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawEvent) (changed []*child, left string) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	if ev.Type == Deleted { // perhaps before the answer to our apply, with nothing shown before
+	if ev.Type == Deleted { // perhaps before the response to the apply, without earlier events
 		for _, all := range rc.applying {
 			for _, a := range all {
 				a.gone = append(a.gone, e.key)
@@ -335,7 +334,7 @@ func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawE
 		}
 	}
 	before := e.child
-	if before == nil { // its stream may show first what has become of it since
+	if before == nil { // its first event may be a later change
 		before = rc.unseen[e.key]
 	}
 	if before != nil && (by == nil || before.family.key != key) {
@@ -358,7 +357,7 @@ func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawE
 	}), left
 }
 
-// beginApplying has what comes of the children of some families wait for endApplying. Namesakes of an owner that was replaced have one set: one may be applied while the other one is.
+// beginApplying delays the events of some families until endApplying. Owners of the same name share a set, so both may be applied at the same time.
 func (rc *reconciler) beginApplying(keys []string) *applying {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -369,7 +368,7 @@ func (rc *reconciler) beginApplying(keys []string) *applying {
 	return came
 }
 
-// endApplying has the handler called for what has come of the children meanwhile, but for our own writes.
+// endApplying triggers the handler for the delayed events, except for kopf's own writes.
 func (rc *reconciler) endApplying(keys []string, came *applying) {
 	rc.dropApplying(keys, came)
 	for _, s := range came.shown {
@@ -389,7 +388,7 @@ func (rc *reconciler) dropApplying(keys []string, came *applying) {
 	}
 }
 
-// familyOf returns the key of the family of an object, and by what it is a child of that; nothing if it is gone, or no child.
+// familyOf returns the key of an object's family, and the follow that makes it a child; nothing for deleted objects and for others.
 func familyOf(r Resource, follows []*follow, ev RawEvent) (key string, by *follow) {
 	if ev.Type == Deleted {
 		return "", nil
@@ -415,7 +414,7 @@ func familyOf(r Resource, follows []*follow, ev RawEvent) (key string, by *follo
 	return "", nil
 }
 
-// showLocked takes a state of a child that its stream shows, and reports whether that is another one than our own write has left.
+// showLocked handles an event of a child, and reports whether it differs from the result of kopf's own write.
 func (rc *reconciler) showLocked(r *reactor, e *entry, by *follow, key string, b *Body) bool {
 	c, version := e.child, apirequest.VersionNumber(b.version)
 	if c == nil {
@@ -441,7 +440,7 @@ func (rc *reconciler) showLocked(r *reactor, e *entry, by *follow, key string, b
 		}
 		c.trim()
 		return false
-	case version != 0 && version < c.version && own != 0: // from between what we have read and what we have written; without that, the API server was restored from a backup
+	case version != 0 && version < c.version && own != 0: // between kopf's read and its write; without a write, the API server was restored from a backup
 		return true
 	}
 	c.details().own = 0
@@ -449,7 +448,7 @@ func (rc *reconciler) showLocked(r *reactor, e *entry, by *follow, key string, b
 	return true
 }
 
-// kindLocked returns where it is noted what the children of a reactor have in common.
+// kindLocked returns the index of the shared kind for the children of a reactor.
 func (rc *reconciler) kindLocked(r *reactor, by *follow) uint16 {
 	for i, k := range rc.kinds {
 		if k.reactor == r && k.follow.handler == by.handler && k.follow.spec == by.spec {
@@ -461,10 +460,9 @@ func (rc *reconciler) kindLocked(r *reactor, by *follow) uint16 {
 	return uint16(len(rc.kinds) - 1)
 }
 
-// handlerOfLocked returns the handler that a child belongs to.
 func (rc *reconciler) handlerOfLocked(c *child) *handler { return rc.kinds[c.kind].follow.handler }
 
-// addLocked adds a child. Most families stay as they are, so there is no room for more.
+// addLocked adds a child. It avoids spare capacity, because most families do not grow.
 func (f *family) addLocked(c *child) {
 	all := make([]*child, len(f.children)+1)
 	copy(all, f.children)
@@ -475,7 +473,7 @@ func (f *family) addLocked(c *child) {
 	f.children = all
 }
 
-// memberLocked returns the child of a family with a uid, nil if there is none.
+// memberLocked returns the child of a family with a UID, nil if there is none.
 func (rc *reconciler) memberLocked(key, uid string) *child {
 	for _, c := range rc.families[key].all() {
 		if c.uid() == uid {
@@ -485,7 +483,7 @@ func (rc *reconciler) memberLocked(key, uid string) *child {
 	return nil
 }
 
-// all returns the children of a family, none if there is no such family.
+// all returns the children of a family, none for nil.
 func (f *family) all() []*child {
 	if f == nil {
 		return nil
@@ -493,7 +491,7 @@ func (f *family) all() []*child {
 	return f.children
 }
 
-// familyLocked returns the family with a key, which is made at the first time.
+// familyLocked returns the family with a key, and creates it if necessary.
 func (rc *reconciler) familyLocked(key string) *family {
 	f := rc.families[key]
 	if f == nil {
@@ -517,14 +515,14 @@ func (rc *reconciler) removeLocked(c *child) {
 	}
 }
 
-// forgetChild forgets an object that is not served any more, without a word to its owner: it may be there still.
+// forgetChild forgets an unserved object without triggering its owner, because it may still exist.
 func (rc *reconciler) forgetChild(r *reactor, e *entry) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	if e.child != nil {
 		rc.removeLocked(e.child)
 		e.child = nil
-		delete(rc.listed, r) // the next listing calls for what has become of it
+		delete(rc.listed, r) // the next list triggers the owners
 	}
 	for _, f := range r.served.Load().follows {
 		key := watchedKey{r, f.spec, e.key}
@@ -555,7 +553,8 @@ func (rc *reconciler) isChild(e *entry) bool {
 	return e.child != nil
 }
 
-// triggerOwner has the handlers called that own the kind of a child, for the owner of that. The parent of a set is looked at anyway, for it may wait for the end of the child.
+// triggerOwner triggers the handlers that own the kind of a child, for its owner. It also wakes the parent of a set, which may wait for the deletion of the
+// child.
 func (rc *reconciler) triggerOwner(c *child, ref ObjectReference) {
 	rc.mu.Lock()
 	key, uid, follows := c.family.key, c.family.owner, rc.kinds[c.kind].reactor.served.Load().follows
@@ -573,7 +572,7 @@ func (rc *reconciler) triggerOwner(c *child, ref ObjectReference) {
 	rc.wakeParent(key)
 }
 
-// kindOfLocked returns where it is noted what the children of a handler have in common that are of a resource, which it owns.
+// kindOfLocked returns the index of the shared kind for the children of a handler in a resource.
 func (rc *reconciler) kindOfLocked(h *handler, r Resource) uint16 {
 	for owner := range rc.reactors {
 		if !owner.resource().isVersionOf(r) {
@@ -598,12 +597,12 @@ func (rc *reconciler) listing(r *reactor, from *source, begun bool) {
 	for _, c := range gone {
 		rc.triggerOwner(c, c.ref())
 	}
-	if late { // perhaps the kind was not there when they were called before
+	if late { // perhaps the kind was missing at earlier calls
 		for _, f := range served.follows {
 			rc.triggerAll(f.handler, Trigger{Reason: TriggerFirst}, true)
 		}
 	}
-	if !begun { // only now, as those who have waited would be called twice
+	if !begun { // last, so that waiting handlers are not called twice
 		rc.mu.Lock()
 		if s := rc.streams[from]; s != nil {
 			s.listing = false
@@ -613,14 +612,14 @@ func (rc *reconciler) listing(r *reactor, from *source, begun bool) {
 	}
 }
 
-// wakeAll has all objects looked at again whose handlers may have waited for a listing.
+// wakeAll wakes all objects whose handlers may have waited for a list.
 func (rc *reconciler) wakeAll() {
 	for _, r := range rc.allReactors() {
 		r.queue.wakeReconciled()
 	}
 }
 
-// noteListing notes that a stream begins to list, or what its listing has shown. It returns the children that are gone, and whether this was the first listing of the kind.
+// noteListing handles the beginning or end of a list. It returns the children that are gone, and whether this was the first complete list of the kind.
 func (rc *reconciler) noteListing(r *reactor, from *source, begun bool) (gone []*child, late bool) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -637,7 +636,7 @@ func (rc *reconciler) noteListing(r *reactor, from *source, begun bool) (gone []
 			}
 			unseen := c.more.unseen
 			if begun {
-				c.more.own = 0 // what was written before is in the listing
+				c.more.own = 0 // the list contains earlier writes
 				c.trim()
 			}
 			if unseen != nil && begun {
@@ -654,7 +653,7 @@ func (rc *reconciler) noteListing(r *reactor, from *source, begun bool) (gone []
 // redefine implements [reconcileRunner].
 func (rc *reconciler) redefine(definition *Body) {
 	spec := definition.Spec()
-	rawjson.EachItem(spec.View("versions").raw, func(version []byte) bool { // what is no list has none
+	rawjson.EachItem(spec.View("versions").raw, func(version []byte) bool { // anything but a list has no versions
 		rc.checker.Forget(spec.String("group")+"/"+rawjson.StringAt(version, "name"), spec.String("names.kind"))
 		return true
 	})
@@ -667,10 +666,10 @@ func (rc *reconciler) redefine(definition *Body) {
 	}
 }
 
-// followedStream is a stream of a kind that is followed.
+// followedStream is a stream of a followed kind.
 type followedStream struct {
 	reactor *reactor
-	listing bool // whether it is not complete
+	listing bool // whether its list is incomplete
 }
 
 // unfollow implements [reconcileRunner].
@@ -684,7 +683,7 @@ func (rc *reconciler) unfollow(from *source) {
 	}
 }
 
-// synced reports whether all that a handler follows was listed, and is not being listed anew: half of a list says nothing of what is missing in it.
+// synced reports whether the lists of all kinds that a handler follows are complete. An incomplete list does not show which objects are missing.
 func (rc *reconciler) synced(h *handler) bool {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -696,7 +695,7 @@ func (rc *reconciler) synced(h *handler) bool {
 	return true
 }
 
-// watchedKey is an object that is watched.
+// watchedKey identifies a watched object.
 type watchedKey struct {
 	reactor *reactor
 	spec    *followSpec
@@ -713,7 +712,7 @@ func (rc *reconciler) notify(c *cycle) {
 	c.entry.last.notified = true
 }
 
-// notifyWatch has those objects reconciled that a watched object is about, and those that it was about before.
+// notifyWatch triggers the handlers for the objects that a watched object refers to, now and before.
 func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
 	e, o := c.entry, c.object(c.event.Body)
 	key := watchedKey{c.reactor, f.spec, e.key}
@@ -728,7 +727,7 @@ func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
 		rc.watched[key] = now
 	}
 	rc.mu.Unlock()
-	if !known && (!fits || c.event.initial) { // all objects are reconciled when that ends
+	if !known && (!fits || c.event.initial) { // the end of the list triggers all objects
 		return
 	}
 	reason := Trigger{TriggerWatched, e.ref()}
@@ -745,7 +744,7 @@ func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
 	}
 }
 
-// objectsOf returns what an object is about that is watched.
+// objectsOf returns the objects that a watched object refers to.
 func (rc *reconciler) objectsOf(f *follow, o Object) (refs []ObjectReference) {
 	o.Patch, o.Param, o.Client = &Patch{}, f.handler.param, nil
 	err := safecall.Do(func() error {

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/ownership"
 )
 
-// followingHandler has a reconciler follow the objects of a queue.
+// followingHandler makes a reconciler follow the objects of a queue.
 type followingHandler struct {
 	rc *reconciler
 	r  *reactor
@@ -40,7 +40,7 @@ func newFollowing() (*reconciler, *reactor) {
 	return rc, r
 }
 
-// ownedMap returns a ConfigMap as an apply leaves it.
+// ownedMap returns a ConfigMap after an apply.
 func ownedMap(t *testing.T, owner, name, uid string, version int) *Body {
 	t.Helper()
 	config, err := ownership.New(map[string]any{
@@ -66,7 +66,7 @@ func ownedMap(t *testing.T, owner, name, uid string, version int) *Body {
 	return body
 }
 
-// TestBytesOfChildren measures what is remembered of the children of objects at rest, of which each has three.
+// TestBytesOfChildren measures the memory for the children of idle objects, three for each.
 func TestBytesOfChildren(t *testing.T) {
 	t.Run("RC-55 a child at rest takes at most 400 bytes", func(t *testing.T) {
 		const children, limit = 21_000, 400
@@ -74,7 +74,7 @@ func TestBytesOfChildren(t *testing.T) {
 		from := &source{}
 		heap := func() int {
 			var m runtime.MemStats
-			for last := uint64(math.MaxUint64); ; last = m.HeapAlloc { // what other tests have left goes in several rounds
+			for last := uint64(math.MaxUint64); ; last = m.HeapAlloc { // the garbage of other tests takes several rounds
 				runtime.GC()
 				if runtime.ReadMemStats(&m); m.HeapAlloc+1<<12 > last {
 					return int(m.HeapAlloc)
@@ -90,7 +90,7 @@ func TestBytesOfChildren(t *testing.T) {
 			}
 		}
 		r.queue.workers.Wait()
-		for _, f := range rc.families { // as their handler does when it is called
+		for _, f := range rc.families { // as a call of their handler does
 			for _, c := range f.children {
 				if !c.applied || c.more.fields == "" {
 					t.Fatal("the fields of a child are not known")
@@ -109,7 +109,7 @@ func TestBytesOfChildren(t *testing.T) {
 	})
 }
 
-// TestChildGoesUnseen has a child go that was applied, before its stream has shown it.
+// TestChildGoesUnseen deletes an applied child before its first event.
 func TestChildGoesUnseen(t *testing.T) {
 	const owner, uid = "0b1c8e3e-6f6e-4bd1-9c38-0f9b2c500001", "4b1c8e3e-6f6e-4bd1-9c38-0f9b2c500001"
 	for name, ev := range map[string]func(*Body) RawEvent{
@@ -149,7 +149,7 @@ func withoutOwners(t *testing.T, b *Body) *Body {
 	return changed
 }
 
-// TestChildrenDoNotWait has children listed while the indices are not full yet: nothing is kept of them that only those need that wait.
+// TestChildrenDoNotWait lists children before the indices are full. Nothing is kept for them that only waiting objects need.
 func TestChildrenDoNotWait(t *testing.T) {
 	for name, waits := range map[string]bool{"RC-55 children leave no body behind while others wait": false, "what has handlers waits": true} {
 		t.Run(name, func(t *testing.T) {

@@ -15,36 +15,36 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file has the children that can have no owner reference, because they are in another namespace than their owner, or in none: the garbage collector would take their owner for
-// gone, and delete them. They are the members of a set in the sense of the ApplySet specification, whose parent is the owner. The owner has stored in which namespaces and of which
-// kinds they are before any of them is made, so that they can be found for as long as it is there, whatever becomes of the operator. It runs on the goroutine of the owner's worker.
+// This file handles children in other namespaces than their owner. They can have no owner reference, because the garbage collector would not find the owner,
+// and would delete them. They are members of a set by the ApplySet specification, whose parent is the owner. The owner stores their namespaces and kinds
+// before kopf creates them, so that they can always be found. It runs on the goroutine of the owner's worker.
 
 // setID returns the ID of the set of an object.
 func setID(ref ObjectReference, r Resource) string {
 	return applyset.ID(ref.Name, ref.Namespace, r.Kind, r.Group)
 }
 
-// isForeignSet reports whether another tool has a set whose parent is the object, and which.
+// isForeignSet reports whether the object is the parent of another tool's set, and returns that tool.
 func isForeignSet(b *Body) (tooling string, foreign bool) {
 	tooling, ok := b.Annotation(applyset.ToolingAnnotation)
 	return tooling, ok && !applyset.IsOwnTooling(tooling)
 }
 
-// isParentOf reports whether an object has stored that it is the parent of a set. A copy of such an object has the ID of another one.
+// isParentOf reports whether an object has stored that it is the parent of a set. A copy of a parent has the ID of another set.
 func isParentOf(b *Body, set string) bool {
 	id, _ := b.Label(applyset.IDLabel)
 	_, foreign := isForeignSet(b)
 	return id == set && !foreign
 }
 
-// storedScope returns where the members of an object's set are, as it has stored. With an error, some may be missing.
+// storedScope returns the stored namespaces and kinds of an object's members. With an error, the scope may be incomplete.
 func storedScope(b *Body) (applyset.Scope, error) {
 	kinds, _ := b.Annotation(applyset.GroupKindsAnnotation)
 	namespaces, _ := b.Annotation(applyset.NamespacesAnnotation)
 	return applyset.ParseScope(kinds, namespaces)
 }
 
-// addMember makes a desired object a member of the owner's set.
+// addMember adds a desired object to the owner's set.
 func (d *desiredSet) addMember(object map[string]any) error {
 	references, _ := rawjson.AsMap(object["metadata"])["ownerReferences"].([]any)
 	for _, ref := range references {
@@ -55,7 +55,7 @@ func (d *desiredSet) addMember(object map[string]any) error {
 	return manifest.AddLabels(object, map[string]string{applyset.PartOfLabel: d.set}, true)
 }
 
-// scope returns where the members are that the handler wants.
+// scope returns the namespaces and kinds of the desired members.
 func (d *desiredSet) scope() *applyset.Scope {
 	s := applyset.Scope{}
 	for _, c := range d.wanted {
@@ -66,7 +66,7 @@ func (d *desiredSet) scope() *applyset.Scope {
 	return &s
 }
 
-// storeScope has the owner store where its members are going to be, in addition to where they are. Nothing is sent if it has that stored.
+// storeScope adds the scope of the desired members to the stored one. It sends nothing if the owner already has it.
 func (d *desiredSet) storeScope(ctx context.Context) error {
 	wanted, rc := d.scope(), d.reconciler
 	if wanted.IsEmpty() {
@@ -83,14 +83,14 @@ func (d *desiredSet) storeScope(ctx context.Context) error {
 	return rc.writeScope(d.cycle, func(stored applyset.Scope) applyset.Scope { return stored.Union(*wanted).Union(rc.scopeOf(d.set)) })
 }
 
-// noteParent notes whose the members of a set are.
+// noteParent records the parent of a set.
 func (rc *reconciler) noteParent(set, uid string) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	rc.parents[set] = uid
 }
 
-// scopeOf returns where the members of a set are that the streams have shown.
+// scopeOf returns the scope of the known members of a set.
 func (rc *reconciler) scopeOf(set string) (s applyset.Scope) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -101,10 +101,11 @@ func (rc *reconciler) scopeOf(set string) (s applyset.Scope) {
 	return s
 }
 
-// maxScopeConflicts is how often the scope of a set is stored again that has not met the version which it was made for.
+// maxScopeConflicts limits the retries of storing a scope after update conflicts.
 const maxScopeConflicts = 5
 
-// writeScope has an object store where its members are, together with the finalizer. What it has stored must not be from before, for nothing in it may be lost.
+// writeScope changes the stored scope of an object, and adds the finalizer. After an update conflict, it starts from the newest state, so that no stored
+// scope is lost.
 func (rc *reconciler) writeScope(c *cycle, change func(stored applyset.Scope) applyset.Scope) (err error) {
 	for range maxScopeConflicts {
 		latest := c.latest()
@@ -133,7 +134,7 @@ func (rc *reconciler) writeScope(c *cycle, change func(stored applyset.Scope) ap
 	return err
 }
 
-// settleMembers has an object store where its members are, and no more than that, when all its handlers have succeeded, and the members that are not wanted any more are gone.
+// settleMembers reduces the stored scope to that of the existing members. It does so when all handlers have succeeded and former members are gone.
 func (rc *reconciler) settleMembers(c *cycle) error {
 	latest := c.latest()
 	set := setID(latest.Reference(), c.served.resource)
@@ -158,7 +159,7 @@ func (rc *reconciler) settleMembers(c *cycle) error {
 	})
 }
 
-// noteRemoved notes that another client has removed from an object where its members are. One that does so again and again slows the handling down.
+// noteRemoved counts removals of the scope by another client. Repeated removals slow the handling down.
 func (rc *reconciler) noteRemoved(c *cycle) {
 	e, settings := c.entry.state, &rc.settings.Queueing
 	if e.conflict == nil {
@@ -169,7 +170,7 @@ func (rc *reconciler) noteRemoved(c *cycle) {
 	}
 }
 
-// follows reports whether all members would be seen that can be where an object has stored: an operator before this one may have owned more kinds, or served more namespaces.
+// follows reports whether kopf would see all members in the stored scope. An earlier operator may have owned more kinds, or served more namespaces.
 func (rc *reconciler) follows(served *resolved, stored applyset.Scope) bool {
 	owned := func(kind applyset.GroupKind) bool {
 		return slices.ContainsFunc(served.reconciles, func(rec *reconciling) bool {
@@ -189,7 +190,7 @@ func (rc *reconciler) follows(served *resolved, stored applyset.Scope) bool {
 	return true
 }
 
-// wakeParent has the parent of a set looked at.
+// wakeParent makes the parent of a set due.
 func (rc *reconciler) wakeParent(set string) {
 	rc.mu.Lock()
 	uid := rc.parents[set]
@@ -202,7 +203,7 @@ func (rc *reconciler) wakeParent(set string) {
 	}
 }
 
-// labelDefinition says on the definition of a kind that its objects can be parents of sets, which tools look for.
+// labelDefinition labels the definition of a kind whose objects are parents of sets, for other tools.
 func (rc *reconciler) labelDefinition(ctx context.Context, c *cycle) error {
 	r := c.served.resource
 	rc.mu.Lock()
@@ -221,7 +222,7 @@ func (rc *reconciler) labelDefinition(ctx context.Context, c *cycle) error {
 	case http.StatusForbidden:
 		c.log.Warn("Labeling the custom resource definition failed; kubectl does not find the children of its objects in other namespaces", "help", "K712", "error", err,
 			"hint", "grant the permission to patch customresourcedefinitions, or add the label "+applyset.ParentTypeLabel+`: "true"`, "definition", name)
-	case http.StatusNotFound: // it is of another API server
+	case http.StatusNotFound: // the kind is of an aggregated API server
 	default:
 		if err != nil {
 			return fmt.Errorf("label the definition %s: %w", name, err)
@@ -233,7 +234,7 @@ func (rc *reconciler) labelDefinition(ctx context.Context, c *cycle) error {
 	return nil
 }
 
-// labelParentType labels a definition, unless it is.
+// labelParentType labels a definition, unless it has the label.
 func (rc *reconciler) labelParentType(ctx context.Context, definition *Body) error {
 	if value, _ := definition.Label(applyset.ParentTypeLabel); value == applyset.ParentType {
 		return nil
@@ -248,7 +249,7 @@ func (rc *reconciler) labelParentType(ctx context.Context, definition *Body) err
 
 // isParent implements [reconcileRunner].
 func (rc *reconciler) isParent(c *cycle) bool {
-	for _, b := range []*Body{c.knownBody(), c.event.Body} { // an event may be from before what we have written
+	for _, b := range []*Body{c.knownBody(), c.event.Body} { // an event may predate kopf's own patch
 		if _, labelled := b.Label(applyset.IDLabel); !labelled {
 			continue
 		}
@@ -265,7 +266,7 @@ func (c *cycle) isParent() bool {
 	return len(c.served.reconciles) > 0 && c.reactor.reconciler.isParent(c)
 }
 
-// membersGone has the children without an owner reference deleted, if there are any, and reports whether all are gone. Otherwise, it returns when to look again.
+// membersGone deletes the children without an owner reference, and reports whether all are gone. Otherwise, it returns the delay of the next check.
 func (c *cycle) membersGone() (wait time.Duration, gone bool) {
 	if !c.isParent() {
 		return 0, true
@@ -291,7 +292,7 @@ func (rc *reconciler) deleteMembers(c *cycle) (wait time.Duration, gone bool) {
 	return wait, false
 }
 
-// tryDeleteMembers deletes the children without an owner reference, and returns how many are still there.
+// tryDeleteMembers deletes the children without an owner reference, and returns how many remain.
 func (rc *reconciler) tryDeleteMembers(c *cycle) (left int, err error) {
 	latest := c.latest()
 	set := setID(latest.Reference(), c.served.resource)
@@ -306,7 +307,7 @@ func (rc *reconciler) tryDeleteMembers(c *cycle) (left int, err error) {
 		if err != nil {
 			failures = append(failures, err)
 		}
-		if r == nil { // with the kind, its objects have gone, unless it is only missing for a moment, as when an API server starts
+		if r == nil { // the kind and its objects are gone, unless the kind is only missing for a moment, such as from a starting API server
 			if c.entry.state.end.rounds < rediscoverReads {
 				left++
 			}
@@ -326,7 +327,7 @@ func (rc *reconciler) tryDeleteMembers(c *cycle) (left int, err error) {
 	return left, errors.Join(failures...)
 }
 
-// deleteMembersIn deletes the members of a set that are of one kind and in one namespace, and returns how many are still there.
+// deleteMembersIn deletes the members of a set with a kind in a namespace, and returns how many remain.
 func (rc *reconciler) deleteMembersIn(c *cycle, r Resource, namespace, set string) (left int, err error) {
 	client := c.object(c.latest()).Client
 	for range 2 { // most are gone at once
@@ -345,7 +346,7 @@ func (rc *reconciler) deleteMembersIn(c *cycle, r Resource, namespace, set strin
 			}
 			err := client.Delete(c.sender.ctx, body.Reference(), &DeleteOptions{Propagation: "Background", UID: body.UID()})
 			rc.meter.Resource(r.Name()).Wrote(metrics.Delete, StatusCode(err), err == nil)
-			if code := StatusCode(err); err != nil && code != http.StatusNotFound && code != http.StatusConflict { // it is gone, or another one is there
+			if code := StatusCode(err); err != nil && code != http.StatusNotFound && code != http.StatusConflict { // otherwise it is gone, or another object has its name
 				return left, err
 			}
 			c.log.Info("Deleted a child in another namespace, because its owner is being deleted", "kind", body.Kind(), "child", body.Reference())
@@ -358,7 +359,7 @@ func (rc *reconciler) deleteMembersIn(c *cycle, r Resource, namespace, set strin
 	return left, nil
 }
 
-// isMember reports whether a handler has made an object with the label of a set its member: others copy labels, such as those of Services.
+// isMember reports whether a handler has applied an object with the label of a set. Other controllers copy labels, such as those of Services.
 func (rc *reconciler) isMember(c *cycle, b *Body) bool {
 	_, wanted := b.Annotation(wantedAnnotation)
 	return wanted || slices.ContainsFunc(c.served.reconciles, func(rec *reconciling) bool { return (&desiredSet{reconciling: rec}).manages(b) })

@@ -68,7 +68,7 @@ func TestIgnoredErrors(t *testing.T) {
 		{"a conflict", IgnoreAlreadyExists(conflict), conflict},
 		{"missing, for the existing", IgnoreAlreadyExists(missing), missing},
 	} {
-		if tt.got != tt.want { //nolint:errorlint // it is to be the same one
+		if tt.got != tt.want { //nolint:errorlint // it must be the same one
 			t.Errorf("%s: got %v, want %v", tt.name, tt.got, tt.want)
 		}
 	}

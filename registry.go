@@ -20,9 +20,6 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// This file knows which handlers are registered, and which of them concern a resource. A registry is
-// filled before the operator runs, and only read afterwards.
-
 type handlerKind uint8
 
 const (
@@ -49,7 +46,7 @@ const (
 
 var kindNames = [...]string{"OnEvent", "OnCreate", "OnUpdate", "OnDelete", "OnResume", "OnField", "OnDaemon", "OnTimer", "OnIndex", "OnReconcile", "Subhandler", "OnStartup", "OnCleanup", "OnStartedLeading", "OnStoppedLeading", "OnLogin", "OnProbe", "OnValidate", "OnMutate"}
 
-// handler is one registered function with all its options.
+// handler is one registered function with its options.
 type handler struct {
 	id         HandlerID
 	kind       handlerKind
@@ -68,30 +65,30 @@ type handler struct {
 	admission  *admissionSpec
 }
 
-// registration is what was registered, and where.
+// registration is the identity and the place of a registered function.
 type registration struct {
 	fn    funcid.ID
-	where string // in the source
+	where string // the line of the registration
 }
 
-// activitySpec is what only handlers of activities and probes have: one of these.
+// activitySpec is the function of an activity or a probe: one of these.
 type activitySpec struct {
 	activity ActivityFunc
 	login    LoginFunc
 	probe    ProbeFunc
 }
 
-// changeSpec is what only handlers of changes have.
+// changeSpec has the options of change handlers only.
 type changeSpec struct {
 	change        ChangeFunc
 	optional      bool
 	deleted       bool
 	interruptible bool
 	needsChange   bool
-	keys          []string // of the annotations with its progress, under the default prefix
+	keys          []string // annotation keys of its progress, under the default prefix
 }
 
-// retryPolicy is what the options say of failures.
+// retryPolicy has the options about errors.
 type retryPolicy struct {
 	errors  ErrorsMode
 	timeout time.Duration
@@ -99,20 +96,20 @@ type retryPolicy struct {
 	backoff time.Duration
 }
 
-// Registry holds the handlers of an operator. Its zero value is empty and ready to use. It is safe for concurrent use;
-// handlers registered while an operator runs are not noticed by it, with a warning in its log.
+// Registry holds the handlers of an operator. Its zero value is empty and ready to use. It is safe for concurrent use. A running operator ignores handlers
+// that are registered later, and logs a warning.
 type Registry struct {
 	mu       sync.Mutex // guards following
 	handlers []*handler
 	defined  definedKinds              // nil for none
 	needs    []rights.Declaration      // of handlers by their clients
-	late     map[*lateWarning]struct{} // of the operators that run, and have not warned yet
+	late     map[*lateWarning]struct{} // of running operators that have not warned yet
 }
 
 // lateWarning warns of a handler that was registered too late for an operator.
 type lateWarning struct{ log *slog.Logger }
 
-// begin returns a registry with the handlers for an operator that begins to serve them. Until the end is called, it is warned of the first one that comes later.
+// begin returns a copy of the registry for a starting operator. Until end is called, the first later registration logs a warning.
 func (r *Registry) begin(log *slog.Logger) (served *Registry, end func()) {
 	w := &lateWarning{log}
 	r.mu.Lock()
@@ -128,7 +125,8 @@ func (r *Registry) begin(log *slog.Logger) (served *Registry, end func()) {
 	}
 }
 
-// warnLate warns that a handler that was registered is not called by operators that run already. Those of logins, clean-ups and the leading are looked for when they are due.
+// warnLate warns that running operators do not call a new handler. Handlers of logins, clean-ups and leading are exempt, because operators look them up when
+// they need them.
 func (r *Registry) warnLate(h *handler) {
 	switch h.kind {
 	case kindLogin, kindCleanup, kindStartedLeading, kindStoppedLeading:
@@ -149,7 +147,7 @@ var defaultRegistry struct {
 	*Registry
 }
 
-// DefaultRegistry returns the registry that the package's functions register in, and operators without a Registry serve.
+// DefaultRegistry returns the registry of the package's functions, and of operators without a Registry.
 func DefaultRegistry() *Registry {
 	defaultRegistry.mu.Lock()
 	defer defaultRegistry.mu.Unlock()
@@ -160,14 +158,14 @@ func DefaultRegistry() *Registry {
 }
 
 // SetDefaultRegistry replaces the registry that [DefaultRegistry] returns, and in which the functions of the package register. Nil means a new one, made at
-// the next use. Operators that run already keep theirs.
+// the next use. Running operators keep their former registry.
 func SetDefaultRegistry(r *Registry) {
 	defaultRegistry.mu.Lock()
 	defer defaultRegistry.mu.Unlock()
 	defaultRegistry.Registry = r
 }
 
-// add registers a handler, or returns why it cannot.
+// add registers a handler, or returns an error.
 func (r *Registry) add(h *handler) error {
 	if err := r.append(h); err != nil {
 		return err
@@ -188,7 +186,7 @@ func (r *Registry) append(h *handler) error {
 	return nil
 }
 
-// conflict returns why two handlers cannot live together: they would share their progress on the objects.
+// conflict returns an error if two handlers would share their progress on the objects.
 func (h *handler) conflict(other *handler) error {
 	sameIndex := h.kind == kindIndex && other.kind == kindIndex && h.id == other.id
 	if sameIndex && funcid.IsPlace(string(h.id)) && h.registered.fn != other.registered.fn {
@@ -203,7 +201,7 @@ func (h *handler) conflict(other *handler) error {
 	return h.clash(other)
 }
 
-// clash returns why two handlers cannot be called for one resource.
+// clash returns an error if one resource cannot have both handlers.
 func (h *handler) clash(other *handler) error {
 	if h.reconcile != nil && other.reconcile != nil {
 		return h.reconcile.clash(h, other)
@@ -213,7 +211,7 @@ func (h *handler) clash(other *handler) error {
 	}
 	key, shared := sharedKey(h.changes.keys, other.changes.keys)
 	if !shared || h.id == other.id && !h.overlaps(other) {
-		return nil // the latter as for one id that is created by one function and updated by another
+		return nil // the latter, for example, for one ID with different functions for creations and updates
 	}
 	why := ""
 	switch {
@@ -225,7 +223,7 @@ func (h *handler) clash(other *handler) error {
 	return fmt.Errorf("the handler %q is in conflict with the handler %q registered at %s: they would share their progress on the objects, which is stored under the id%s; give one of them another ID", h.id, other.id, other.registered.where, why)
 }
 
-// sharedKey returns a key that is among both.
+// sharedKey returns a common key.
 func sharedKey(keys, others []string) (key string, shared bool) {
 	for _, key := range keys {
 		if slices.Contains(others, key) {
@@ -235,8 +233,8 @@ func sharedKey(keys, others []string) (key string, shared bool) {
 	return "", false
 }
 
-// overlaps reports whether the two handlers can be called for one cause: handlers of fields are called for any,
-// and handlers of resuming alongside those of updates and deletions.
+// overlaps reports whether one cause can call both handlers. Field handlers are called for any cause, and resume handlers together with those of updates and
+// deletions.
 func (h *handler) overlaps(other *handler) bool {
 	if h.kind == other.kind || h.background() || h.kind == kindField || other.kind == kindField {
 		return true
@@ -248,23 +246,23 @@ func (h *handler) overlaps(other *handler) bool {
 	return resumes.kind == kindResume && (rest.kind == kindUpdate || rest.kind == kindDelete && resumes.changes.deleted)
 }
 
-// transient reports whether nothing is stored or served under the handler's id, which only the log and the program itself see then.
+// transient reports whether nothing is stored or served under the handler's ID, so that only logs and the program see it.
 func (h *handler) transient() bool {
 	return h.kind == kindEvent || h.kind == kindIndex || h.kind == kindReconcile || h.kind >= kindStartup && h.admission == nil
 }
 
-// stateless reports whether nothing is remembered under the handler's id.
+// stateless reports whether kopf stores no state for the handler.
 func (h *handler) stateless() bool {
 	return h.kind == kindEvent || h.kind == kindIndex || h.kind == kindReconcile || h.admission != nil
 }
 
-// stateful reports whether something is stored on the objects for the handler: its progress, or the finalizer.
+// stateful reports whether kopf stores state for the handler on the objects: its progress, or the finalizer.
 func (h *handler) stateful() bool { return !h.stateless() }
 
-// background reports whether the handler is a daemon or a timer: what is remembered of those is not on the object.
+// background reports whether the handler is a daemon or a timer, whose state is not on the object.
 func (h *handler) background() bool { return h.task != nil }
 
-// checkID returns what is wrong with an id that is going to be a part of the names of annotations.
+// checkID validates an ID that becomes a part of annotation names.
 func checkID(id HandlerID) error {
 	if !validation.IsName(string(id), "-_./<>") {
 		return fmt.Errorf("invalid handler id %q: want letters, digits, '-', '_', '.' and '/', with a letter or digit at both ends", id)
@@ -288,7 +286,7 @@ func (h *handler) functionID() (HandlerID, error) {
 	return "", fmt.Errorf("the name %q of the function was made by the compiler, and %s: give the handler an ID", symbol, use)
 }
 
-// newSubhandler makes a handler that is registered by another one while it runs for a reason.
+// newSubhandler makes a sub-handler of a running handler.
 func newSubhandler(parent *handler, reason Reason, id HandlerID, fn ChangeFunc, opts *ChangeOptions) (*handler, error) {
 	o := optionsOf(opts)
 	if o.ID == "" {
@@ -310,7 +308,7 @@ func newSubhandler(parent *handler, reason Reason, id HandlerID, fn ChangeFunc, 
 	return h, checkID(h.id)
 }
 
-// selectHandlers returns the handlers that a cause is for, each function once under one id.
+// selectHandlers returns the handlers that match a cause, each function once per ID.
 func selectHandlers(owned []*handler, c *Change, initial bool) []*handler {
 	var selected []*handler
 	for _, h := range owned {
@@ -321,28 +319,28 @@ func selectHandlers(owned []*handler, c *Change, initial bool) []*handler {
 	return selected
 }
 
-// resolved is what the handlers want of one resource.
+// resolved has the handlers and settings of one resource.
 type resolved struct {
 	resource        Resource
 	events, changes []*handler
 	tasks, indices  []*handler
 	reconciles      []*reconciling
-	follows         []*follow   // what reconcile handlers of other resources own or watch of this one
-	idle            bool        // whether a timer wants to know when the object has changed
-	fields          []FieldPath // that the handlers are about, as part of what is tracked
+	follows         []*follow   // follows of this resource by reconcile handlers of other ones
+	idle            bool        // whether a timer has the option Idle
+	fields          []FieldPath // of the handlers, which are tracked, too
 	counts          *metrics.Resource
 	persistence     *PersistenceSettings // with storages
-	annotated       *PersistenceSettings // with storages for objects whose status does not keep the state; nil if persistence is for all
-	unread          bool                 // whether the schema could not be read, so that the state of objects stays where it is
-	since           time.Time            // when these handlers were served first
+	annotated       *PersistenceSettings // with storages for objects whose status drops the state; nil if persistence is for all
+	unread          bool                 // whether the schema could not be read, so that state stays in its place
+	since           time.Time            // the start of serving these handlers
 }
 
-// callsHandlers reports whether there is more to do with the objects than to index them, and to remember whose children they are.
+// callsHandlers reports whether the objects need more than indexing and following children.
 func (r *resolved) callsHandlers() bool {
 	return len(r.events)+len(r.changes)+len(r.tasks)+len(r.reconciles) > 0 || slices.ContainsFunc(r.follows, func(f *follow) bool { return !f.spec.owns })
 }
 
-// snapshot returns the handlers as they are now.
+// snapshot returns the current handlers.
 func (r *Registry) snapshot() []*handler {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -354,7 +352,7 @@ func (r *Registry) serving() bool {
 	return slices.ContainsFunc(r.snapshot(), func(h *handler) bool { return h.kind < kindSub || h.admission != nil })
 }
 
-// first returns the first one of the handlers that are of a family, nil if there are none.
+// first returns the first handler of a family, nil if there is none.
 func (r *Registry) first(family func(*handler) bool) *handler {
 	all := r.snapshot()
 	if i := slices.IndexFunc(all, family); i >= 0 {
@@ -363,12 +361,12 @@ func (r *Registry) first(family func(*handler) bool) *handler {
 	return nil
 }
 
-// isIn reports whether the same function is among some handlers, under the same id.
+// isIn reports whether the handlers contain the same function with the same ID.
 func (h *handler) isIn(all []*handler) bool {
 	return slices.ContainsFunc(all, func(o *handler) bool { return o.id == h.id && o.registered.fn == h.registered.fn })
 }
 
-// activities returns the handlers of one activity of the operator, each function once under one id.
+// activities returns the handlers of one activity, each function once per ID.
 func (r *Registry) activities(kind handlerKind) []*handler {
 	var all []*handler
 	for _, h := range r.snapshot() {
@@ -379,7 +377,7 @@ func (r *Registry) activities(kind handlerKind) []*handler {
 	return all
 }
 
-// groups returns the API groups that the handlers name, or nil if one of them can be for any group.
+// groups returns the API groups of all selectors, or nil if one of them matches any group.
 func (r *Registry) groups() []string {
 	groups := []string{}
 	for _, h := range r.snapshot() {
@@ -399,8 +397,8 @@ func (r *Registry) groups() []string {
 	return groups
 }
 
-// resolve finds the resources that each handler is for, and warns of those that cannot be served. Of groups whose discovery has failed, it does not say
-// what they lack.
+// resolve finds the resources of each handler, and returns warnings about those that cannot be served. It does not warn of missing resources in groups whose
+// discovery has failed.
 func (r *Registry) resolve(found []discovery.Resource, failed map[string]error) (served map[string]*resolved, warnings []string) {
 	served = make(map[string]*resolved)
 	for _, h := range r.snapshot() {
@@ -440,8 +438,7 @@ func (r *Registry) resolve(found []discovery.Resource, failed map[string]error) 
 	return served, append(warnings, versionWarnings(served)...)
 }
 
-// versionWarnings names the handlers for several versions of one resource. The objects are the same, and so are their finalizer and annotations, which one version
-// cannot tell from those of the other.
+// versionWarnings warns of handlers for several versions of one resource. These share the objects, with their finalizer and annotations.
 func versionWarnings(served map[string]*resolved) (warnings []string) {
 	versions := make(map[string]*resolved) // the first one of each resource
 	for _, name := range rawjson.SortedKeys(served) {
@@ -461,18 +458,18 @@ func versionWarnings(served map[string]*resolved) (warnings []string) {
 	return warnings
 }
 
-// handlers returns all handlers of the resource, those that store something on the objects first.
+// handlers returns all handlers of the resource, those with stored state first.
 func (r *resolved) handlers() []*handler {
 	return slices.Concat(r.changes, r.tasks, r.events, r.indices, r.reconcileHandlers())
 }
 
-// sameHandlers reports whether the same handlers are for the resource as before.
+// sameHandlers reports whether the resource has the same handlers as before.
 func (r *resolved) sameHandlers(before *resolved) bool {
 	added := func(f *follow) bool { return !slices.ContainsFunc(before.follows, f.same) }
 	return slices.Equal(r.handlers(), before.handlers()) && len(r.follows) == len(before.follows) && !slices.ContainsFunc(r.follows, added)
 }
 
-// clash returns why a handler cannot be called alongside those that were registered earlier, by selectors that are written otherwise.
+// clash returns an error if a handler conflicts with earlier ones, whose selectors may differ.
 func (r *resolved) clash(h *handler) error {
 	for _, other := range slices.Concat(r.changes, r.tasks, r.reconcileHandlers()) {
 		if err := h.clash(other); err != nil {
@@ -505,7 +502,7 @@ func (r *resolved) add(h *handler) {
 	}
 }
 
-// resources returns the resources that a handler is for, and warnings why it is for none or not for some.
+// resources returns the resources of a handler, and warnings about unsuitable or missing ones.
 func (h *handler) resources(found []discovery.Resource) (able []discovery.Resource, warnings []string) {
 	fit, problem := h.selected(found)
 	if problem != "" {
@@ -514,7 +511,7 @@ func (h *handler) resources(found []discovery.Resource) (able []discovery.Resour
 	return h.selector.Servable(fit, found, h.kind != kindEvent && h.kind != kindIndex && h.kind != kindReconcile, string(h.id))
 }
 
-// selected returns the resources that the selector fits. A predicate that panics fits none: it must not end the operator.
+// selected returns the resources that match the selector. If a predicate panics, none match.
 func (h *handler) selected(found []discovery.Resource) (fit []discovery.Resource, problem string) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -524,7 +521,7 @@ func (h *handler) selected(found []discovery.Resource) (fit []discovery.Resource
 	return h.selector.Select(found), ""
 }
 
-// indexSpec is what only indices have. The types of keys and values are known inside of the functions.
+// indexSpec has the options of indices only. The functions know the types of keys and values.
 type indexSpec struct {
 	runner newIndexRunner
 	types  reflect.Type
@@ -532,7 +529,7 @@ type indexSpec struct {
 	call   func(ctx context.Context, i *Indexing) (any, error)
 }
 
-// admissionSpec is what only handlers of admission have.
+// admissionSpec has the options of admission handlers only.
 type admissionSpec struct {
 	runner         newReviewRunner
 	call           AdmissionFunc
@@ -544,7 +541,7 @@ type admissionSpec struct {
 	when           func(*Admission) bool
 }
 
-// setOperations checks the operations, and keeps each once.
+// setOperations validates and deduplicates the operations.
 func (a *admissionSpec) setOperations(operations []Operation) error {
 	if operations != nil && len(operations) == 0 {
 		return errors.New("invalid option Operations []: want at least one, or nil for all")
@@ -562,7 +559,7 @@ func (a *admissionSpec) setOperations(operations []Operation) error {
 	return nil
 }
 
-// taskSpec is what only daemons and timers have.
+// taskSpec has the options of daemons and timers only.
 type taskSpec struct {
 	runner           newTaskRunner
 	daemon           DaemonFunc
@@ -575,10 +572,10 @@ type taskSpec struct {
 	backoff          time.Duration // of the cancellation
 	timeout          time.Duration
 	pollInterval     time.Duration
-	withoutFinalizer bool // whether the object is not held for it
+	withoutFinalizer bool // whether it needs no finalizer
 }
 
-// check returns what is wrong with the times of the options.
+// check validates the durations of the options.
 func (s *taskSpec) check() error {
 	err := validation.NotNegative([]string{"InitialDelay", "Jitter", "Interval", "Idle", "CancellationBackoff", "CancellationTimeout", "CancellationPolling"},
 		s.delay, s.jitter, s.interval, s.idle, s.backoff, s.timeout, s.pollInterval)

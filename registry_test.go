@@ -52,7 +52,7 @@ func TestHandlerIDs(t *testing.T) {
 			t.Fatal(err)
 		}
 		function := map[string]ChangeFunc{"create_fn": create_fn, "update_fn": update_fn, "fn": fn, "sub": sub}[r.Function]
-		if function == nil { // a function in a function, whose name Go's compiler makes
+		if function == nil { // a nested function, whose name the Go compiler makes
 			function, r.Option = fn, HandlerID(r.Function)
 		}
 		var h *handler
@@ -294,7 +294,7 @@ func TestSelectHandlers(t *testing.T) {
 	}
 }
 
-// kind is a resource that can do all.
+// kind returns a resource with all verbs.
 func kind(name string, verbs ...string) discovery.Resource {
 	spec, _ := Selector(name).spec(nil)
 	if verbs == nil {

@@ -18,10 +18,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file knows resources: how they are discovered, the selectors that name them, and whether their schemas keep the state of handlers.
-
-// Resource is a kind of objects in one version of its API group, as the API server
-// describes it.
+// Resource is a kind of objects in one version of its API group, as the API server describes it.
 type Resource struct {
 	Group        string   // the API group, "" for the core group
 	Version      string   // such as "v1"
@@ -32,7 +29,7 @@ type Resource struct {
 	Categories   []string // such as "all"
 	Subresources []string // such as "status" and "scale"
 	Verbs        []string // such as "list", "watch" and "patch"
-	Namespaced   bool     // whether its objects live in namespaces
+	Namespaced   bool     // whether its objects have namespaces
 	Preferred    bool     // whether the version is the preferred one of its group
 }
 
@@ -44,13 +41,13 @@ func (r Resource) APIVersion() string {
 	return r.Group + "/" + r.Version
 }
 
-// typeMeta returns what the objects have in common.
+// typeMeta returns the type of the objects.
 func (r Resource) typeMeta() *typeMeta { return &typeMeta{r.APIVersion(), r.Kind} }
 
-// isVersionOf reports whether both are of the same objects, perhaps in different versions.
+// isVersionOf reports whether both have the same objects, perhaps in different versions.
 func (r Resource) isVersionOf(o Resource) bool { return r.Group == o.Group && r.Plural == o.Plural }
 
-// Name returns "plural.version.group", which tells the resource apart from all others.
+// Name returns "plural.version.group", which is unique.
 func (r Resource) Name() string {
 	return strings.TrimSuffix(strings.Join([]string{r.Plural, r.Version, r.Group}, "."), ".")
 }
@@ -58,7 +55,7 @@ func (r Resource) Name() string {
 // String returns [Resource.Name].
 func (r Resource) String() string { return r.Name() }
 
-// loggable returns what a log may say of an object: nothing of what secrets hold.
+// loggable returns a value for the log, without the contents of Secrets.
 func (r Resource) loggable(v any) any {
 	if r.Group == "" && r.Plural == "secrets" {
 		return "concealed"
@@ -66,9 +63,8 @@ func (r Resource) loggable(v any) any {
 	return v
 }
 
-// URL returns the path of a collection, an object, or its subresource on the API
-// server. Empty arguments are left out: no name means the collection, and no
-// namespace means that of all namespaces or of a kind without them.
+// URL returns the path of a collection, an object, or its subresource on the API server. Without a name, it is the collection. Without a namespace, it is
+// that of all namespaces, or of a cluster-scoped kind.
 func (r Resource) URL(namespace, name, subresource string) string {
 	path := "/apis/" + r.Group + "/" + r.Version
 	if r.Group == "" {
@@ -87,35 +83,35 @@ func (r Resource) URL(namespace, name, subresource string) string {
 	return path
 }
 
-// path is URL for names of any characters.
+// path is URL for names with any characters.
 func (r Resource) path(namespace, name, subresource string) string {
 	return r.URL(url.PathEscape(namespace), url.PathEscape(name), subresource)
 }
 
-// fieldManager owns the fields that handlers of the resource write by their client. It must never change: another one could not remove them.
+// fieldManager is the default field manager of the client of the resource's handlers. It must never change, because a different one could not remove the
+// fields.
 func (r Resource) fieldManager() string {
 	name := "kopf-" + strings.Trim(r.Plural+"."+r.Group, ".")
-	return name[:min(len(name), 128)] // more is refused
+	return name[:min(len(name), 128)] // the limit of API servers
 }
 
-// Selector names the resources that a handler is for: "plural", "plural.group", "plural.version.group",
-// "plural.version", "group/version/plural", "group/plural", or "v1/plural" for the core group. Instead of the plural, the kind,
-// the singular, or a short name will do; instead of a name, "*" means all of a group or version, as in "*.v1.apps" or "apps/v1/*".
-// Without a version, the preferred one of the group is meant. If a name fits kinds of several groups, kopf serves the one of the core
-// group. If none of them is there, kopf logs a warning and serves none. See also [Kind], [Category] and [Everything]. For all else,
-// there is the option Where of the handlers, with which the selector may be empty.
+// Selector names the resources of a handler: "plural", "plural.group", "plural.version.group", "plural.version", "group/version/plural", "group/plural", or
+// "v1/plural" for the core group. The kind, the singular, or a short name can replace the plural. "*" means all of a group or version, as in "*.v1.apps" or
+// "apps/v1/*". Without a version, it means the preferred version of the group. If a name matches kinds in several groups, kopf serves the one of the core
+// group. Without one in the core group, kopf logs a warning and serves none. See also [Kind], [Category] and [Everything]. Handlers have the option Where for
+// other conditions, with which the selector may be empty.
 type Selector string
 
-// Everything selects all resources but Kubernetes events.
+// Everything selects all resources except Kubernetes events.
 const Everything Selector = "*"
 
-// Kind selects resources by nothing but their kind. A version and a group may follow, as in "KopfExample.v1.kopf.dev".
+// Kind selects resources only by their kind. A version and a group may follow, as in "KopfExample.v1.kopf.dev".
 func Kind(kind string) Selector { return Selector("kind:" + kind) }
 
 // Category selects the resources of a category, such as "all".
 func Category(category string) Selector { return Selector("category:" + category) }
 
-// spec returns the selector as it is understood.
+// spec parses the selector.
 func (s Selector) spec(where func(Resource) bool) (discovery.Selector, error) {
 	if where == nil {
 		return discovery.ParseSelector(string(s), nil)
@@ -123,13 +119,12 @@ func (s Selector) spec(where func(Resource) bool) (discovery.Selector, error) {
 	return discovery.ParseSelector(string(s), func(r discovery.Resource) bool { return where(Resource(r)) })
 }
 
-// discover returns the resources of the given groups, or of all groups if none are given at all (nil). Groups that cannot be read
-// now, because an extension of the API server is down, are left out and reported.
+// discover returns the resources of the given groups, or of all groups for nil. It omits and reports groups that cannot be read, because an aggregated API
+// server is down.
 func (c *Client) discover(ctx context.Context, groups []string) (found []discovery.Resource, broken map[string]error, err error) {
 	return discovery.Read(ctx, discovering{c}, groups)
 }
 
-// discovering reads the documents of the discovery.
 type discovering struct{ client *Client }
 
 // Get implements [discovery.Server].
@@ -137,10 +132,10 @@ func (d discovering) Get(ctx context.Context, path, accept string, into any) err
 	return d.fetch(ctx, &request{method: http.MethodGet, path: path, accept: accept}, into)
 }
 
-// groupTimeout limits the reading of one version of a group, which an extension of the API server may answer.
+// groupTimeout limits the request for one version of a group, which may be of an aggregated API server.
 const groupTimeout = 30 * time.Second
 
-// GetVersion implements [discovery.Server]. Callers that need the groups that are broken ask again later.
+// GetVersion implements [discovery.Server]. Callers retry for broken groups that they need.
 func (d discovering) GetVersion(ctx context.Context, path string, into any) (unavailable, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, groupTimeout, fmt.Errorf("no answer in %s", groupTimeout))
 	defer cancel()
@@ -163,7 +158,7 @@ func (d discovering) fetch(ctx context.Context, r *request, into any) error {
 	return err
 }
 
-// serverVersion returns the version of the API server, such as "v1.34.1". It is empty where that cannot be read.
+// serverVersion returns the version of the API server, such as "v1.34.1", or "" if it cannot be read.
 func (c *Client) serverVersion(ctx context.Context) string {
 	var version struct {
 		GitVersion string `json:"gitVersion"`
@@ -174,8 +169,7 @@ func (c *Client) serverVersion(ctx context.Context) string {
 	return version.GitVersion
 }
 
-// Resources returns all resources that the API server has now, but for those of groups that cannot be read. It fails if the groups themselves
-// cannot be.
+// Resources returns all current resources of the API server, except those of groups that cannot be read. It fails if the list of groups cannot be read.
 func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -188,8 +182,8 @@ func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
 	return all, err
 }
 
-// locateState decides where the state of the resources' objects is kept, and warns of those whose status would not keep it. It reports whether a
-// schema is not published yet, which follows a definition with some delay.
+// locateState selects the storage for the state of each resource's objects, and returns warnings if the status would drop it. It reports whether a schema is
+// not published yet, because it follows a definition with some delay.
 func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved) (warnings []string, unpublished bool) {
 	settings, documents := &o.settings.Persistence, make(map[string][]byte)
 	fields := settings.resolve(true).statusFields()
@@ -227,24 +221,24 @@ func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved)
 	return warnings, unpublished
 }
 
-// isBuiltin reports whether a resource is of Kubernetes itself, or of a group that only its developers define kinds for.
+// isBuiltin reports whether a resource is of Kubernetes itself, or of a reserved group.
 func isBuiltin(r Resource) bool {
 	return !strings.Contains(r.Group, ".") || strings.HasSuffix(r.Group, ".k8s.io")
 }
 
-// savesRequests reports whether the state of a resource is worth keeping in the status: if that takes a request of its own, and can be made to keep it.
+// savesRequests reports whether storing state in the status saves requests, and the schema can be made to keep it.
 func savesRequests(r Resource) bool {
 	return slices.Contains(r.Subresources, "status") && !isBuiltin(r)
 }
 
-// noStatus is the obstacle of kinds whose status is not looked at.
+// noStatus is the obstacle of kinds whose status is not checked.
 var noStatus = kindschema.Obstacle{Field: "status"}
 
 // schemaPath returns the path of the document with the schema of a resource.
 func schemaPath(r Resource) string { return kindschema.Path(url.PathEscape(r.Group), r.Version) }
 
-// lostField returns why the status of a kind cannot have the fields, and whether that is known: not if the schema is not published. The documents are those
-// that were read, by their paths, and nil for those that could not be.
+// lostField returns why the status of a kind cannot keep the fields. It reports whether that is known, which it is not before the schema is published. It
+// caches the documents by path, nil for those that could not be read.
 func (o *observer) lostField(ctx context.Context, r Resource, fields [][]string, documents map[string][]byte) (lost kindschema.Obstacle, known bool) {
 	if !strings.Contains(r.Group, ".") {
 		return noStatus, true
@@ -263,7 +257,7 @@ func (o *observer) lostField(ctx context.Context, r Resource, fields [][]string,
 			o.log.Debug("Reading the schemas failed; assuming that the status keeps the state", "resource", r.Name(), "error", err)
 			return lost, true
 		} else if err != nil {
-			documents[path] = nil // it is asked for again soon
+			documents[path] = nil // the next attempt follows soon
 		}
 		if StatusCode(err) == http.StatusNotFound {
 			documents[path] = []byte{}
@@ -272,7 +266,7 @@ func (o *observer) lostField(ctx context.Context, r Resource, fields [][]string,
 	return kindschema.FirstObstacle(documents[path], r.Group, r.Version, r.Kind, fields)
 }
 
-// recommendStorage tells of the storage that takes fewer requests, if there are kinds that it may be for: those that are defined, with a status that takes a request of its own.
+// recommendStorage logs a hint to store state in the status, if that would save requests for some kinds.
 func (o *observer) recommendStorage() {
 	_, records := o.settings.Persistence.smartProgress()
 	_, states := o.settings.Persistence.smartDiffBase()
@@ -292,8 +286,7 @@ func (o *observer) recommendStorage() {
 	}
 }
 
-// discoverer is what finds the resources.
 type discoverer interface {
-	// rediscover notes that a resource is not what it was.
+	// rediscover requests a discovery.
 	rediscover()
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf/internal/discovery"
 )
 
-// selectorRow is a vector of the original's selectors.
+// selectorRow is a vector of selectors in Kopf for Python.
 type selectorRow struct {
 	Args   []string
 	Kwargs map[string]string
@@ -22,8 +22,8 @@ type selectorRow struct {
 	Select []string `json:"select (used at discovery time)"`
 }
 
-// translate says in our words what a selector of the original says: the text, and whether there is a predicate. What
-// takes two names, or a predicate beside a name, has no form of ours that means an error.
+// translate converts a selector of Kopf for Python to a text and perhaps a predicate. Two names, or a predicate together with a name, have no valid
+// equivalent here.
 func (r selectorRow) translate() (s Selector, where func(Resource) bool, ok bool) {
 	args := slices.Clone(r.Args)
 	if len(args) > 0 && strings.HasPrefix(args[0], "@callable") {
@@ -41,7 +41,7 @@ func (r selectorRow) translate() (s Selector, where func(Resource) bool, ok bool
 		}
 	}
 	if names > 1 || names == 1 && len(r.Args) > 0 || slices.Equal(r.Args, []string{"apps/v1"}) {
-		return "", nil, false // the last one is a group and a name with us
+		return "", nil, false // kopf for Go reads the last one as a group and a name
 	}
 	for _, part := range []string{"version", "group"} {
 		if value := r.Kwargs[part]; value != "" && text != "" {
@@ -51,7 +51,7 @@ func (r selectorRow) translate() (s Selector, where func(Resource) bool, ok bool
 	return Selector(text), where, true
 }
 
-// id is the statement that the row is about.
+// id returns the ID of the row's statement.
 func (r selectorRow) id() string {
 	switch {
 	case r.Result["error"] == "no-name":
@@ -112,7 +112,7 @@ func TestSelectorParsing(t *testing.T) {
 	}
 }
 
-// goldenResources are the resources of the vectors about selectors.
+// goldenResources are the resources of the selector vectors.
 func goldenResources(t *testing.T) []discovery.Resource {
 	t.Helper()
 	var rows map[string]struct {

@@ -21,16 +21,16 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This file runs operators whose every secret has a mark in it, through all that can go wrong with secrets, with all that can be logged being
-// logged in each format: no mark is in anything that is written.
+// This file runs operators with a mark in every secret, through all failures that concern secrets, with all logs in each format. No output may contain a
+// mark.
 
-// The mark, and what it looks like when it was encoded on the way.
+// The mark, and its encoded forms.
 const (
 	mark = "hunter2hunter2hunter2"
 	seen = mark + "|aHVudGVyMmh1bnRlcjJodW50ZXIy|h1bnRlcjJodW50ZXIyaHVudGVyM|odW50ZXIyaHVudGVyMmh1bnRlcj|68756e74657232"
 )
 
-// tape takes all that is written, from any goroutine.
+// tape collects output from any goroutine.
 type tape struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -48,7 +48,7 @@ func (w *tape) String() string {
 	return w.b.String()
 }
 
-// allFormats logs all that can be logged in all ways at once.
+// allFormats logs to all handlers at once.
 type allFormats []slog.Handler
 
 func newAllFormats(w io.Writer) allFormats {
@@ -85,7 +85,7 @@ func (all allFormats) WithGroup(name string) slog.Handler {
 	return all.each(func(h slog.Handler) slog.Handler { return h.WithGroup(name) })
 }
 
-// checkSecrets runs something until all words are logged that show that the failure occurred, and checks that nothing written until then has marks.
+// checkSecrets runs a function until all words are logged that prove the failure, and checks that no output until then has marks.
 func checkSecrets(t *testing.T, words string, run func(ctx context.Context, log *slog.Logger) error) {
 	t.Helper()
 	w := &tape{}
@@ -127,7 +127,7 @@ func checkSecrets(t *testing.T, words string, run func(ctx context.Context, log 
 	}
 }
 
-// kubeconfig writes one with a user, and returns its path.
+// kubeconfig writes a kubeconfig with a user, and returns its path.
 func kubeconfig(t *testing.T, server, user string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config")
@@ -139,7 +139,7 @@ func kubeconfig(t *testing.T, server, user string) string {
 	return path
 }
 
-// plugin writes a program for the login that says something and ends, and returns its path.
+// plugin writes a program for logins that prints a text and ends, and returns its path.
 func plugin(t *testing.T, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "plugin")
@@ -206,12 +206,12 @@ func TestSecretsOfLogins(t *testing.T) {
 	}
 }
 
-// byPlugin is a user by a plugin, which gets a secret as its argument and in its environment.
+// byPlugin returns a user with a plugin, which gets a secret as its argument and in its environment.
 func byPlugin(path string) string {
 	return "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: '" + path + "', args: [" + mark + "], env: [{name: SECRET, value: " + mark + "}]}"
 }
 
-// TestSecretsOfObjects has Secrets handled, by handlers that work, fail and panic, and reviewed by webhooks.
+// TestSecretsOfObjects handles Secrets with handlers that succeed, fail and panic, and reviews them with webhooks.
 func TestSecretsOfObjects(t *testing.T) {
 	inWorldOf := func(log *slog.Logger, run func(server *kopf.APIServer, client *kopf.Client, registry *kopf.Registry)) {
 		server := kopf.NewAPIServer(&kopf.APIServerOptions{Logger: log})
@@ -222,7 +222,7 @@ func TestSecretsOfObjects(t *testing.T) {
 		run(server, client, &kopf.Registry{})
 	}
 	checkSecrets(t, "Creation is in progress|Updating is in progress|Patching|Deletion is in progress|panic|for some reason|concealed", func(_ context.Context, log *slog.Logger) (ended error) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // to the end
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for the whole test
 		defer cancel()
 		inWorldOf(log, func(server *kopf.APIServer, client *kopf.Client, registry *kopf.Registry) {
 			ref := kopf.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "default", Name: "a"}
@@ -278,7 +278,7 @@ func TestSecretsOfObjects(t *testing.T) {
 				if _, pending := body.Annotation("kopf.zalando.org/create"); !pending && len(body.Finalizers()) > 0 {
 					break
 				}
-				time.Sleep(time.Millisecond) // nothing tells
+				time.Sleep(time.Millisecond) // there is no signal for it
 			}
 			if _, err := client.Patch(ctx, ref, map[string]any{"stringData": map[string]any{"token": mark + mark}}, nil); err != nil {
 				t.Error(err)
@@ -295,14 +295,14 @@ func TestSecretsOfObjects(t *testing.T) {
 	})
 }
 
-// TestSecretsOfReviews sends a webhook server reviews of Secrets with credentials in their headers, to handlers that fail and panic.
+// TestSecretsOfReviews sends reviews of Secrets to a webhook server, with credentials in their headers, for handlers that fail and panic.
 func TestSecretsOfReviews(t *testing.T) {
 	checkSecrets(t, "The webhook server panicked|Refused a review|for some reason", func(_ context.Context, log *slog.Logger) error {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // to the end
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for the whole test
 		defer cancel()
 		announced, done := make(chan string, 1), make(chan error, 1)
 		server := &kopf.WebhookServer{Listener: listener, Insecure: true, Logger: log}
@@ -337,5 +337,5 @@ func TestSecretsOfReviews(t *testing.T) {
 	})
 }
 
-// store panics if there is no map, which is what it is for.
+// store panics if there is no map, on purpose.
 func store(m map[string]any, key string, value any) { m[key] = value }

@@ -22,7 +22,7 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 )
 
-// Here strangers come to each server that listens. The connections are pipes, in bubbles of their own time.
+// Here, strangers connect to each listening server. The connections are pipes, in bubbles.
 
 // pipes is a listener in a bubble.
 type pipes struct {
@@ -55,7 +55,7 @@ func (p *pipes) dial() net.Conn {
 	return here
 }
 
-// listeners are the servers that listen, each with the path of something that it answers, and how long a request may take to come.
+// listeners are the listening servers, each with a valid path and the time limit for a request.
 var listeners = []struct {
 	name    string
 	ask     string // a request, without the empty line at its end
@@ -85,11 +85,11 @@ var listeners = []struct {
 	}},
 }
 
-// untilClosed returns how long it takes until the other end closes the connection, at most an hour, and what came until then.
+// untilClosed returns the time until the other end closes the connection, at most an hour, and the output until then.
 func untilClosed(conn net.Conn) (time.Duration, string) {
 	began := time.Now()
 	_ = conn.SetReadDeadline(began.Add(time.Hour))
-	text, _ := io.ReadAll(conn) // that it ends is what matters
+	text, _ := io.ReadAll(conn) // only the end matters
 	_ = conn.Close()
 	return time.Since(began), string(text)
 }
@@ -130,7 +130,7 @@ func TestSlowClients(t *testing.T) {
 				conn := l.dial()
 				ask := strings.Replace(s.ask, "GET /openapi/v2", "POST /api/v1/namespaces", 1)
 				ask = strings.Replace(ask, "Content-Length: 2\r\n", "", 1)
-				go io.WriteString(conn, ask+"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{") // what is not read is not sent
+				go io.WriteString(conn, ask+"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{") // unread data blocks the pipe
 				elapsed, _ := untilClosed(conn)
 				within(t, "no body", elapsed, s.receive+s.send)
 			},
@@ -146,7 +146,7 @@ func TestSlowClients(t *testing.T) {
 			},
 			"who has nothing more to say is let go": func(t *testing.T, l *pipes) {
 				conn := l.dial()
-				go io.WriteString(conn, s.ask+"\r\n"+body) // the answer is read meanwhile
+				go io.WriteString(conn, s.ask+"\r\n"+body) // the response is read meanwhile
 				elapsed, text := untilClosed(conn)
 				if !strings.HasPrefix(text, "HTTP/1.1 ") {
 					t.Errorf("the answer is %.100q", text)
@@ -173,7 +173,7 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// TestWatchesOutliveTimeouts shows that the limits of time do not end a watch that goes well.
+// TestWatchesOutliveTimeouts shows that time limits do not end a healthy watch.
 func TestWatchesOutliveTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipes()
@@ -207,7 +207,7 @@ func TestWatchesOutliveTimeouts(t *testing.T) {
 	})
 }
 
-// TestProfilesOutliveTimeouts shows that what takes long under /debug/ is not cut off by the limits of the other paths.
+// TestProfilesOutliveTimeouts shows that time limits of other paths do not end slow responses below /debug/.
 func TestProfilesOutliveTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipes()
@@ -252,13 +252,13 @@ func TestManyClients(t *testing.T) {
 				if got := open.Load(); got > httplimit.MaxConnections {
 					t.Errorf("%d connections are open", got)
 				}
-				time.Sleep(time.Second) // all others are quiet for longer
+				time.Sleep(time.Second) // all others are idle for longer
 				conn := l.dial()
 				body := ""
 				if strings.HasPrefix(s.ask, "POST") {
 					body = "{}"
 				}
-				go io.WriteString(conn, s.ask+"Connection: close\r\n\r\n"+body) // the answer is read meanwhile
+				go io.WriteString(conn, s.ask+"Connection: close\r\n\r\n"+body) // the response is read meanwhile
 				if _, text := untilClosed(conn); !strings.HasPrefix(text, "HTTP/1.1 200 ") {
 					t.Errorf("among many who say nothing, the answer is %.100q", text)
 				}

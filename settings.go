@@ -246,7 +246,7 @@ type PersistenceSettings struct {
 	// means not to wait, and not to read. Default: 5 s.
 	ConsistencyTimeout time.Duration
 
-	untracked string // an annotation that is no change; "" for none: set before the operator observes
+	untracked string // an annotation whose changes are ignored; "" for none: set before the operator observes
 }
 
 // NewSettings returns the default settings.
@@ -293,7 +293,7 @@ func NewSettings() *Settings {
 	}
 }
 
-// validate returns what is wrong with the settings, as the start-up handlers have left them, for those handlers.
+// validate returns the errors in the settings for these handlers, after the start-up handlers.
 func (s *Settings) validate(handlers []*handler) error {
 	return errors.Join(slices.Concat(settingscheck.Numbers(s, "Peering.Priority"), s.Persistence.validate(handlers), settingscheck.LeaderElection(s.LeaderElection).Errors(), settingscheck.Ratio("Tracing.Ratio", s.Tracing.Ratio))...)
 }

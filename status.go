@@ -17,9 +17,9 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file has the command that shows how far operators are with objects, by what they have stored on them.
+// This file has the command that shows the state of objects, from the data that operators have stored on them.
 
-// status prints how far the objects are, and reports whether handlers of any of them fail.
+// status prints the state of the objects, and reports whether handlers of any of them fail.
 func (i *inspecting) status(ctx context.Context) (failing bool, err error) {
 	if i.args.Live {
 		return false, i.liveStatus(ctx)
@@ -54,7 +54,7 @@ func (i *inspecting) status(ctx context.Context) (failing bool, err error) {
 	return failing, i.endStatus(printer)
 }
 
-// liveStatus prints what the operator in its pods is doing now.
+// liveStatus prints the current activity of the operator in its pods.
 func (i *inspecting) liveStatus(ctx context.Context) error {
 	namespace, err := i.namespace(ctx, Resource{Namespaced: true})
 	if err != nil {
@@ -71,7 +71,7 @@ func (i *inspecting) liveStatus(ctx context.Context) error {
 	return livepage.WriteReport(i.stdout, states)
 }
 
-// endStatus ends what was printed, and says if that was nothing.
+// endStatus ends the output, and prints a message if it is empty.
 func (i *inspecting) endStatus(printer *inspection.Printer) error {
 	any, err := printer.End()
 	if !any && err == nil {
@@ -80,7 +80,7 @@ func (i *inspecting) endStatus(printer *inspection.Printer) error {
 	return err
 }
 
-// inspected returns the kinds to show: the one that was named, or all that there are handlers of objects for.
+// inspected returns the kinds to show: that of the arguments, or all kinds with handlers.
 func (i *inspecting) inspected() ([]Resource, error) {
 	if i.args.Kind != "" {
 		r, err := i.resource()
@@ -98,10 +98,10 @@ func (i *inspecting) inspected() ([]Resource, error) {
 	return all, nil
 }
 
-// metadataList asks for metadata alone.
+// metadataList requests only the metadata.
 const metadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-// eachPage hands over the objects of a kind, page by page.
+// eachPage passes on the objects of a kind, page by page.
 func (i *inspecting) eachPage(ctx context.Context, r Resource, take func([]*Body) error) error {
 	namespace, err := i.namespace(ctx, r)
 	if err != nil {
@@ -134,7 +134,7 @@ func (i *inspecting) eachPage(ctx context.Context, r Resource, take func([]*Body
 		}}
 		err := i.client.do(ctx, &request{method: http.MethodGet, path: r.URL(url.PathEscape(namespace), "", ""), query: query, accept: accept, read: page.Read})
 		if inStatus && err == nil {
-			accept = "" // the same page again, as a whole
+			accept = "" // repeats the page with whole objects
 			continue
 		}
 		if err == nil {
@@ -147,13 +147,13 @@ func (i *inspecting) eachPage(ctx context.Context, r Resource, take func([]*Body
 	}
 }
 
-// metadataSuffices reports whether the annotations of a kind show whether handlers fail: this program stores its records there.
+// metadataSuffices reports whether the annotations of a kind show failing handlers, because this program stores its records there.
 func (i *inspecting) metadataSuffices(r Resource) bool {
 	what := i.served[r.Name()]
 	return i.args.Failed && what != nil && len(what.reconciles) == 0
 }
 
-// statuses returns how far the operators are that have stored something on an object.
+// statuses returns the states of all operators with data on an object.
 func (i *inspecting) statuses(ctx context.Context, r Resource, body *Body) (all []*inspection.Status) {
 	prefixes := i.prefixesOn(body)
 	for _, prefix := range prefixes {
@@ -165,7 +165,7 @@ func (i *inspecting) statuses(ctx context.Context, r Resource, body *Body) (all 
 	return all
 }
 
-// statusOf returns how far one operator is with an object.
+// statusOf returns the state of one operator for an object.
 func (i *inspecting) statusOf(ctx context.Context, r Resource, body *Body, prefix string) *inspection.Status {
 	ref, what := body.Reference(), i.handled(r, body, prefix)
 	s := &inspection.Status{Object: inspection.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}, Operator: prefix, Created: body.CreationTimestamp()}
@@ -205,7 +205,7 @@ func (i *inspecting) statusOf(ctx context.Context, r Resource, body *Body, prefi
 	return s
 }
 
-// conclude adds what reconcile handlers say by conditions, if the kind has such handlers, or if it is not known which ones it has.
+// conclude adds the state in the conditions, if the kind has reconcile handlers, or if its handlers are unknown.
 func (i *inspecting) conclude(r Resource, body *Body, s *inspection.Status) {
 	known := i.served[r.Name()]
 	byConditions := s.State == inspection.Unknown
@@ -213,7 +213,7 @@ func (i *inspecting) conclude(r Resource, body *Body, s *inspection.Status) {
 		byConditions = len(known.reconciles) > 0 && (byConditions || s.State == inspection.Handled)
 	}
 	generation := body.Metadata().Int("generation")
-	if !slices.Contains(r.Subresources, "status") { // where the status counts as well
+	if !slices.Contains(r.Subresources, "status") { // the status then counts in the generation, too
 		generation = 0
 	}
 	if byConditions {
@@ -222,14 +222,14 @@ func (i *inspecting) conclude(r Resource, body *Body, s *inspection.Status) {
 	}
 }
 
-// watchStatus prints the objects as they are, and again when that changes, until the context ends.
+// watchStatus prints the states of objects, and their changes, until the context ends.
 func (i *inspecting) watchStatus(ctx context.Context, resources []Resource, printer *inspection.Printer) error {
 	if printer.Format == "json" {
 		printer.Format = "lines"
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	var mu sync.Mutex // guards all that the watches share
+	var mu sync.Mutex // guards the state shared by the watches
 	var watches sync.WaitGroup
 	for _, r := range resources {
 		watches.Go(func() {
@@ -253,11 +253,11 @@ type statusWatch struct {
 	*inspecting
 	resource Resource
 	printer  *inspection.Printer
-	shown    map[string]inspection.Digest // of what was last printed of an object, by its uid
-	failing  bool                         // whether it was said that watching fails
+	shown    map[string]inspection.Digest // of the last output for an object, by its UID
+	failing  bool                         // whether the failure was printed
 }
 
-// follow watches until the server ends that, which is no error, or fails, which is reported once.
+// follow watches until the server ends the watch, which is no error. It reports a failure once.
 func (w *statusWatch) follow(ctx context.Context, mu *sync.Mutex) error {
 	namespace, err := w.namespace(ctx, w.resource)
 	if err != nil {
@@ -286,11 +286,11 @@ func (w *statusWatch) follow(ctx context.Context, mu *sync.Mutex) error {
 	case err != nil && code != http.StatusGone:
 		w.sayFailure(mu, err)
 	}
-	_ = await.Sleep(ctx, max(time.Until(began.Add(time.Second)), retryAfterOf(err))) // of a server that ends it at once
+	_ = await.Sleep(ctx, max(time.Until(began.Add(time.Second)), retryAfterOf(err))) // for servers that end watches at once
 	return nil
 }
 
-// sayFailure says that watching fails, once until something comes.
+// sayFailure prints that watching fails, once until the next event.
 func (w *statusWatch) sayFailure(mu *sync.Mutex, err error) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -303,7 +303,7 @@ func (w *statusWatch) sayFailure(mu *sync.Mutex, err error) {
 // errUnprinted means that the output is closed.
 var errUnprinted = errors.New("the output cannot be written")
 
-// show prints what an event has changed.
+// show prints the changes of an event.
 func (w *statusWatch) show(ctx context.Context, ev RawEvent) error {
 	if ev.Body == nil {
 		return nil

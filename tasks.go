@@ -25,31 +25,31 @@ type task struct {
 	handler *handler
 	stopper stopper.Stopper
 
-	functions, requests context.Context // of its function and its patches, of the term in which it was started
+	functions, requests context.Context // of its function and its patches, of the term of its start
 
-	// The object's, under its lock.
-	timer     *time.Timer // of the next step, while the task is parked
+	// Owned by the object, under its lock.
+	timer     *time.Timer // of the next step, while no goroutine runs
 	due       time.Time
 	stage     *time.Timer // of the next stage of stopping
 	waiting   bool
 	abandoned bool
-	failing   metrics.Failing // the task itself, as long as it is to be called again after an error
+	failing   metrics.Failing // the task itself, while it is in retry
 
-	// The running goroutine's.
+	// Owned by the running goroutine.
 	spawned bool
 	calls   schedule.Calls
-	pending *pendingWrite // nil if all was sent; the only thing left to be sent if the calls have ended
-	failed  *failure      // the permanent one of its calls; before the first call, that of the timer that it replaces
+	pending *pendingWrite // nil if there is none; the last patch after the last call
+	failed  *failure      // permanent, of its last call; before the first call, that of the replaced timer
 }
 
-// failure is a permanent failure of a timer. It lasts until another client changes the object.
+// failure is a permanent failure of a timer. It ends when another client changes the object.
 type failure struct {
 	times  int      // in a row, without a success in between
-	states []uint64 // the digests of the object as the call has seen it, and as the requests of its patch leave it
-	over   bool     // whether the timer is not for the object any more
+	states []uint64 // the digests of the object during the call, and after each request of its patch
+	over   bool     // whether the timer does not match the object any more
 }
 
-// maxTransforms bounds what is pending of a timer whose patches cannot be sent.
+// maxTransforms limits the unsent transformations of a timer.
 const maxTransforms = 100
 
 func (t *task) name() string { return fmt.Sprintf("%s '%s'", t.noun(), t.handler.id) }
@@ -65,10 +65,10 @@ func (t *task) log() *slog.Logger {
 	return handlerLogger(objectLogger(t.object.engine.log, t.object.live.Load().Reference()), t.handler.id)
 }
 
-// waitLocked lets the task wait for a time, or, if it is negative, for a change of the object.
+// waitLocked makes the task wait for a time or, if that is negative, for a change of the object.
 func (t *task) waitLocked(wait time.Duration) {
 	b := t.object
-	if wait < 0 && b.changed.After(t.calls.Called) { // it came during the call
+	if wait < 0 && b.changed.After(t.calls.Called) { // the change came during the call
 		wait = max(t.handler.task.idle-time.Since(b.changed), 0)
 	}
 	t.waiting, t.due = true, time.Time{}
@@ -84,13 +84,13 @@ func (t *task) waitLocked(wait time.Duration) {
 	}
 }
 
-// fire does the next steps of the task, until there is something to wait for.
+// fire runs the next steps of the task, until it must wait.
 func (t *task) fire() {
 	b := t.object
 	b.mu.Lock()
 	if !t.waiting || t.due.IsZero() || time.Now().Before(t.due) {
 		b.mu.Unlock()
-		return // it was stopped or put off meanwhile
+		return // stopped or delayed meanwhile
 	}
 	t.waiting = false
 	b.mu.Unlock()
@@ -100,7 +100,7 @@ func (t *task) fire() {
 			wait, more = t.step()
 			return nil
 		})
-		if err != nil { // a fault of our own must not end the operator
+		if err != nil { // a bug in kopf must not end the operator
 			t.log().Error(t.name()+" has panicked outside of its function; it goes on in a minute.", "help", "K319", "error", err, "stack", string(safecall.StackOf(err)))
 		}
 		b.mu.Lock()
@@ -110,7 +110,7 @@ func (t *task) fire() {
 			b.engine.owner.wake(b.entry)
 			return
 		}
-		if wait != 0 && wasStopping == t.stopper.IsSet() { // or the next step comes at once
+		if wait != 0 && wasStopping == t.stopper.IsSet() { // otherwise the next step follows at once
 			t.waitLocked(wait)
 			b.mu.Unlock()
 			return
@@ -119,7 +119,7 @@ func (t *task) fire() {
 	}
 }
 
-// requestLocked asks the task to stop: at once if it waits, and by and by if its function runs.
+// requestLocked requests the task to stop. A waiting task stops at once, and a running one in stages.
 func (t *task) requestLocked(reason stopper.Set) {
 	if first := t.stopper.Add(reason, time.Now()); !first {
 		return
@@ -133,7 +133,7 @@ func (t *task) requestLocked(reason stopper.Set) {
 			t.endLocked()
 			return
 		}
-		t.waitLocked(0) // to send what is left
+		t.waitLocked(0) // sends the last patch
 	}
 	if t.handler.task.backoff > 0 {
 		t.stopper.Add(stopper.Signalled, time.Time{})
@@ -143,7 +143,7 @@ func (t *task) requestLocked(reason stopper.Set) {
 	t.stage = time.AfterFunc(t.object.engine.settings.Background.InstantExitTimeout, t.escalate)
 }
 
-// endLocked takes the task away. If it was not asked to stop, it is not started again, or not before the object changes.
+// endLocked removes the task. If it ended on its own, it does not start again, or only after a change of the object.
 func (t *task) endLocked() {
 	b, d := t.object, t.object.engine
 	how, until := "on request", ""
@@ -174,8 +174,7 @@ func (t *task) endLocked() {
 	}
 }
 
-// escalate goes through the stages of stopping by the time since the task was asked: it is signalled, its context ends,
-// it is abandoned.
+// escalate enters the next stage of stopping by the time since the request: the signal, the cancellation of the context, or abandonment.
 func (t *task) escalate() {
 	b := t.object
 	b.mu.Lock()
@@ -190,7 +189,7 @@ func (t *task) escalate() {
 	}
 }
 
-// escalateLocked enters the stage that the task is in by now, and returns when to look again; zero if there is no need.
+// escalateLocked enters the current stage, and returns the delay of the next check; zero for none.
 func (t *task) escalateLocked() time.Duration {
 	h, reason, log := t.handler.task, t.stopper.Get(), t.log()
 	if t.abandoned || reason.Has(stopper.Done) {
@@ -231,7 +230,7 @@ func (t *task) pollInterval() time.Duration {
 	return time.Minute
 }
 
-// abandonLocked gives up waiting for the task.
+// abandonLocked stops waiting for the task.
 func (t *task) abandonLocked(log *slog.Logger) {
 	t.abandoned = true
 	t.object.engine.leader.abandon(1)
@@ -243,7 +242,6 @@ func (t *task) abandonLocked(log *slog.Logger) {
 	t.object.engine.tasks.Done()
 }
 
-// count counts the task, or counts it off with -1.
 func (t *task) count(n int64) {
 	if m := t.object.engine.meter; t.handler.kind == kindTimer {
 		m.Add(metrics.Timers, n)
@@ -252,7 +250,7 @@ func (t *task) count(n int64) {
 	}
 }
 
-// step does what is due, and returns how long to wait for the next step, or that there is none.
+// step runs the next step. It returns the delay of the following one, and whether there is one.
 func (t *task) step() (wait time.Duration, more bool) {
 	last := t.calls.Ended || t.stopper.IsSet()
 	if last {
@@ -277,10 +275,10 @@ func (t *task) step() (wait time.Duration, more bool) {
 		return wait, true
 	}
 	if !t.acquire() {
-		return 0, true // it was asked to stop meanwhile, or there is something to be sent
+		return 0, true // a stop was requested meanwhile, or a patch is due
 	}
 	if d := t.object.engine; d.pauser.Paused() || !d.leader.leads() {
-		t.stopper.Add(stopper.OperatorPausing, time.Now()) // which it is going to learn anyway
+		t.stopper.Add(stopper.OperatorPausing, time.Now()) // the request to stop is on its way
 	}
 	if wait := t.idleRemaining(); wait > 0 || t.stopper.IsSet() {
 		t.release()
@@ -289,8 +287,8 @@ func (t *task) step() (wait time.Duration, more bool) {
 	return t.attempt()
 }
 
-// wait returns how long to wait for the next call, or until what is unsent is sent again, whichever comes first; [schedule.Never] if only a change
-// of the object leads to another call.
+// wait returns the delay of the next call or of the next attempt to send a patch, whichever is shorter. It returns [schedule.Never] if the next call needs a
+// change of the object.
 func (t *task) wait() time.Duration {
 	wait := t.calls.Wait(time.Now())
 	if t.pending == nil {
@@ -302,8 +300,8 @@ func (t *task) wait() time.Duration {
 	return wait
 }
 
-// acquire waits until a timer may run, and reports whether that came before the task was asked to stop, or had something to send. Daemons run
-// for as long as they want, so they are not limited.
+// acquire waits for a place to run a timer. It returns false if a stop is requested or a patch is due before. Daemons have no limit, because they run as long
+// as they want.
 func (t *task) acquire() bool {
 	if t.handler.kind == kindDaemon {
 		return true
@@ -324,7 +322,7 @@ func (t *task) release() {
 	}
 }
 
-// initialDelay returns how long to wait before the first call.
+// initialDelay returns the delay of the first call.
 func (t *task) initialDelay() time.Duration {
 	h := t.handler.task
 	delay := h.delay
@@ -344,7 +342,7 @@ func (t *task) initialDelay() time.Duration {
 	return delay
 }
 
-// idleRemaining returns how long the object has to stay unchanged until the timer may be called.
+// idleRemaining returns how much longer the object must stay unchanged before the call.
 func (t *task) idleRemaining() time.Duration {
 	b := t.object
 	b.mu.Lock()
@@ -361,7 +359,7 @@ func (t *task) argument() Object {
 	return o
 }
 
-// attempt calls the function once, sends what it has left, and returns when the next step is due.
+// attempt calls the function once, sends its patch, and returns the delay of the next step.
 func (t *task) attempt() (wait time.Duration, more bool) {
 	d, h := t.object.engine, t.handler
 	t.calls.Begin(time.Now())
@@ -381,7 +379,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 		o.Logger = tracedLogger(ctx, o.Logger)
 		return t.call(ctx, &o, a)
 	})
-	if errors.Is(context.Cause(t.functions), ErrLeadershipLost) { // which may have ended the function before the task is asked to stop
+	if errors.Is(context.Cause(t.functions), ErrLeadershipLost) { // the end of the term can end the function before the request to stop
 		t.stopper.Add(stopper.OperatorPausing, time.Now())
 	}
 	t.release()
@@ -400,7 +398,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 	return t.schedule(out)
 }
 
-// countFailing counts the object for the task, as long as it is to be called again after an error.
+// countFailing counts the object as failing while the task is in retry.
 func (t *task) countFailing(out outcome) {
 	t.object.mu.Lock()
 	defer t.object.mu.Unlock()
@@ -409,7 +407,7 @@ func (t *task) countFailing(out outcome) {
 	}
 }
 
-// noteFailure remembers a permanent failure of a timer, and of which state of the object it was.
+// noteFailure records a permanent failure of a timer, with the state of the object.
 func (t *task) noteFailure(out outcome, o *Object) {
 	before := t.failed
 	if t.failed = nil; out.err == nil || t.handler.kind == kindDaemon {
@@ -419,7 +417,7 @@ func (t *task) noteFailure(out outcome, o *Object) {
 	if before != nil {
 		t.failed.times += before.times
 	}
-	err := safecall.Do(func() error { // a storage of the user can be asked
+	err := safecall.Do(func() error { // it may call a storage of the user
 		for _, patch := range []*Patch{{}, {changes: objectpatch.Changes{Merge: o.Patch.changes.Merge}}, o.Patch} {
 			t.failed.states = append(t.failed.states, t.object.engine.owner.trackedState(patch.applied(o.Body)).digest())
 		}
@@ -431,7 +429,7 @@ func (t *task) noteFailure(out outcome, o *Object) {
 	}
 }
 
-// logSuccess logs that a call has succeeded. A timer that has changed nothing, or to what is there already, is not worth a line.
+// logSuccess logs a successful call. For a timer that has changed nothing, it uses the level DEBUG.
 func (t *task) logSuccess(log *slog.Logger, unchanged bool) {
 	if t.handler.kind == kindTimer && unchanged {
 		log.Debug(t.name()+" succeeded.", handlerAttr(t.handler.id))
@@ -440,7 +438,7 @@ func (t *task) logSuccess(log *slog.Logger, unchanged bool) {
 	t.object.engine.logSuccess(log, t.noun(), t.handler.id)
 }
 
-// call calls the function with a context that ends when it is asked to stop, and at its timeout. What was cut off then has succeeded.
+// call calls the function with a context that ends at the request to stop, and at its timeout. An interrupted call counts as a success.
 func (t *task) call(traced context.Context, o *Object, a Attempt) error {
 	h := t.handler
 	var deadline time.Time
@@ -450,7 +448,7 @@ func (t *task) call(traced context.Context, o *Object, a Attempt) error {
 	ctx, release := t.stopper.Attempt(traced, deadline)
 	defer release()
 	var r *resulting
-	err := safecall.Do(func() error { // which may panic with the error of its context
+	err := safecall.Do(func() error { // it may panic with the error of its context
 		if h.kind == kindTimer {
 			arg := &Timer{Object: *o, Attempt: a, stopper: &t.stopper, call: callContext{ctx}}
 			r = &arg.resulting
@@ -463,7 +461,7 @@ func (t *task) call(traced context.Context, o *Object, a Attempt) error {
 	if err == nil {
 		err = errors.Join(r.err, o.Patch.try(t.object.live.Load()))
 	}
-	var stop *DaemonStopped // which is what a request is cut off with, too
+	var stop *DaemonStopped // also the error of interrupted requests
 	if err != nil && t.stopper.Get().Has(stopper.Cancelled) && (errors.Is(err, context.Canceled) || errors.As(err, &stop)) {
 		o.Logger.Debug(t.name() + " was cancelled.")
 		return nil
@@ -474,7 +472,7 @@ func (t *task) call(traced context.Context, o *Object, a Attempt) error {
 	return err
 }
 
-// schedule returns how long to wait after an attempt that has ended so.
+// schedule schedules the next call after an attempt, and returns its delay.
 func (t *task) schedule(out outcome) (wait time.Duration, more bool) {
 	h, now := t.handler.task, time.Now()
 	if out.final {
@@ -485,7 +483,7 @@ func (t *task) schedule(out outcome) (wait time.Duration, more bool) {
 	return t.wait(), !t.calls.Ended || t.pending != nil
 }
 
-// sendPatch sends a patch. What could not be sent is kept, to be sent again soon, or with what the next call changes if that comes first.
+// sendPatch sends a patch. After a failure, it keeps the patch for the next attempt or the next call, whichever comes first.
 func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 	b, d := t.object, t.object.engine
 	ctx := t.requests
@@ -528,7 +526,7 @@ func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 	t.pending = w
 }
 
-// resend sends again what could not be sent. The last patch of a task is given up after some time.
+// resend retries the unsent patch. It drops the last patch of a task after some time.
 func (t *task) resend(last bool) {
 	log, w := t.log(), t.pending
 	t.sendPatch(w, log)
@@ -542,7 +540,7 @@ func (t *task) resend(last bool) {
 	t.pending = nil
 }
 
-// pause is how long to wait before an unsent patch is sent again: a second after a conflict, which is over as soon as the newest state is known.
+// pause returns the delay before an unsent patch is sent again. After a conflict, it is a second, because the newest state ends the conflict.
 func (t *task) pause(w *pendingWrite) time.Duration {
 	if w.outdated != "" {
 		return min(time.Second<<max(w.attempts-maxResends, 0), time.Minute)
@@ -554,19 +552,19 @@ func (t *task) pause(w *pendingWrite) time.Duration {
 	return max(delays[min(w.attempts, len(delays))-1], time.Millisecond)
 }
 
-// pendingWrite is what a task wants to change in its object and could not yet.
+// pendingWrite is an unsent patch of a task.
 type pendingWrite struct {
 	patch    *Patch
-	attempts int       // that have failed, in a row
+	attempts int       // number of failed ones in a row
 	retryAt  time.Time // when the next one is due
 	denials  int       // of a webhook or a policy, in a row
-	outdated string    // the newest version that the last attempt has shown, if that was refused as a conflict
+	outdated string    // the newest version in a response, if the last attempt was a conflict
 
-	succeeded bool // whether the success of a call is to be logged when this is stored
+	succeeded bool // whether to log the success of a call when this is stored
 }
 
-// send sends what can be merged first, then the transformations, which can conflict with what others do. What the API server does not take,
-// and what panics, is dropped; what is left to be sent again stays in the patch.
+// send sends the merge patch first, and then the transformations, which can conflict with changes of other clients. It drops refused parts and those that
+// panic. The rest stays in the patch for the next attempt.
 func (w *pendingWrite) send(s *sender, known *Body, handler HandlerID) error {
 	known, err := w.refresh(s, known)
 	if err == nil {
@@ -584,8 +582,7 @@ func (w *pendingWrite) send(s *sender, known *Body, handler HandlerID) error {
 	return err
 }
 
-// refresh asks for the object if what is known of it is from before the state that has led to a conflict. In a pause and at the exit, no
-// stream shows it.
+// refresh reads the object if its known state predates the last conflict. During a pause and at shutdown, no stream shows it.
 func (w *pendingWrite) refresh(s *sender, known *Body) (*Body, error) {
 	if w.outdated == "" || apirequest.NewerVersion(known.version, w.outdated) {
 		return known, nil
@@ -602,9 +599,9 @@ func (w *pendingWrite) refresh(s *sender, known *Body) (*Body, error) {
 }
 
 func (w *pendingWrite) request(s *sender, known *Body, handler HandlerID) (*Body, error) {
-	w.patch.err = nil // which was returned to the function
+	w.patch.err = nil // the function's attempt has already failed with it
 	w.patch.keepOwnStatus(known, false)
-	if !w.patch.changes.Replaces() { // after which the rest would be merged
+	if !w.patch.changes.Replaces() { // a later merge would undo the replacement
 		var err error
 		known, err = s.request(known, &Patch{changes: objectpatch.Changes{Merge: w.patch.changes.Merge}})
 		if w.permanentlyRefused(s.log, handler, err) {
@@ -622,7 +619,7 @@ func (w *pendingWrite) request(s *sender, known *Body, handler HandlerID) (*Body
 	return known, err
 }
 
-// permanentlyRefused reports whether it makes no sense to send a patch again, and logs why.
+// permanentlyRefused reports whether a retry of a patch is useless, and logs the reason.
 func (w *pendingWrite) permanentlyRefused(log *slog.Logger, handler HandlerID, err error) bool {
 	var refused *patchRefusedError
 	var panicked *objectpatch.TransformError

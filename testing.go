@@ -21,9 +21,8 @@ import (
 	"github.com/kopf-go/kopf/internal/testrun"
 )
 
-// This file knows how operators are run in tests: in the background, until the test is over, and how what they have done is compared with the rights that their manifests have. It takes what
-// it needs of package testing as an interface, so that no operator links that package. The operator runs on
-// a goroutine of its own, that the test waits for.
+// This file runs operators in tests, and compares their requests with the permissions in their manifests. It uses an interface of package testing, so that no
+// operator links that package.
 
 // TB is the part of [testing.TB] that this package uses. Pass a *testing.T, *testing.B or *testing.F.
 type TB interface {
@@ -37,7 +36,7 @@ type TB interface {
 	Output() io.Writer
 }
 
-// Runnable is what a [Runner] runs: an *[Operator], or a [RunFunc].
+// Runnable can run in a [Runner]: an *[Operator], or a [RunFunc].
 type Runnable interface {
 	// Run runs until the context ends, and returns nil then.
 	Run(ctx context.Context) error
@@ -49,8 +48,7 @@ type RunFunc func(ctx context.Context) error
 // Run calls the function.
 func (f RunFunc) Run(ctx context.Context) error { return f(ctx) }
 
-// testable is what a Runner asks of an operator more than to run: a copy of it that logs to the test, unless it
-// has a logger of its own, and that returns when it is ready.
+// testable is implemented by operators. It returns a copy that logs to the test, unless it has its own logger, and calls ready when it is.
 type testable interface {
 	forTest(logger *slog.Logger, ready func()) Runnable
 }
@@ -98,7 +96,7 @@ func (r *Runner) Context() context.Context { return r.task.Context() }
 // Stop stops the operator, waits until it has ended, and returns its error. You can call it more than once.
 func (r *Runner) Stop() error { return r.task.Stop() }
 
-// finish stops the operator at the end of the test, and reports its error unless the test knows it already.
+// finish stops the operator at the end of the test. It reports its error, unless the test has already received it.
 func (r *Runner) finish() {
 	r.t.Helper()
 	if err := r.task.Finish(); err != nil {
@@ -106,7 +104,7 @@ func (r *Runner) finish() {
 	}
 }
 
-// waitLimit ends waits whose context has no end of its own; waitPause is between two watches.
+// waitLimit limits waits whose context has no deadline; waitPause is the delay between two watches.
 const (
 	waitLimit = time.Minute
 	waitPause = 100 * time.Millisecond
@@ -151,13 +149,13 @@ type objectWaiter struct {
 	ref       ObjectReference
 	condition func(*Body) bool
 	last      *Body // nil while it does not exist
-	failure   error // of the last look at it, which is repeated; nil if that has succeeded
+	failure   error // of the last read, which is retried; nil after a success
 }
 
-// wait looks at the object, and then at its changes from there on. What may pass does not end it: the API server of a cluster comes and goes.
+// wait reads and watches the object. It retries temporary errors.
 func (w *objectWaiter) wait(ctx context.Context) error {
 	if _, err := w.client.path(ctx, http.MethodGet, w.ref, ""); err != nil {
-		return err // which no repetition mends
+		return err // a retry would not help
 	}
 	for {
 		met, err := w.observe(ctx)
@@ -165,7 +163,7 @@ func (w *objectWaiter) wait(ctx context.Context) error {
 		if met || err != nil && !passes {
 			return err
 		}
-		if ctx.Err() == nil { // or it is how the end of the context looks
+		if ctx.Err() == nil { // otherwise it is the error of the ended context
 			w.failure = err
 		}
 		pause := max(waitPause, min(retryAfterOf(err), apirequest.MaxRetryAfter))
@@ -175,7 +173,7 @@ func (w *objectWaiter) wait(ctx context.Context) error {
 	}
 }
 
-// observe follows the object until the condition is met, or the watch ends.
+// observe watches the object until it meets the condition, or the watch ends.
 func (w *objectWaiter) observe(ctx context.Context) (met bool, err error) {
 	if met, err := w.poll(ctx); met || err != nil {
 		return met, err
@@ -216,19 +214,19 @@ func (w *objectWaiter) met(event RawEvent) bool {
 	return w.condition(w.last)
 }
 
-// recordings are what the operators of all Runners have done since the last call of CheckRights.
+// recordings are the recorded requests of all Runners since the last call of CheckRights.
 var recordings struct {
 	mu  sync.Mutex // guards following
 	all []*recording
 }
 
-// recording is what one operator has done.
+// recording has the requests of one operator.
 type recording struct {
 	requests *rights.Recorder
 	operator *Operator
 }
 
-// record has the requests of an operator recorded, unless it makes its connections by itself.
+// record records the requests of an operator, unless it makes its own connections.
 func (o *Operator) record() {
 	if o.Connection == nil || o.Connection.HTTPClient == nil {
 		return
@@ -286,7 +284,7 @@ func CheckRights(t TB) {
 	}
 }
 
-// compare compares what one operator has done with its rights, and returns what is wrong.
+// compare compares the requests of one operator with its permissions, and returns the differences.
 func (r *recording) compare(builtin []discovery.Resource, comparison *rights.Comparison) (messages []string) {
 	op := r.operator
 	found, _, err := discovery.Read(context.Background(), r.requests, nil)
@@ -298,7 +296,7 @@ func (r *recording) compare(builtin []discovery.Resource, comparison *rights.Com
 		messages = append(messages, problem.Error())
 	}
 	set := &rights.Set{Rights: needed.Rights}
-	if !namespaces.IsPattern(strings.Join(op.Namespaces, "")) { // which need their rights in all namespaces
+	if !namespaces.IsPattern(strings.Join(op.Namespaces, "")) { // patterns need the permissions in all namespaces
 		set.Namespaces = op.Namespaces
 	}
 	return append(messages, comparison.Add(set, r.requests.Requests())...)

@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rights"
 )
 
-// complaints is a test that notes its errors.
+// complaints is a test that records its errors.
 type complaints struct {
 	*testing.T
 	errors []string
@@ -24,7 +24,7 @@ func (c *complaints) Errorf(format string, args ...any) {
 	c.errors = append(c.errors, fmt.Sprintf(format, args...))
 }
 
-// TestCheckRights runs operators, and compares what they do with what their manifests allow.
+// TestCheckRights runs operators, and compares their requests with the permissions in their manifests.
 func TestCheckRights(t *testing.T) {
 	args := os.Args
 	os.Args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
@@ -39,7 +39,7 @@ func TestCheckRights(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// play has operators handle an object, one after another, and returns the complaints.
+	// play makes operators handle an object, one after another, and returns the complaints.
 	play := func(t *testing.T, all ...*Operator) []string {
 		t.Helper()
 		for _, op := range all {
@@ -85,7 +85,7 @@ func TestCheckRights(t *testing.T) {
 	t.Run("TD-41 a request that is not allowed", func(t *testing.T) {
 		r := examples(status)
 		r.OnCreate("kopfexamples", getPod, &ChangeOptions{ID: "get"})
-		want(t, play(t, &Operator{Registry: r}), `the rights do not allow to get pods x in the namespace default: add kopf.Needs("pods", "get")`)
+		want(t, play(t, &Operator{Registry: r}), `the operator has no permission (RBAC) to get pods x in the namespace default: add kopf.Needs("pods", "get")`)
 	})
 	t.Run("TD-41 it is declared", func(t *testing.T) {
 		r := examples(status)
@@ -103,7 +103,7 @@ func TestCheckRights(t *testing.T) {
 		r := examples(status)
 		r.OnCreate("kopfexamples", getPod, &ChangeOptions{ID: "get"})
 		r.NeedsNamed("pods", "y", "get")
-		want(t, play(t, &Operator{Registry: r}), `the rights do not allow to get pods x in the namespace default: add kopf.Needs("pods", "get")`, "no test has needed the right to get pods y, for Needs")
+		want(t, play(t, &Operator{Registry: r}), `the operator has no permission (RBAC) to get pods x in the namespace default: add kopf.Needs("pods", "get")`, "no test has needed the permission to get pods y, for Needs")
 	})
 	t.Run("TD-41 a definition is compared by its name", func(t *testing.T) {
 		type thing struct {
@@ -131,18 +131,18 @@ func TestCheckRights(t *testing.T) {
 		}, &ChangeOptions{ID: "other"})
 		r.Needs("pods", "get")
 		want(t, play(t, &Operator{Registry: r, Namespaces: []string{"default"}}),
-			"the rights do not allow to get pods x in the namespace other: they are for the namespaces that the operator serves, which are default, so bind a role of your own in the other one")
+			"the operator has no permission (RBAC) to get pods x in the namespace other: its permissions are for the namespaces that it serves, which are default, so bind a role of your own in the other one")
 		r.Needs("nodes", "get")
-		want(t, play(t, &Operator{Registry: r, Namespaces: []string{"def*"}}), "no test has needed the right to get nodes, for Needs")
+		want(t, play(t, &Operator{Registry: r, Namespaces: []string{"def*"}}), "no test has needed the permission to get nodes, for Needs")
 	})
 	t.Run("TD-41 what was declared and is not needed", func(t *testing.T) {
 		r := examples(status)
 		r.OnCreate("kopfexamples", getPod, &ChangeOptions{ID: "get"})
 		r.Needs("pods", "get", "delete")
-		want(t, play(t, &Operator{Registry: r}), "no test has needed the right to delete pods, for Needs")
+		want(t, play(t, &Operator{Registry: r}), "no test has needed the permission to delete pods, for Needs")
 	})
 	t.Run("TD-41 a right of a handler that no test needs", func(t *testing.T) {
-		want(t, play(t, &Operator{Registry: examples(func(context.Context, *Change) error { return nil })}), "no test has needed the right to patch kopfexamples.kopf.dev/status, for OnCreate create")
+		want(t, play(t, &Operator{Registry: examples(func(context.Context, *Change) error { return nil })}), "no test has needed the permission to patch kopfexamples.kopf.dev/status, for OnCreate create")
 	})
 	t.Run("TD-41 one of several operators needs it", func(t *testing.T) {
 		other := &Operator{Registry: examples(func(context.Context, *Change) error { return nil })}
@@ -158,7 +158,7 @@ func TestCheckRights(t *testing.T) {
 			os.Args = append(os.Args, arg)
 			r := examples(getPod)
 			r.Needs("nodes", "get")
-			want(t, play(t, &Operator{Registry: r}), `the rights do not allow to get pods x in the namespace default: add kopf.Needs("pods", "get")`)
+			want(t, play(t, &Operator{Registry: r}), `the operator has no permission (RBAC) to get pods x in the namespace default: add kopf.Needs("pods", "get")`)
 			os.Args = os.Args[:len(os.Args)-1]
 		}
 	})
@@ -167,7 +167,8 @@ func TestCheckRights(t *testing.T) {
 	})
 }
 
-// TestRightsOfGroups holds that what an operator of one namespace asks for is allowed, also if its handlers are for kinds that depend on the cluster, some of which have no namespaces.
+// TestRightsOfGroups checks that an operator of one namespace has the permissions for its requests. That includes handlers for kinds that depend on the
+// cluster, even cluster-scoped ones.
 func TestRightsOfGroups(t *testing.T) {
 	found, err := builtinResources(t.Context(), nil)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-var _ TB = testing.TB(nil) // a test of any kind will do
+var _ TB = testing.TB(nil) // any kind of test is accepted
 
-// fakeTB is a test that may fail without failing the one around it.
+// fakeTB is a test that can fail without failing the real one.
 type fakeTB struct {
 	context  context.Context
 	cleanups []func()
@@ -52,7 +52,7 @@ func (f *fakeTB) run(test func()) []string {
 	return f.failures
 }
 
-// fakeOperator is ready after a while, and ends after another one, or with its context.
+// fakeOperator becomes ready after a delay, and ends after another delay, or with its context.
 type fakeOperator struct {
 	starting, living, stopping time.Duration
 	err                        error
@@ -128,7 +128,7 @@ func TestRunner(t *testing.T) {
 				if tt.want == "" && len(failures) > 0 || tt.want != "" && (len(failures) != 1 || !strings.Contains(failures[0], tt.want)) {
 					t.Errorf("failures: got %q, want %q", failures, tt.want)
 				}
-				time.Sleep(time.Hour) // for those that are slow on purpose
+				time.Sleep(time.Hour) // for operators that are slow on purpose
 			})
 		})
 	}
@@ -156,8 +156,8 @@ func TestWaitFor(t *testing.T) {
 	tests := []struct {
 		name    string
 		first   string                               // the value before the wait, "" for no object
-		changes func(ctx context.Context, c *Client) // while waiting, a second after its beginning
-		want    string                               // the value waited for
+		changes func(ctx context.Context, c *Client) // during the wait, a second after its beginning
+		want    string                               // the expected value
 		after   time.Duration
 		err     string
 	}{
@@ -211,7 +211,7 @@ func TestWaitFor(t *testing.T) {
 	}
 }
 
-// TestWaitForStreams holds that a wait survives what a stream may meet: the end of its connection, and what the server says of a moment.
+// TestWaitForStreams checks that a wait survives the end of its connection, and temporary errors of the server.
 func TestWaitForStreams(t *testing.T) {
 	fault := func(f APIServerFault) func(*APIServer) {
 		return func(s *APIServer) { s.Fail(f) }
@@ -226,7 +226,7 @@ func TestWaitForStreams(t *testing.T) {
 		"throttled":  {fault(APIServerFault{Verb: "watch", Status: 429, Times: 1}), 0},
 		"gone":       {fault(APIServerFault{Verb: "watch", Gone: true, Times: 1}), 0},
 		"disconnect": {func(s *APIServer) { time.AfterFunc(2*time.Second, s.Disconnect) }, 0},
-		"unreadable": {fault(APIServerFault{Verb: "get", Status: 500, Times: 20}), 0}, // more often than a request is repeated
+		"unreadable": {fault(APIServerFault{Verb: "get", Status: 500, Times: 20}), 0}, // more than the retries of a request
 		"refused":    {fault(APIServerFault{Verb: "watch", Status: 403, Times: 1}), 403},
 		"missing":    {fault(APIServerFault{Verb: "watch", Status: 404, Times: 1}), 404},
 	} {
@@ -274,7 +274,7 @@ func TestWaitForUnreachable(t *testing.T) {
 	})
 }
 
-// TestWaitForSecret holds that the last state in the error is not that of a Secret, whose data would be in the logs of the tests then.
+// TestWaitForSecret checks that the error does not contain the data of a Secret, because it would appear in the logs of tests.
 func TestWaitForSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := NewClient(NewAPIServer(nil).ConnectionInfo(), nil)

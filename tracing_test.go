@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// noSpans is a tracer that is never to be called.
+// noSpans is a tracer that must never be called.
 type noSpans struct{}
 
 func (noSpans) Start(ctx context.Context, name string, _ ...slog.Attr) (context.Context, Span) {
 	panic(fmt.Sprintf("a span %q was begun", name))
 }
 
-// sampledOut returns what traces do to a cycle, a call, and a request of it: with a tracer that none is sampled for, or without one.
+// sampledOut traces a cycle, a call, and a request: with a tracer that samples none, or without one.
 func sampledOut(t testing.TB, tracer Tracer) func() {
 	settings := NewSettings()
 	settings.Tracing.Tracer, settings.Tracing.Ratio = tracer, 0
@@ -41,7 +41,7 @@ func TestSampledOut(t *testing.T) {
 	})
 }
 
-// BenchmarkSampledOut compares a cycle that is sampled out with one of an operator without a tracer: OB-45 allows 200 ns more.
+// BenchmarkSampledOut compares an unsampled cycle with one without a tracer: OB-45 allows 200 ns more.
 func BenchmarkSampledOut(b *testing.B) {
 	for name, tracer := range map[string]Tracer{"without a tracer": nil, "sampled out": noSpans{}} {
 		b.Run(name, func(b *testing.B) {

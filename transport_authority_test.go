@@ -24,7 +24,7 @@ import (
 type rotatingAuthority struct {
 	url        string
 	old, fresh *authority
-	file       string // of the authorities that clients trust, the old one at first
+	file       string // of the authorities that clients trust, at first the old one
 	rotate     func() // the server shows the other certificate, on new connections
 	bodies     atomic.Pointer[[]string]
 }

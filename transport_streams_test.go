@@ -16,7 +16,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// TestConnections runs an operator in two hundred namespaces against a server that takes as many streams on a connection as kube-apiserver does by default.
+// TestConnections runs an operator in two hundred namespaces. Its server allows as many streams on a connection as kube-apiserver does by default.
 func TestConnections(t *testing.T) {
 	const count, streamsEach = 200, 100
 	api := kopf.NewAPIServer(nil)
@@ -76,7 +76,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfRequests makes requests at the same time of a server that answers when all of them are there.
+// TestConnectionsOfRequests sends concurrent requests to a server that responds when all of them have arrived.
 func TestConnectionsOfRequests(t *testing.T) {
 	const count = 8
 	for _, tt := range []struct {
@@ -125,7 +125,7 @@ func TestConnectionsOfRequests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 3 { // the later ones have the connections of the first ones
+			for range 3 { // the later ones reuse the first connections
 				var calls sync.WaitGroup
 				for i := range count {
 					calls.Go(func() {

@@ -89,7 +89,7 @@ func issue(t *testing.T, by *authority, name string) (*x509.Certificate, *ecdsa.
 	return cert, key, raw
 }
 
-// secureServer tells each request by its protocol and the name in the client's certificate.
+// secureServer responds with the protocol of each request, and the name in the client's certificate.
 func secureServer(t *testing.T, ca *authority, name string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -112,7 +112,7 @@ func secureServer(t *testing.T, ca *authority, name string) *httptest.Server {
 	return s
 }
 
-// fetch requests the server of info, and returns what it says.
+// fetch requests the server of info, and returns the response.
 func fetch(t *testing.T, info *ConnectionInfo) (string, error) {
 	t.Helper()
 	c, err := info.info().NewHTTPClient(0, nil, connection.Sharing)
@@ -262,7 +262,7 @@ func TestAuthorizationOfTheCaller(t *testing.T) {
 	}
 }
 
-// TestSession holds that real streams end with their session, and say why.
+// TestSession checks that real streams end with their session, and return the reason.
 func TestSession(t *testing.T) {
 	ca := newAuthority(t)
 	s := secureServer(t, ca, "server.test")
@@ -270,7 +270,7 @@ func TestSession(t *testing.T) {
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
-		<-over // not with the request: an answer that ends well as it is cut off is no failure
+		<-over // not with the request: a response that ends properly when it is interrupted is no failure
 	})
 	defer close(over)
 	for _, http2 := range []bool{false, true} {
@@ -302,7 +302,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// TestSessionAccepted holds which answers speak for credentials.
+// TestSessionAccepted checks which responses confirm credentials.
 func TestSessionAccepted(t *testing.T) {
 	for code, want := range map[int]bool{200: true, 403: true, 404: true, 401: false, 500: false, 503: false} {
 		s := credtransport.NewSession(t.Context())
@@ -361,7 +361,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// tokenServer answers requests by the token that they come with; those other than allowed get 401.
+// tokenServer responds to requests by their tokens; all but the allowed one get 401.
 type tokenServer struct {
 	allowed string
 	seen    []string
@@ -454,7 +454,7 @@ func TestTokenFile(t *testing.T) {
 	})
 }
 
-// TestConnectTimeout holds that a server that accepts and says nothing is given up in time.
+// TestConnectTimeout checks that a silent server is abandoned in time.
 func TestConnectTimeout(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/kopf-go/kopf/internal/structschema"
 )
 
-// This file has the handlers that take the object as a struct, and the types that structs of kinds are made of, where those of the language do not say what Kubernetes needs. Programs without
-// functions that take structs are linked without what makes handlers of them.
+// This file converts functions that take structs to handlers, and has types for fields of such structs. Programs without such functions are linked without
+// the conversion.
 
 // TypedArgument is a handler argument with an object: [*Change], [*WatchEvent], [*Daemon], [*Timer], [*Reconcile], [*Admission] or [*Indexing].
 type TypedArgument interface {
@@ -86,14 +86,14 @@ func TypedIndex[K comparable, V, T any](fn func(ctx context.Context, i *Indexing
 	}
 }
 
-// typed is a function that takes a struct. It is also the error by which its handler answers a [typedQuestion].
+// typed is a function that takes a struct. It is also the error with which its handler answers a [typedQuestion].
 type typed struct {
 	fn     any
-	keys   *jsonpatch.ListKeys // of the lists in the status
+	keys   *jsonpatch.ListKeys // for the lists in the status
 	warned boundedset.Set      // of the fields whose changes were dropped
 }
 
-// typedQuestion is the context of a call that asks a handler for the function that it was made of.
+// typedQuestion is the context of a call that asks a handler for its original function.
 type typedQuestion struct{ context.Context }
 
 func isTypedQuestion(ctx context.Context) bool {
@@ -103,7 +103,7 @@ func isTypedQuestion(ctx context.Context) bool {
 
 func (t *typed) Error() string { return "the handler is of another function" }
 
-// wrappedFunction returns the function that was given to [Typed] for a handler, and the handler itself if it is no such one. It is nil in programs without Typed.
+// wrappedFunction returns the function that a handler of [Typed] wraps, or the handler itself. It is nil in programs without Typed.
 var wrappedFunction atomic.Pointer[func(handler any) any]
 
 func newTyped(fn any, object reflect.Type, function string) *typed {
@@ -126,7 +126,7 @@ func unwrapTyped(handler any) any {
 	fn := reflect.ValueOf(handler)
 	question := reflect.ValueOf(typedQuestion{context.Background()})
 	results := fn.Call([]reflect.Value{question, reflect.Zero(fn.Type().In(1))})
-	t, _ := results[len(results)-1].Interface().(*typed) // what answers is always one
+	t, _ := results[len(results)-1].Interface().(*typed) // the answer is always of this type
 	return t.fn
 }
 
@@ -134,14 +134,14 @@ func unwrapTyped(handler any) any {
 type typedCall struct {
 	*typed
 	object     *Object
-	body       *Body                // as what is still to be sent leaves it
-	pending    Patch                // what is still to be sent of earlier calls, which is not in the Patch while the function runs
+	body       *Body                // with the pending patch applied
+	pending    Patch                // the unsent patch of earlier calls, which is not in the Patch while the function runs
 	value      any                  // the pointer to the struct
-	before     map[string]any       // what it was, as decoded JSON
-	conditions []manifest.Condition // what they were
+	before     map[string]any       // the struct before the call, as decoded JSON
+	conditions []manifest.Condition // before the call
 }
 
-// begin stores the object in a struct.
+// begin decodes the object into a struct.
 func (t *typed) begin(o *Object, value any) (*typedCall, error) {
 	call := &typedCall{typed: t, object: o, body: o.Body, value: value}
 	if o.Patch != nil && !o.Patch.Empty() {
@@ -164,7 +164,7 @@ func (t *typed) begin(o *Object, value any) (*typedCall, error) {
 	return call, nil
 }
 
-// rejoin puts what is still to be sent of earlier calls back, below what the function has changed.
+// rejoin restores the unsent patch of earlier calls, below the changes of the function.
 func (c *typedCall) rejoin() {
 	own, p := *c.object.Patch, c.object.Patch
 	*p = c.pending
@@ -172,7 +172,7 @@ func (c *typedCall) rejoin() {
 	p.err = cmp.Or(p.err, own.err)
 }
 
-// currentConditions returns the conditions in the status of the struct, nil if it has none of our type.
+// currentConditions returns the conditions in the status of the struct, nil if it has no field of type []Condition.
 func (c *typedCall) currentConditions() (all []manifest.Condition) {
 	v := reflect.ValueOf(c.value).Elem()
 	for _, name := range []string{"Status", "Conditions"} {
@@ -185,7 +185,7 @@ func (c *typedCall) currentConditions() (all []manifest.Condition) {
 		}
 		var err error
 		if v, err = v.FieldByIndexErr(field.Index); err != nil {
-			return nil // it is in an embedded pointer
+			return nil // in an embedded nil pointer
 		}
 	}
 	conditions, _ := v.Interface().([]Condition)
@@ -195,7 +195,7 @@ func (c *typedCall) currentConditions() (all []manifest.Condition) {
 	return all
 }
 
-// end adds what has changed in the struct to the patch of the handler, and returns the error of the handler.
+// end adds the changes of the struct to the handler's patch, and returns the error of the handler.
 func (c *typedCall) end(failure error) error {
 	normalized, err := rawjson.Normalize(c.value)
 	if err != nil {
@@ -213,14 +213,14 @@ func (c *typedCall) end(failure error) error {
 	return failure
 }
 
-// typedStatus returns a copy of the status, which is empty if there is none.
+// typedStatus returns a copy of the status, empty if there is none.
 func typedStatus(object map[string]any) map[string]any {
 	status := make(map[string]any)
 	maps.Copy(status, rawjson.AsMap(object["status"]))
 	return status
 }
 
-// changedConditions returns the conditions that are new or differ, and leaves in the change those that are gone.
+// changedConditions returns transformations for new and changed conditions. Removed ones remain in the change.
 func (c *typedCall) changedConditions(change *objectpatch.StatusChange) (all []objectpatch.Transformation) {
 	now := c.currentConditions()
 	if len(now)+len(c.conditions) == 0 {
@@ -270,8 +270,8 @@ type OwnerReference struct {
 	Kind               string `json:"kind"`
 	Name               string `json:"name"`
 	UID                string `json:"uid"`
-	Controller         bool   `json:"controller,omitempty"`         // whether it is the one that manages the object
-	BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"` // whether a deletion of the owner in the foreground waits for the object
+	Controller         bool   `json:"controller,omitempty"`         // whether the owner manages the object
+	BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"` // whether a foreground deletion of the owner waits for the object
 }
 
 // Schema is the OpenAPI schema of a field, as in a CustomResourceDefinition. See [Schemer].
@@ -284,11 +284,11 @@ type Schemer interface{ Schema() Schema }
 // See https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-rules
 type Rule struct {
 	Rule              string // the expression, such as "self.min <= self.max"
-	Message           string // what is wrong. Defaults to the expression
+	Message           string // the problem. Defaults to the expression
 	MessageExpression string // an expression for the message
 	Reason            string // such as "FieldValueForbidden". Defaults to "FieldValueInvalid"
-	FieldPath         string // the field to be named in the error, such as ".min"
-	OptionalOldSelf   bool   // whether the rule is checked for new objects, too, although it names oldSelf
+	FieldPath         string // the field in the error, such as ".min"
+	OptionalOldSelf   bool   // whether the API server also checks the rule for new objects, although it uses oldSelf
 }
 
 // AnyJSON is a field with any JSON value except null, as bytes. The API server does not prune it.
@@ -332,7 +332,7 @@ func (Duration) Schema() Schema {
 // MarshalText returns the text. It never fails.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads a text as [time.ParseDuration] does, with its errors.
+// UnmarshalText parses a text as [time.ParseDuration] does, with its errors.
 func (d *Duration) UnmarshalText(text []byte) (err error) {
 	d.Duration, err = time.ParseDuration(string(text))
 	return err
@@ -368,7 +368,7 @@ func (IntOrString) Schema() Schema {
 	return Schema{"x-kubernetes-int-or-string": true, "anyOf": []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}}
 }
 
-// String returns the text, or the number as one.
+// String returns the text, or the number as text.
 func (v IntOrString) String() string {
 	if v.Text != "" {
 		return v.Text
@@ -404,7 +404,7 @@ type SelectorRequirement struct {
 	Values   []string `json:"values,omitempty" listType:"atomic"`
 }
 
-// describeType returns what a type says of itself. It asserts types, so that the linker goes on dropping what is unused.
+// describeType returns the description of a type by its methods. It uses type assertions, so that the linker can drop unused methods.
 func describeType(pointer any) (d structschema.Description) {
 	if s, ok := pointer.(Schemer); ok {
 		d.Schema = s.Schema()

@@ -15,27 +15,24 @@ import (
 	"github.com/kopf-go/kopf/internal/watchstream"
 )
 
-// This file makes the requests of the streams that follow the objects of a resource, which internal/watchstream keeps going through all that can happen to a connection, and
-// those of the watches of users.
-
-// bookmark is the type of events that only show how far the server has come.
+// bookmark is the type of events that have only a resource version.
 const bookmark EventType = "BOOKMARK"
 
-// stream returns the stream of a resource in a namespace, "" for all, or of one object of a name there. It uses the settings and the logger of the client.
+// stream returns the stream of a resource in a namespace, "" for all, or of one named object there. It uses the settings and the logger of the client.
 func (c *Client) stream(r Resource, namespace, name string, h watchstream.Handler) *watchstream.Stream {
 	return &watchstream.Stream{
 		Server: &streamRequests{c, r.path(namespace, "", ""), name}, Handler: h, Settings: (*watchstream.Settings)(&c.source.Watching), Resource: r.Name(), Namespace: namespace, Log: c.log,
 	}
 }
 
-// streamRequests makes the requests of a stream.
+// streamRequests sends the requests of a stream.
 type streamRequests struct {
 	client *Client
 	path   string
-	name   string // of the one object that is followed; "" for all
+	name   string // of the only watched object; "" for all
 }
 
-// query adds to what the server is asked for which object is followed.
+// query adds the field selector of the watched object.
 func (s *streamRequests) query(q url.Values) url.Values {
 	if s.name != "" {
 		q.Set("fieldSelector", "metadata.name="+apirequest.FieldValue.Replace(s.name))
@@ -64,7 +61,7 @@ func (s *streamRequests) Failure(err error) watchstream.Failure {
 	return watchstream.Failure{Answered: true, Code: api.Code, Watched: api.Method == watchMethod, RetryAfter: api.RetryAfter, TooLarge: tooLarge}
 }
 
-// streamed returns what a stream has brought, with bytes of its own: a change, or an item of a listing, whose type is "" and which may lack what all items have in common.
+// streamed returns a watch event or a list item with a copy of the bytes. The type of a list item is "", and it may lack its kind.
 func streamed(t string, o *rawjson.Header, raw []byte, meta *typeMeta) RawEvent {
 	if t == string(Listed) {
 		return RawEvent{Type: Listed, Body: listedBody(o, raw, meta)}
@@ -72,8 +69,8 @@ func streamed(t string, o *rawjson.Header, raw []byte, meta *typeMeta) RawEvent 
 	return RawEvent{Type: EventType(t), Body: outlined(o, bytes.Clone(raw[:o.End]), 0)}
 }
 
-// watch makes one watch request and hands over its events until it ends. When it is made once more with other credentials, it goes on
-// from the last event. Without a version to begin with, it ends instead: it would begin anew, without what was deleted meanwhile.
+// watch sends one watch request, and passes on its events until it ends. After a change of credentials, it continues from the last event. It ends instead if
+// it began without a version, because it would miss deletions.
 func (c *Client) watch(ctx context.Context, r Resource, namespace string, query url.Values, handle func(RawEvent) error) error {
 	ordered, seen, last := query.Has("resourceVersion"), false, query.Get("resourceVersion")
 	return c.scanWatch(ctx, r.path(namespace, "", ""), query, nil, func(f *rawjson.Frame) error {
@@ -93,8 +90,8 @@ func (c *Client) watch(ctx context.Context, r Resource, namespace string, query 
 	})
 }
 
-// scanWatch is watch for callers that want the outlines first, in bytes that are used again afterwards. It returns when the request is
-// let in, and asks for the query to be brought up to date before the request is repeated with other credentials, unless the functions are nil.
+// scanWatch is watch for callers that read the headers first. It reuses the buffer. It calls opened, if not nil, when the server accepts the request. It
+// calls refresh, if not nil, to update the query before a repetition with other credentials.
 func (c *Client) scanWatch(ctx context.Context, path string, query url.Values, opened func(), handle func(*rawjson.Frame) error, refresh func() error) error {
 	query.Set("watch", "true")
 	return c.do(ctx, &request{method: http.MethodGet, path: path, query: query, refresh: refresh, stream: true, read: func(answer io.Reader) error {
@@ -117,15 +114,15 @@ func (c *Client) scanWatch(ctx context.Context, path string, query url.Values, o
 	}})
 }
 
-// eventOf makes an event with bytes of its own.
+// eventOf makes an event with a copy of the bytes.
 func eventOf(f *rawjson.Frame) RawEvent {
 	return RawEvent{Type: EventType(f.Type), Body: outlined(&f.Object, bytes.Clone(f.Raw[:f.Object.End]), 0)}
 }
 
-// watchMethod marks errors that came as events.
+// watchMethod is the method in errors that came as events.
 const watchMethod = "WATCH"
 
-// statusOf returns the error that a watch has ended with.
+// statusOf returns the error in an event of a watch.
 func statusOf(status *Body, path string) error {
 	v := View{raw: status.raw}
 	return &APIError{
@@ -137,18 +134,18 @@ func statusOf(status *Body, path string) error {
 // EventType is the type of a watch event.
 type EventType string
 
-// The types of watch events. Listed is the type of the items of a listing, which come
-// before the changes: at the start, and whenever a watch could not go on from where it was.
+// The types of watch events. Listed is the type of the items of a list. A list comes before the changes: at the start, and whenever a watch could not
+// continue.
 const (
-	Listed   EventType = ""         // the object was there when the listing was made
+	Listed   EventType = ""         // the object existed at the time of the list
 	Added    EventType = "ADDED"    // the object was created since
-	Modified EventType = "MODIFIED" // the object has changed, in whatever
-	Deleted  EventType = "DELETED"  // the object is gone; its body is the last one that was known
+	Modified EventType = "MODIFIED" // the object has changed in any field
+	Deleted  EventType = "DELETED"  // the object is gone; its body is the last known one
 )
 
-// RawEvent is an event as it came from the API server.
+// RawEvent is an event from the API server.
 type RawEvent struct {
-	Type    EventType // what has happened
+	Type    EventType // the kind of change
 	Body    *Body     // the object after that
-	initial bool      // whether it is of the first listing of its resource, or of the time before this replica works
+	initial bool      // whether it is of the first list of its resource, or from the time before this replica leads
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/kopf-go/kopf/internal/watchstream"
 )
 
-// fakeServer is a server of a test: it answers listings and watches, the n-th one (from 0) as it is told.
+// fakeServer is a test server with a response for the n-th list and watch, counted from 0.
 type fakeServer struct {
 	list, watch func(n int, w http.ResponseWriter, r *http.Request)
 	lists       []time.Time
 	watches     []time.Time
-	versions    []string // that watches went on from
+	versions    []string // from which watches have continued
 	ends        []time.Time
 }
 
@@ -48,13 +48,13 @@ func eventText(kind EventType, name, version string) string {
 	return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"resourceVersion":%q}}}`+"\n", kind, name, version)
 }
 
-// holdOpen leaves the watch open until the client has enough.
+// holdOpen keeps the watch open until the client ends it.
 func holdOpen(w http.ResponseWriter, r *http.Request) {
 	w.(http.Flusher).Flush()
 	<-r.Context().Done()
 }
 
-// recordedStream records what a stream hands over.
+// recordedStream records the events of a stream.
 type recordedStream struct {
 	watchstream.Ignore
 	calls    *[]string
@@ -68,7 +68,7 @@ func (h *recordedStream) OnEvent(t string, o *rawjson.Header, raw []byte) {
 }
 func (h *recordedStream) OnStatus(err error) { *h.failures = append(*h.failures, err) }
 
-// runStream runs a stream for a while, and returns what it has told.
+// runStream runs a stream for a while, and returns its calls, its failures and its log.
 func runStream(t *testing.T, s *fakeServer, life time.Duration, change func(*Settings)) (calls []string, failures []error, logged string) {
 	t.Helper()
 	return runSomeStream(t, s, life, change, false)
@@ -524,7 +524,7 @@ func TestStreamOverlaps(t *testing.T) {
 	})
 }
 
-// TestStreamPages holds that a watch that fails while pages come is reported as such, and does not keep them from coming.
+// TestStreamPages checks that a watch that fails while pages arrive is reported, and does not stop the pages.
 func TestStreamPages(t *testing.T) {
 	list := func(n int, w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("continue") == "" {

@@ -22,9 +22,8 @@ import (
 	"github.com/kopf-go/kopf/internal/webhookserver"
 )
 
-// This file is where servers of webhooks are set up. It also finds out how clusters on a developer's machine reach that machine, and runs
-// tunnels to it. Serve runs on a goroutine of the operator, and owns those of the connections and of the tunnel; reviews are answered on
-// those of the connections. The authority that the servers of several replicas share is kept in a Secret.
+// This file sets up webhook servers. It detects how local clusters reach this machine, and runs tunnels. The replicas of an operator share an authority,
+// which is kept in a Secret.
 
 // WebhookServer is an [AdmissionServer] that listens on this machine, usually in the cluster behind a Service. The API server must be able to connect to it.
 // The zero value serves HTTPS on all addresses and a free port, with a self-signed certificate. Do not change the fields while it serves.
@@ -106,12 +105,12 @@ type WebhookServer struct {
 	Logger *slog.Logger
 }
 
-// Format prints where the server listens, whatever the verb. Without it, the verbs that do not fit a pointer would print the secret as it is.
+// Format prints the address of the server, for all verbs. Without it, verbs that do not fit a pointer would print the Password.
 func (s WebhookServer) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
 
-// printServer writes where a server listens.
+// printServer writes the address of a server.
 func printServer(w io.Writer, addr string, port int) {
-	_, _ = fmt.Fprintf(w, "{webhooks at %s:%d}", addr, port) // a text takes everything
+	_, _ = fmt.Fprintf(w, "{webhooks at %s:%d}", addr, port) // writers of fmt do not fail
 }
 
 // Cluster is a kind of local cluster, which reaches this machine by a host name of its own. See [WebhookServer].
@@ -129,7 +128,7 @@ const (
 	ClusterDockerDesktop Cluster = "docker-desktop"
 )
 
-// clusterHosts is how the clusters reach this machine.
+// clusterHosts are the names by which the clusters reach this machine.
 var clusterHosts = map[Cluster]string{ClusterK3d: certs.K3dHost, ClusterMinikube: certs.MinikubeHost, ClusterDockerDesktop: certs.DockerHost}
 
 // Serve serves webhooks until the context is canceled, and returns nil then. It fails if it cannot listen, or cannot read its files. See [AdmissionServer].
@@ -249,7 +248,7 @@ func (s *WebhookServer) certificates(log *slog.Logger) certs.Options {
 	}
 }
 
-// reviewer has reviews answered by the function of an operator.
+// reviewer answers reviews with the function of an operator.
 type reviewer ReviewFunc
 
 // Review implements [webhookserver.Reviewer].
@@ -264,14 +263,14 @@ func (review reviewer) Review(ctx context.Context, r *webhookserver.Review) ([]b
 // WebhookNgrokTunnel is an [AdmissionServer] for development with remote clusters, which reach it through a tunnel by ngrok. It listens on this machine only.
 // Anyone who knows the public address can send reviews. See https://ngrok.com.
 type WebhookNgrokTunnel struct {
-	// Addr and Port are where the local server listens. They default to 127.0.0.1 and a free port.
+	// Addr and Port are the address of the local server. They default to 127.0.0.1 and a free port.
 	Addr string
 	Port int
-	// Path is where the ids of handlers come after. Defaults to the root.
+	// Path is the prefix of URLs, before the IDs of handlers. Defaults to the root.
 	Path string
 	// Token is the token of an account at ngrok. Defaults to that of ngrok's own configuration.
 	Token Secret
-	// Region is where the tunnel ends, such as "eu". Defaults to ngrok's choice.
+	// Region is the location of the tunnel's public end, such as "eu". Defaults to ngrok's choice.
 	Region string
 	// Binary is the program. Defaults to "ngrok" in the PATH.
 	Binary string
@@ -279,7 +278,7 @@ type WebhookNgrokTunnel struct {
 	Logger *slog.Logger
 }
 
-// Format prints what [WebhookServer.Format] does.
+// Format prints the same as [WebhookServer.Format].
 func (t WebhookNgrokTunnel) Format(f fmt.State, _ rune) { printServer(f, t.Addr, t.Port) }
 
 // Serve runs the local server and ngrok until the context is canceled, and returns nil then. If ngrok ends, it starts ngrok again, and announces the new
@@ -288,8 +287,8 @@ func (t *WebhookNgrokTunnel) Serve(ctx context.Context, review ReviewFunc, annou
 	log := cmp.Or(t.Logger, servedLogger(ctx))
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	local := make(chan string, 1) // the URL of the local server, from its goroutine to this one
-	served := make(chan error, 1) // how the local server has ended, likewise
+	local := make(chan string, 1) // the URL of the local server
+	served := make(chan error, 1) // the result of the local server
 	server := &WebhookServer{Addr: cmp.Or(t.Addr, "127.0.0.1"), Port: t.Port, Path: t.Path, Insecure: true, Logger: t.Logger}
 	go func() {
 		served <- server.Serve(ctx, review, func(c WebhookClientConfig) { local <- c.URL })
@@ -298,7 +297,7 @@ func (t *WebhookNgrokTunnel) Serve(ctx context.Context, review ReviewFunc, annou
 	case err := <-served:
 		return err
 	case address := <-local:
-		tunnelled := make(chan error, 1) // how the tunnel has ended, from its goroutine to this one
+		tunnelled := make(chan error, 1) // the result of the tunnel
 		program := &ngrok.Tunnel{Binary: cmp.Or(t.Binary, "ngrok"), Token: string(t.Token), Region: t.Region, Log: log}
 		go func() {
 			tunnelled <- program.Keep(ctx, address, func(url string) { announce(WebhookClientConfig{URL: url}) })
@@ -318,7 +317,7 @@ func (t *WebhookNgrokTunnel) Serve(ctx context.Context, review ReviewFunc, annou
 // [WebhookNgrokTunnel] otherwise. The former uses only Addr, Port, Path and Logger.
 type WebhookAutoTunnel WebhookNgrokTunnel
 
-// Format prints what [WebhookServer.Format] does.
+// Format prints the same as [WebhookServer.Format].
 func (t WebhookAutoTunnel) Format(f fmt.State, _ rune) { printServer(f, t.Addr, t.Port) }
 
 // Serve listens until the context ends, and returns nil then. See [AdmissionServer].
@@ -333,7 +332,7 @@ func (t *WebhookAutoTunnel) Serve(ctx context.Context, review ReviewFunc, announ
 	return server.Serve(ctx, review, announce)
 }
 
-// detectHost returns by which name the operator's API server reaches this machine, and nothing if that is not known or cannot be found out.
+// detectHost returns the name by which the operator's API server reaches this machine, "" if it is unknown.
 func detectHost(ctx context.Context, log *slog.Logger) string {
 	client := servedClient(ctx)
 	if client == nil {
@@ -356,29 +355,28 @@ func detectHost(ctx context.Context, log *slog.Logger) string {
 	return host
 }
 
-// servedKey is the key of contexts for a servedOperator.
+// servedKey is the context key for a servedOperator.
 type servedKey struct{}
 
-// servedOperator is the operator that a server serves.
+// servedOperator is the operator of an admission server.
 type servedOperator struct {
 	client  *Client
 	log     *slog.Logger
 	sharing webhookSharing
 }
 
-// withOperator returns a context for [AdmissionServer.Serve], from which the servers of this package take the way to the
-// API server, the logger, and what the replicas of the operator share.
+// withOperator returns a context for [AdmissionServer.Serve], with the client, the logger, and the shared authority for the servers of this package.
 func withOperator(ctx context.Context, client *Client, log *slog.Logger, sharing webhookSharing) context.Context {
 	return context.WithValue(ctx, servedKey{}, servedOperator{client, log, sharing})
 }
 
-// servedClient returns the client of the operator that a server serves, nil if there is none.
+// servedClient returns the client of the operator in the context, nil if there is none.
 func servedClient(ctx context.Context) *Client {
 	op, _ := ctx.Value(servedKey{}).(servedOperator)
 	return op.client
 }
 
-// servedLogger returns the logger of the operator that a server serves, the default one if there is none.
+// servedLogger returns the logger of the operator in the context, or the default logger.
 func servedLogger(ctx context.Context) *slog.Logger {
 	if op, _ := ctx.Value(servedKey{}).(servedOperator); op.log != nil {
 		return op.log
@@ -386,7 +384,7 @@ func servedLogger(ctx context.Context) *slog.Logger {
 	return slog.Default()
 }
 
-// asClient returns the same as plain data.
+// asClient converts the configuration for the webhookconfig package.
 func (c *WebhookClientConfig) asClient() webhookconfig.Client {
 	return webhookconfig.Client{URL: c.URL, Service: (*webhookconfig.Service)(c.Service), CABundle: c.CABundle}
 }
@@ -406,16 +404,16 @@ type ServiceReference struct {
 	Port            int    // zero means the default of the API server, 443
 }
 
-// webhookSharing is what the replicas of an operator have in common for their servers of webhooks.
+// webhookSharing is the state that the replicas of an operator share for their webhook servers.
 type webhookSharing struct {
-	secret, namespace string            // of the Secret with the authority, for servers that name none; empty for none
+	secret, namespace string            // of the Secret with the authority, for servers without an AuthoritySecret; empty for none
 	replica           webhookca.Replica // the operator itself
 }
 
-// Holds implements [webhookca.Replica]: without an election, each replica writes what all share.
+// Holds implements [webhookca.Replica]. Without an election, each replica writes the shared state.
 func (s *reviewServer) Holds() bool { return s.leader == nil || s.leader.number() != 0 }
 
-// sharing returns what the replicas have in common: with an election, an authority that is named after its Lease.
+// sharing returns the shared state. With an election, it has an authority that is named after the Lease.
 func (s *reviewServer) sharing() webhookSharing {
 	shared := webhookSharing{replica: s}
 	if s.leader != nil {
@@ -424,14 +422,14 @@ func (s *reviewServer) sharing() webhookSharing {
 	return shared
 }
 
-// Written implements [webhookca.Replica]. Configurations that are not managed are left to those who made them, who have the overlap for it.
+// Written implements [webhookca.Replica]. Users update unmanaged configurations, and have the overlap for that.
 func (s *reviewServer) Written() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.clientConfig != nil && (s.serving.settings.Managed == "" || s.serving.written == s.clientConfig)
 }
 
-// authority returns what signs the certificates of the server, nil if they sign themselves.
+// authority returns the authority that signs the server's certificates, nil if they are self-signed.
 func (s *WebhookServer) authority(ctx context.Context, options *certs.Options) (*webhookca.Keeper, error) {
 	op, _ := ctx.Value(servedKey{}).(servedOperator)
 	if !options.MakesOwn() {
@@ -465,7 +463,7 @@ func (s *WebhookServer) authority(ctx context.Context, options *certs.Options) (
 	}, nil
 }
 
-// secretStore is one Secret. Its requests wait for no others: those that are under way may be waiting for the webhooks.
+// secretStore stores the authority in a Secret. Its requests skip all limits, because others may be waiting for the webhooks.
 type secretStore struct {
 	client          *Client
 	namespace, name string
@@ -479,7 +477,7 @@ func (s *secretStore) path(name string) string {
 	return s.resource().path(s.namespace, name, "")
 }
 
-// Read implements [webhookca.Store]. Its requests are not repeated, because the caller does that. See [Client.object] for the list.
+// Read implements [webhookca.Store]. The caller retries its requests. See [Client.object] for the list.
 func (s *secretStore) Read(ctx context.Context) (webhookca.Secret, error) {
 	ctx = unlimited(ctx)
 	body, err := s.client.body(ctx, &request{method: http.MethodGet, path: s.path(s.name), once: true})
@@ -528,7 +526,7 @@ func (s *secretStore) Follow(ctx context.Context, f webhookca.Follower) {
 // Code implements [webhookca.Store].
 func (s *secretStore) Code(err error) int { return StatusCode(err) }
 
-// secretHandler tells of changes, and remembers nothing of what has changed.
+// secretHandler notifies of changes, and keeps no contents.
 type secretHandler struct {
 	watchstream.Ignore
 	follower webhookca.Follower

@@ -14,9 +14,9 @@ import (
 	"github.com/kopf-go/kopf/internal/webhookca"
 )
 
-// This file tests what becomes of a shared authority that the API server or the content of the Secret is against.
+// This file tests a shared authority that the API server refuses, or whose Secret has wrong contents.
 
-// wrongAuthority is something that a Secret may have in it instead of a good authority.
+// wrongAuthority is a wrong content of the Secret.
 type wrongAuthority struct {
 	name string
 	data func(t *testing.T, good map[string][]byte) map[string][]byte
@@ -112,7 +112,7 @@ func TestSharedAuthorityRefused(t *testing.T) {
 	}
 }
 
-// strangers is the data of an authority that nothing else knows.
+// strangers returns the data of an unknown authority.
 func strangers(t *testing.T) map[string][]byte {
 	t.Helper()
 	c := &replicas{t: t, server: NewAPIServer(nil), log: &bytes.Buffer{}, each: true}
@@ -152,7 +152,7 @@ func TestSharedAuthorityForbidden(t *testing.T) {
 		holder := c.start()
 		standby := c.start()
 		c.elect(holder)
-		time.Sleep(10 * time.Second) // a standby looks more often while there is nothing
+		time.Sleep(10 * time.Second) // a standby reads more often while there is none
 		first := c.one("at first")
 		c.remove()
 		c.pass(5*time.Minute, time.Second)

@@ -20,10 +20,9 @@ import (
 	"time"
 )
 
-// This file tests the authority that the servers of several replicas share, as an election would use it: one replica holds, the
-// others follow. Elections themselves are not needed for that.
+// This file tests the authority that the servers of several replicas share. It replaces elections: one replica is the holder, the others follow.
 
-// replicas are servers of webhooks, and the configuration that an API server verifies them by.
+// replicas are webhook servers, and the configuration with which an API server verifies them.
 type replicas struct {
 	t      *testing.T
 	server *APIServer
@@ -55,7 +54,7 @@ func (c *replicas) text() string {
 	return c.log.String()
 }
 
-// checkLog checks that no private key is in the log.
+// checkLog checks that the log contains no private key.
 func (c *replicas) checkLog() {
 	text := c.text()
 	for _, word := range append(c.secrets(), "PRIVATE KEY", "UFJJVkFURSBLRVk") {
@@ -65,7 +64,7 @@ func (c *replicas) checkLog() {
 	}
 }
 
-// secrets are pieces of the private keys in the Secret, as they may be written.
+// secrets are parts of the private keys in the Secret, in all encodings.
 func (c *replicas) secrets() []string {
 	var words []string
 	for key, value := range c.data() {
@@ -139,7 +138,7 @@ func (c *replicas) start(change ...func(*replica)) *replica {
 	return r
 }
 
-// startHolder starts another replica that is the holder from the beginning.
+// startHolder starts another replica as the holder.
 func (c *replicas) startHolder() {
 	c.t.Helper()
 	c.start(func(r *replica) { c.elect(r) })
@@ -192,7 +191,7 @@ func (c *replicas) elect(r *replica) {
 	}
 }
 
-// crash ends a replica as if nothing had told it to.
+// crash ends a replica without a shutdown.
 func (r *replica) crash() {
 	r.mu.Lock()
 	if r.holder == r {
@@ -207,7 +206,7 @@ func (r *replica) crash() {
 	}
 }
 
-// shown returns the certificate of a replica, or why it is not trusted.
+// shown returns the certificate of a replica, or an error if it is not trusted.
 func (r *replica) shown() (*x509.Certificate, error) {
 	r.mu.Lock()
 	roots := x509.NewCertPool()
@@ -225,7 +224,7 @@ func (r *replica) shown() (*x509.Certificate, error) {
 	return client.ConnectionState().PeerCertificates[0], nil
 }
 
-// check has the API server verify all replicas, and returns who has signed for them.
+// check verifies all replicas as the API server does, and returns their authorities.
 func (c *replicas) check(when string) map[string]int {
 	c.t.Helper()
 	synctest.Wait()
@@ -245,7 +244,7 @@ func (c *replicas) check(when string) map[string]int {
 	return issuers
 }
 
-// one is check, with one authority that signs for all.
+// one is check for a single authority.
 func (c *replicas) one(when string) string {
 	c.t.Helper()
 	issuers := c.check(when)
@@ -258,7 +257,7 @@ func (c *replicas) one(when string) string {
 	return ""
 }
 
-// pass lets time pass, and checks all replicas every now and then.
+// pass waits, and checks all replicas repeatedly.
 func (c *replicas) pass(d, step time.Duration) {
 	c.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
@@ -267,7 +266,7 @@ func (c *replicas) pass(d, step time.Duration) {
 	}
 }
 
-// data returns what is in the Secret, nil if there is none.
+// data returns the data of the Secret, nil if there is none.
 func (c *replicas) data() map[string][]byte {
 	info := c.server.ConnectionInfo()
 	resp, err := info.HTTPClient.Get(info.Server + "/api/v1/namespaces/" + secretNamespace + "/secrets/hooks")
@@ -282,7 +281,7 @@ func (c *replicas) data() map[string][]byte {
 	return secret.Data
 }
 
-// put makes a Secret, or changes keys of it; nil removes one.
+// put creates a Secret, or changes its keys; nil removes one.
 func (c *replicas) put(data map[string][]byte) {
 	c.t.Helper()
 	values := make(map[string]any)
@@ -322,7 +321,7 @@ func (c *replicas) remove() {
 	}
 }
 
-// writes are the requests that have changed the Secret, or tried to.
+// writes are the requests to change the Secret, including failed ones.
 func (c *replicas) writes() []string {
 	var all []string
 	for _, r := range c.server.Requests() {
@@ -336,7 +335,7 @@ func (c *replicas) writes() []string {
 // count returns how many lines of the log contain a text.
 func (c *replicas) count(text string) int { return strings.Count(c.text(), text) }
 
-// replicaListener accepts pipes, which bubbles can wait for.
+// replicaListener accepts pipes, which work in bubbles.
 type replicaListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -435,7 +434,7 @@ func TestSharedAuthority(t *testing.T) {
 			t.Errorf("the log is\n%s", c.text())
 		}
 		holder := c.start()
-		time.Sleep(2 * time.Second) // as it takes to become the leader
+		time.Sleep(2 * time.Second) // the time to become the leader
 		c.elect(holder)
 		time.Sleep(2 * time.Second)
 		c.one("with a holder")
@@ -471,7 +470,7 @@ func testAuthorityLife(c *replicas) {
 			t.Fatalf("the authority was not rotated after %s", time.Since(began))
 		}
 		issuer = next
-		late := c.start() // which has not seen the rotation
+		late := c.start() // without knowledge of the rotation
 		synctest.Wait()
 		if got := c.one("with a new replica"); got != issuer {
 			t.Errorf("the new replica has a certificate by %s, want %s", got, issuer)
@@ -495,7 +494,7 @@ func testAuthorityLife(c *replicas) {
 	}
 }
 
-// testAuthorityUnwritten has the API server refuse the configuration for a while, and then a new holder be slow to write it.
+// testAuthorityUnwritten makes the API server refuse the configuration for a while, and then a new holder write it slowly.
 func testAuthorityUnwritten(c *replicas) {
 	t := c.t
 	c.startHolder()
@@ -513,7 +512,7 @@ func testAuthorityUnwritten(c *replicas) {
 		}
 	}
 	c.mu.Lock()
-	c.holder = next // which has not written anything yet
+	c.holder = next // without writes so far
 	c.mu.Unlock()
 	c.pass(10*time.Minute, 10*time.Second)
 	if got := c.one("before the new holder has written the configuration"); got != first {
@@ -526,7 +525,7 @@ func testAuthorityUnwritten(c *replicas) {
 	}
 }
 
-// testAuthorityOutage has a replica go on for months without the API server.
+// testAuthorityOutage runs a replica for months without the API server.
 func testAuthorityOutage(c *replicas) {
 	t := c.t
 	c.startHolder()
@@ -553,10 +552,10 @@ func testAuthorityOutage(c *replicas) {
 	if got := c.one("when all are back"); got == first {
 		t.Error("the former authority still signs")
 	}
-	c.pass(10*day, time.Hour) // in which that one expires
+	c.pass(10*day, time.Hour) // the authority expires meanwhile
 }
 
-// testAuthorityCrashes has the holder crash before and after each of its writes, in the middle of a rotation, and while the next authority becomes trusted.
+// testAuthorityCrashes crashes the holder before and after each of its writes, during a rotation, and before the next authority is trusted.
 func testAuthorityCrashes(c *replicas) {
 	t := c.t
 	c.startHolder()
@@ -582,7 +581,7 @@ func testAuthorityCrashes(c *replicas) {
 			t.Fatal("there is no next authority")
 		}
 	}
-	for range 3 { // each begins to count anew
+	for range 3 { // each restarts the count
 		crash()
 		c.pass(50*time.Second, time.Second)
 		if got := c.one("before the next authority signs"); got != first {

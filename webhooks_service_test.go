@@ -11,7 +11,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// serviceWorld is an API server that finds the webhooks of an operator by a Service. It uses connections, which bubbles cannot.
+// serviceWorld is an API server that reaches the webhooks of an operator through a Service. It uses connections, which do not work in bubbles.
 func serviceWorld(t *testing.T, configure func(*kopf.WebhookServer)) *kopf.Client {
 	t.Helper()
 	server := kopf.NewAPIServer(nil)

@@ -52,7 +52,7 @@ func TestHostOfCertificate(t *testing.T) {
 	}
 }
 
-// apiServerNamed returns the context of an operator whose API server has a certificate for a name, and says its version, and where its log goes to.
+// apiServerNamed returns the context of an operator, and its log. The API server has a certificate for the name, and the version.
 func apiServerNamed(t *testing.T, name, version string, trusted bool) (context.Context, *bytes.Buffer) {
 	t.Helper()
 	pair, err := certs.SelfSigned([]string{name, "127.0.0.1"}, time.Now())
@@ -83,7 +83,7 @@ func apiServerNamed(t *testing.T, name, version string, trusted bool) (context.C
 	return withOperator(t.Context(), client, slog.New(handler), webhookSharing{}), log
 }
 
-// firstAnnounced serves until something is announced.
+// firstAnnounced serves until the first announcement.
 func firstAnnounced(t *testing.T, ctx context.Context, server AdmissionServer) WebhookClientConfig {
 	t.Helper()
 	ctx, stop := context.WithCancel(ctx)
@@ -134,7 +134,7 @@ func TestClusterAuto(t *testing.T) {
 	})
 }
 
-// TestWebhookServerHTTP2 uses the protocol of API servers, which bubbles cannot, with real time.
+// TestWebhookServerHTTP2 uses HTTP/2, as API servers do. That does not work in bubbles, so it uses real time.
 func TestWebhookServerHTTP2(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -145,7 +145,7 @@ func TestWebhookServerHTTP2(t *testing.T) {
 		served <- server.Serve(ctx, func(_ context.Context, r *ReviewRequest) ([]byte, error) {
 			if r.Handler == "slow" {
 				close(entered)
-				time.Sleep(1700 * time.Millisecond) // longer than a request may take to come
+				time.Sleep(1700 * time.Millisecond) // longer than the limit for receiving a request
 			}
 			return r.Body, nil
 		}, func(config WebhookClientConfig) { configs <- config })
@@ -197,8 +197,8 @@ func TestWebhookServerHTTP2(t *testing.T) {
 	})
 }
 
-// The program ngrok of these tests is this test's own binary, with a variable that makes it one: a folder to which it writes what
-// it was told, and in which there is a file with what it should do.
+// The program ngrok of these tests is the test binary itself, with an environment variable. It names a folder for the program's arguments, which also has a
+// file with the requested behavior.
 
 const ngrokVariable = "KOPF_TEST_NGROK"
 
@@ -214,7 +214,7 @@ func init() {
 	os.Exit(0)
 }
 
-// fakeNgrok opens no tunnel, but says so. The address has the number of the start in it.
+// fakeNgrok opens no tunnel, but reports one. The address contains the number of the start.
 func fakeNgrok(dir string) error {
 	if credtransport.FileExists(filepath.Join(dir, "fail")) {
 		return errors.New("authentication failed")
@@ -235,7 +235,7 @@ func fakeNgrok(dir string) error {
 	}
 	polls := 0
 	go http.Serve(api, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if polls++; r.URL.Path != "/api/tunnels" || polls == 1 { // it takes a moment
+		if polls++; r.URL.Path != "/api/tunnels" || polls == 1 { // the first poll finds none
 			fmt.Fprint(w, `{"tunnels":[]}`)
 			return
 		}
@@ -255,7 +255,7 @@ func fakeNgrok(dir string) error {
 	}
 }
 
-// tunnel runs a tunnel through the fake program. What it announces comes through the channel.
+// tunnel runs a tunnel with the fake program. Its announcements arrive through the channel.
 func tunnel(t *testing.T, ctx context.Context, server AdmissionServer, review ReviewFunc) (announced <-chan WebhookClientConfig, stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -270,7 +270,7 @@ func tunnel(t *testing.T, ctx context.Context, server AdmissionServer, review Re
 	}
 }
 
-// next returns what is announced next.
+// next returns the next announcement.
 func next(t *testing.T, announced <-chan WebhookClientConfig) WebhookClientConfig {
 	t.Helper()
 	select {
@@ -296,7 +296,7 @@ func ngrokProgram(t *testing.T) (binary, dir string) {
 	return binary, dir
 }
 
-// startedWith returns what the program was told at one of its starts.
+// startedWith returns the arguments of one of the program's starts.
 func startedWith(t *testing.T, dir string, n int) []string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, fmt.Sprint("start-", n)))

@@ -43,7 +43,7 @@ var brokenOperators = []brokenOperator{
 		register: func(r *kopf.Registry) { r.OnCreate("kopfexamples", noChange, named("create")) },
 		prepare:  func(c *C) { c.lackingRight("patch") },
 		commands: []string{"status kopfexamples", "explain kopfexamples kopf-example-1 --service-account default/operator"},
-		cause:    []string{"default/operator", "no right to patch kopfexamples.kopf.dev"},
+		cause:    []string{"default/operator", "no permission to patch kopfexamples.kopf.dev"},
 	},
 	{
 		name: "wrong-label",

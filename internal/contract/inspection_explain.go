@@ -476,9 +476,9 @@ func explainingElse(t *testing.T, c *C) {
 		c.Create("a", nil)
 		account := c.lackingRight("patch")
 		x := ask(c, "--service-account", account)
-		c.same("the decision", "nothing: the account "+account+" has no right to patch kopfexamples.kopf.dev", x.Decision)
+		c.same("the decision", "nothing: the account "+account+" has no permission to patch kopfexamples.kopf.dev", x.Decision)
 		c.same("no handler is called", []string(nil), x.called())
-		c.same("without any right", "nothing: the account x/nobody has no right to list, watch or patch kopfexamples.kopf.dev", ask(c, "--service-account", "x/nobody").Decision)
+		c.same("without any right", "nothing: the account x/nobody has no permission to list, watch or patch kopfexamples.kopf.dev", ask(c, "--service-account", "x/nobody").Decision)
 	})
 	c.Run(t, "OB-15 rights cannot be asked about", func(c *C) {
 		c.OnlyInBubble("the server has to refuse")
@@ -491,7 +491,7 @@ func explainingElse(t *testing.T, c *C) {
 			return base.RoundTrip(req)
 		})}
 		x := ask(c, "--service-account", "default/operator")
-		if notes := strings.Join(x.Notes, "\n"); !strings.Contains(notes, "whether default/operator has its rights cannot be asked") || !strings.Contains(notes, "you may not ask") {
+		if notes := strings.Join(x.Notes, "\n"); !strings.Contains(notes, "the permissions (RBAC) of default/operator cannot be checked") || !strings.Contains(notes, "you may not ask") {
 			c.Errorf("got the notes %q", notes)
 		}
 	})

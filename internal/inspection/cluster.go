@@ -98,7 +98,7 @@ func allows(ctx context.Context, server Server, account, verb, group, resource, 
 	}
 	var answer struct{ Status struct{ Allowed bool } }
 	if err := server.Post(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", body, &answer); err != nil {
-		return false, fmt.Errorf("whether %s has its rights cannot be asked: %w", account, err)
+		return false, fmt.Errorf("the permissions (RBAC) of %s cannot be checked: %w", account, err)
 	}
 	return answer.Status.Allowed, nil
 }

@@ -74,6 +74,6 @@ func (x *Explanation) AddMissing(ctx context.Context, server Server, account, gr
 		if group != "" {
 			plural += "." + group
 		}
-		x.Prevent(fmt.Sprintf("the account %s has no right to %s %s", account, lacks, plural))
+		x.Prevent(fmt.Sprintf("the account %s has no permission to %s %s", account, lacks, plural))
 	}
 }

@@ -36,7 +36,7 @@ func (c *Comparison) Add(set *Set, requests []Request) (refused []string) {
 func (c *Comparison) Unneeded() (messages []string) {
 	for _, what := range slices.Sorted(maps.Keys(c.needed)) {
 		if !c.needed[what] {
-			messages = append(messages, "no test has needed the right to "+what+", for "+strings.Join(c.reasons[what], ", "))
+			messages = append(messages, "no test has needed the permission to "+what+", for "+strings.Join(c.reasons[what], ", "))
 		}
 	}
 	return messages

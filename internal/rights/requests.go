@@ -127,11 +127,11 @@ func (s *Set) Refused(requests []Request) (messages []string) {
 		}
 		remedy := fmt.Sprintf("add kopf.Needs(%q, %q)", r.Qualified(), r.Verb)
 		if everywhere.Allows(r) {
-			remedy = fmt.Sprintf("they are for the namespaces that the operator serves, which are %s, so bind a role of your own in the other one", strings.Join(s.Namespaces, ", "))
+			remedy = fmt.Sprintf("its permissions are for the namespaces that it serves, which are %s, so bind a role of your own in the other one", strings.Join(s.Namespaces, ", "))
 		}
 		if key := r.Verb + " " + r.Qualified() + ": " + remedy; !said[key] {
 			said[key] = true
-			messages = append(messages, fmt.Sprintf("the rights do not allow to %s: %s", &r, remedy))
+			messages = append(messages, fmt.Sprintf("the operator has no permission (RBAC) to %s: %s", &r, remedy))
 		}
 	}
 	return messages
