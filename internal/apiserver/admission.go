@@ -17,8 +17,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// admission is one change that is sent to admission webhooks. It runs on the goroutine of the
-// request, which waits for the responses.
+// admission is one change that the server sends to admission webhooks. It runs on the goroutine of the request, which waits for the responses.
 //
 // See https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
 type admission struct {
@@ -26,12 +25,11 @@ type admission struct {
 	operation    string         // CREATE, UPDATE or DELETE
 	live, object map[string]any // live is nil for creations, object for deletions
 	mutating     bool
-	posted       *kindInfo // of what is posted to a subresource, such as an Eviction; nil for the object itself, or its scale
+	posted       *kindInfo // the kind of an object that is posted to a subresource, such as an Eviction or a Scale; nil for the object itself
 }
 
-// admit calls the mutating or the validating webhooks. The live object is nil for creations, and
-// the object is nil for deletions. Mutating webhooks change the object in place. Changes by the
-// server itself are not sent to webhooks, but for those that controllers send as requests on a cluster.
+// admit calls the mutating or the validating webhooks. The live object is nil for creations, and the object is nil for deletions. Mutating webhooks
+// change the object in place. The server calls no webhooks for its own changes, except those that controllers of a real cluster make by requests.
 func (a *apiRequest) admit(live, object map[string]any, mutating bool) error {
 	if a.ctx == nil || a.kind.resource.Group == "admissionregistration.k8s.io" {
 		return nil
@@ -46,7 +44,7 @@ func (a *apiRequest) admit(live, object map[string]any, mutating bool) error {
 	return d.admit()
 }
 
-// admitPosted calls the webhooks for what is posted to a subresource.
+// admitPosted calls the webhooks for an object that is posted to a subresource.
 func (a *apiRequest) admitPosted(group, version, kind string, object map[string]any) error {
 	if a.ctx == nil {
 		return nil
@@ -157,7 +155,7 @@ func (a *admission) selects(hook map[string]any) bool {
 	return selector.MatchesLabels(wanted, namespace)
 }
 
-// validate calls all webhooks concurrently, and returns the refusal of the first one in order.
+// validate calls all webhooks concurrently. If several refuse the change, it returns the error of the first one in order.
 func (a *admission) validate(hooks []*webhook) error {
 	type verdict struct {
 		warnings []string
@@ -177,8 +175,8 @@ func (a *admission) validate(hooks []*webhook) error {
 	return refusal
 }
 
-// mutate calls one webhook after another, of those that select the object as the others have left it. It calls those again that want to be reinvoked if later
-// ones have changed the object.
+// mutate calls the webhooks one after another, each with the object that the previous ones returned, if it selects that object. Webhooks with a
+// reinvocation policy run again if later ones have changed the object.
 func (a *admission) mutate(hooks []*webhook) error {
 	changed := -1
 	called := make([]bool, len(hooks))
@@ -352,7 +350,7 @@ func userInfo() map[string]any {
 	return map[string]any{"username": "kopf", "groups": []any{"system:masters", "system:authenticated"}}
 }
 
-// userInfo returns the user who sends the request, which is a service account if a controller in this server does.
+// userInfo returns the user who sends the request: a service account for the controllers in this server.
 func (a *apiRequest) userInfo() map[string]any {
 	if a.controller == "" {
 		return userInfo()
@@ -402,7 +400,7 @@ func (a *admission) judge(response map[string]any, uid string) ([]byte, error) {
 	return decodeBase64(text)
 }
 
-// denial returns the refusal by a webhook, with its message and details.
+// denial returns the error for a change that a webhook denied, with its message and details.
 func denial(webhook string, status map[string]any) error {
 	e := &apierrors.StatusError{Code: 400, Details: rawjson.AsMap(status["details"])}
 	if n := number(unstructured.Word(status["code"])); n > e.Code {

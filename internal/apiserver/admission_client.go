@@ -116,7 +116,7 @@ func (w *webhook) response(data []byte) (map[string]any, error) {
 	return response, nil
 }
 
-// address returns the URL of the webhook. Of Services, only those that name a host elsewhere can be reached: there is no network of a cluster here.
+// address returns the URL of the webhook. Only Services with an external name can be reached, because this server has no cluster network.
 func (w *webhook) address(s *Server) (string, error) {
 	timeout := fmt.Sprintf("timeout=%ds", int(w.timeout.Seconds()))
 	if w.url == "" {
@@ -140,13 +140,13 @@ func (w *webhook) address(s *Server) (string, error) {
 	return u.String(), nil
 }
 
-// serviceHost returns the name of the host, the port and the path by which a Service is reached.
+// serviceHost returns the host, the port and the path of a Service.
 func (w *webhook) serviceHost() (host, port, path string) {
 	name, namespace := unstructured.Word(w.service["name"]), unstructured.Word(w.service["namespace"])
 	return name + "." + namespace + ".svc", cmp.Or(unstructured.Word(w.service["port"]), "443"), unstructured.Word(w.service["path"])
 }
 
-// externalName returns the host that the Service of the webhook names, "" if there is no such Service, or it is of another type.
+// externalName returns the external name of the webhook's Service, "" if there is no such Service, or it has another type.
 func (w *webhook) externalName(s *Server) string {
 	stored := s.db.Get("services.", unstructured.Word(w.service["namespace"])+"/"+unstructured.Word(w.service["name"]))
 	if stored == nil {
@@ -191,7 +191,7 @@ func (w *webhook) transport(s *Server) (http.RoundTripper, error) {
 // hasCertificate reports whether a CA bundle has certificates.
 func hasCertificate(bundle []byte) bool { return x509.NewCertPool().AppendCertsFromPEM(bundle) }
 
-// HandleReviews serves webhooks by a handler in this process, at the URL that it returns, until end is called, which returns when the last
+// HandleReviews serves webhooks by a handler in this process, at the URL that it returns. The function end stops that, and returns when the last
 // review is answered.
 func (s *Server) HandleReviews(handler http.Handler) (url string, end func()) {
 	s.mu.Lock()
@@ -222,7 +222,7 @@ func (c *closableHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.handler.ServeHTTP(w, r)
 }
 
-// enter counts a request, unless it comes too late.
+// enter counts a request, unless the handler is closed.
 func (c *closableHandler) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,7 +232,7 @@ func (c *closableHandler) enter() bool {
 	return !c.closed
 }
 
-// close waits for the requests under way.
+// close waits for the running requests.
 func (c *closableHandler) close() {
 	c.mu.Lock()
 	c.closed = true

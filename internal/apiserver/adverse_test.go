@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// adverse is a server that gets what clients and webhooks should not send.
+// adverse is a server for requests and webhook responses that are malformed.
 type adverse struct {
 	*testing.T
 	server *Server
@@ -35,7 +35,7 @@ func (a adverse) want(method, path, contentType, body string, code int, has stri
 	}
 }
 
-// mutateBy has a webhook patch config maps, after it did something.
+// mutateBy adds a webhook that patches config maps, after it has called a function.
 func (a adverse) mutateBy(patch string, during func()) {
 	a.Helper()
 	url, end := a.server.HandleReviews(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -142,7 +142,7 @@ func TestAdverse(t *testing.T) {
 	}
 }
 
-// TestManyFaults holds that many faults in one object do not make a large answer.
+// TestManyFaults checks that an object with many errors does not lead to a large answer.
 func TestManyFaults(t *testing.T) {
 	var unknown, twice strings.Builder
 	for i := range 40_000 {
@@ -166,7 +166,7 @@ func TestManyFaults(t *testing.T) {
 	}
 }
 
-// What is nearly a usual request is refused, or taken, as kube-apiserver does. The tests in e2e compare the messages.
+// Requests with small errors are refused or accepted as kube-apiserver does. The tests in e2e compare the messages.
 func TestAdverseDetails(t *testing.T) {
 	const (
 		configs     = "/api/v1/namespaces/default/configmaps"

@@ -56,7 +56,7 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// raced reports whether an apply was refused only since its object was created, or was deleted, meanwhile.
+// raced reports whether an apply was refused only because its object was created or deleted concurrently.
 func raced(err error, before, now *store.Item) bool {
 	var e *apierrors.StatusError
 	if !errors.As(err, &e) {
@@ -80,8 +80,7 @@ func (a *apiRequest) applyTo(live *store.Item, object map[string]any, o managedf
 	return raw, 200, err
 }
 
-// checkApplied refuses a configuration of another kind, and one that does not fit its type, since
-// its fields could not be assigned to managers.
+// checkApplied refuses a configuration of another kind, or one that does not fit its type, because its fields could not be assigned to managers.
 func (a *apiRequest) checkApplied(object map[string]any) error {
 	apiVersion := unstructured.Text(object, "apiVersion")
 	kind := unstructured.Text(object, "kind")
@@ -107,8 +106,7 @@ func (a *apiRequest) checkApplied(object map[string]any) error {
 	return nil
 }
 
-// checkMerged refuses a merged object that does not fit the Go types of its kind, or that has
-// another name or namespace than the address.
+// checkMerged refuses a merged object that does not fit the Go types of its kind, or whose name or namespace differs from the address.
 func (a *apiRequest) checkMerged(merged, applied map[string]any) error {
 	meta := rawjson.AsMap(merged["metadata"])
 	if why := untyped(a.kind, merged); why != "" {

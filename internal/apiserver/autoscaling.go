@@ -9,8 +9,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Autoscalers are served in two versions, and stored in the second one. The first version knows CPU utilization alone; it has the rest in annotations, so that its clients keep it. See
-// https://kubernetes.io/docs/reference/kubernetes-api/autoscaling/horizontal-pod-autoscaler-v1/
+// Autoscalers are served in two versions, and stored in v2. Version v1 has a field for CPU utilization only, and keeps all else in annotations, so
+// that its clients preserve it. See https://kubernetes.io/docs/reference/kubernetes-api/autoscaling/horizontal-pod-autoscaler-v1/
 
 const (
 	metricsAnnotation        = "autoscaling.alpha.kubernetes.io/metrics"
@@ -19,7 +19,7 @@ const (
 	conditionsAnnotation     = "autoscaling.alpha.kubernetes.io/conditions"
 )
 
-// metricFields are the fields of metrics in the first version, each with its path in the second one. Those with a ! are always there.
+// metricFields are the fields of metrics in v1, each with its path in v2. A field with a ! is always present.
 const metricFields = `
 object target=describedObject metricName=metric.name targetValue!=target.value selector=metric.selector averageValue=target.averageValue
 pods metricName=metric.name targetAverageValue!=target.averageValue selector=metric.selector
@@ -27,7 +27,7 @@ resource name=name targetAverageUtilization=target.averageUtilization targetAver
 containerResource name=name targetAverageUtilization=target.averageUtilization targetAverageValue=target.averageValue container=container
 external metricName=metric.name metricSelector=metric.selector targetValue=target.value targetAverageValue=target.averageValue`
 
-// currentMetricFields are those of the metrics in the status.
+// currentMetricFields are the same for the metrics in the status.
 const currentMetricFields = `
 object target=describedObject metricName=metric.name currentValue!=current.value selector=metric.selector averageValue=current.averageValue
 pods metricName=metric.name currentAverageValue!=current.averageValue selector=metric.selector
@@ -35,15 +35,15 @@ resource name=name currentAverageUtilization=current.averageUtilization currentA
 containerResource name=name currentAverageUtilization=current.averageUtilization currentAverageValue!=current.averageValue container=container
 external metricName=metric.name metricSelector=metric.selector currentValue!=current.value currentAverageValue=current.averageValue`
 
-// defaultUtilization is the utilization of the CPU that autoscalers without metrics aim at.
+// defaultUtilization is the CPU utilization that is the target of autoscalers without metrics.
 const defaultUtilization = json.Number("80")
 
-// isOldAutoscaler reports whether the kind is that of autoscalers in the first version.
+// isOldAutoscaler reports whether the kind is an autoscaler in v1.
 func (k *kindInfo) isOldAutoscaler() bool {
 	return k.is("horizontalpodautoscalers", "autoscaling") && k.resource.Version == "v1"
 }
 
-// oldAutoscaler returns a stored autoscaler as the first version shows it.
+// oldAutoscaler returns a stored autoscaler in v1.
 func oldAutoscaler(raw []byte) []byte {
 	object := unstructured.View(raw).Map()
 	object["apiVersion"] = "autoscaling/v1"
@@ -92,13 +92,13 @@ func oldAutoscaler(raw []byte) []byte {
 	return raw
 }
 
-// storeOldAutoscaler gives an autoscaler of the first version the form in which it is stored.
+// storeOldAutoscaler converts an autoscaler of v1 to the stored version.
 func storeOldAutoscaler(object map[string]any) {
 	object["apiVersion"] = "autoscaling/v2"
 	spec, status := mapAt(object, "spec"), mapAt(object, "status")
 	annotations := rawjson.AsMap(rawjson.AsMap(object["metadata"])["annotations"])
 	decoded := func(key string) any {
-		v, _ := rawjson.Decode([]byte(unstructured.Text(annotations, key))) // what is malformed is dropped
+		v, _ := rawjson.Decode([]byte(unstructured.Text(annotations, key))) // malformed annotations are dropped
 		delete(annotations, key)
 		return v
 	}
@@ -140,12 +140,12 @@ func objectsAt(object map[string]any, key string) (all []map[string]any) {
 	return all
 }
 
-// cpuMetric returns the metric of the CPU with a value at a key.
+// cpuMetric returns the CPU metric with a value at a key.
 func cpuMetric(key string, value map[string]any) any {
 	return map[string]any{"type": "Resource", "resource": map[string]any{"name": "cpu", key: value}}
 }
 
-// cpuUtilization returns the utilization of a metric at a key, nil if the metric is not about the CPU.
+// cpuUtilization returns the utilization of a metric at a key, nil if it is not a CPU metric.
 func cpuUtilization(metric map[string]any, key string) any {
 	resource := rawjson.AsMap(metric["resource"])
 	if metric["type"] != "Resource" || resource["name"] != "cpu" {
@@ -154,7 +154,7 @@ func cpuUtilization(metric map[string]any, key string) any {
 	return rawjson.AsMap(resource[key])["averageUtilization"]
 }
 
-// oldMetric returns a metric as the first version has it in annotations.
+// oldMetric returns a metric as v1 keeps it in annotations.
 func oldMetric(metric map[string]any, table string) json.RawMessage {
 	old := map[string]any{"type": metric["type"]}
 	keys := []string{"type"}
@@ -185,7 +185,7 @@ func oldMetric(metric map[string]any, table string) json.RawMessage {
 	return ordered(old, keys...)
 }
 
-// newMetrics returns the metrics of an annotation as they are stored.
+// newMetrics returns the metrics of an annotation in the stored version.
 func newMetrics(decoded any, table string) (all []any) {
 	list, _ := decoded.([]any)
 	for _, v := range list {
@@ -214,7 +214,7 @@ func newMetrics(decoded any, table string) (all []any) {
 	return all
 }
 
-// nameTarget sets the type of a target, which the first version does not have.
+// nameTarget sets the type of a target, which v1 does not have.
 func nameTarget(source string, target map[string]any) {
 	switch {
 	case target["averageUtilization"] != nil:
@@ -229,7 +229,7 @@ func nameTarget(source string, target map[string]any) {
 	}
 }
 
-// oldBehavior returns a behavior as the annotation has it, with names that begin with a capital letter, and with nulls.
+// oldBehavior returns a behavior for the annotation: with capitalized names, and with nulls.
 func oldBehavior(behavior map[string]any) json.RawMessage {
 	capitals := func(object map[string]any, keys ...string) json.RawMessage {
 		named := make(map[string]any)
@@ -257,7 +257,7 @@ func oldBehavior(behavior map[string]any) json.RawMessage {
 	return capitals(all, "scaleUp", "scaleDown")
 }
 
-// newNames returns the value of an annotation with names that begin with a small letter, and without nulls.
+// newNames returns the value of an annotation with uncapitalized names, and without nulls.
 func newNames(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -276,7 +276,7 @@ func newNames(v any) any {
 	return v
 }
 
-// ordered encodes an object with its keys in an order, without those that it does not have.
+// ordered encodes the given keys of an object in their order, without those that the object lacks.
 func ordered(object map[string]any, keys ...string) json.RawMessage {
 	o := rawjson.NewObject()
 	for _, key := range keys {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// deploymentText is a deployment as people write it, with its name to be filled in.
+// deploymentText is a realistic deployment, with a placeholder for its name.
 const deploymentText = `{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web-%d", "labels": {"app": "web"}},
 	"spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{
 		"name": "web", "image": "example.com/web:1.2.3", "ports": [{"containerPort": 8080, "name": "http"}],
@@ -17,7 +17,7 @@ const deploymentText = `{"apiVersion": "apps/v1", "kind": "Deployment", "metadat
 		"readinessProbe": {"httpGet": {"path": "/readyz", "port": "http"}}, "volumeMounts": [{"name": "config", "mountPath": "/etc/web"}]
 	}], "volumes": [{"name": "config", "configMap": {"name": "web"}}]}}}}`
 
-// BenchmarkBuiltin writes objects of a built-in kind, which are decoded by their type and get defaults.
+// BenchmarkBuiltin writes objects of a built-in kind, which the server decodes by their type and completes with defaults.
 func BenchmarkBuiltin(b *testing.B) {
 	const path = "/apis/apps/v1/namespaces/default/deployments"
 	request := func(b *testing.B, s *Server, method, path, media, body string, code int) {

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// fillDefaults fills in the defaults of a built-in kind, as decoding does in kube-apiserver.
+// fillDefaults fills in the defaults of a built-in kind, as kube-apiserver does when it decodes an object.
 func (k *kindInfo) fillDefaults(object map[string]any) {
 	defaults.Fill(k.goType(), object)
 	if k.isDefinitions() {
@@ -30,15 +30,16 @@ func (k *kindInfo) fillDefaults(object map[string]any) {
 	}
 }
 
-// is reports whether the kind is the built-in one of a resource.
+// is reports whether the kind is the built-in kind of a resource.
 func (k *kindInfo) is(plural, group string) bool {
 	return k.crd == nil && k.resource.Plural == plural && k.resource.Group == group
 }
 
-// templateGeneration is the annotation that says how often the template of a daemon set has changed.
+// templateGeneration is the annotation that counts the changes of a daemon set's template.
 const templateGeneration = "deprecated.daemonset.template.generation"
 
-// settle sets what the server decides about an object of a built-in kind when all clients and webhooks have had their say. The live object is nil for creations.
+// settle sets the fields that the server controls in an object of a built-in kind, after all changes by clients and webhooks. The live object is nil
+// for creations.
 func (a *apiRequest) settle(live, object map[string]any) error {
 	if a.kind.crd != nil {
 		return nil
@@ -102,7 +103,7 @@ func nameJob(object map[string]any) {
 	}
 }
 
-// forgetServer removes what another server has set in a manifest and a new one sets anew: the uid of a job in its labels.
+// forgetServer removes a field that another server has set in a manifest and this server sets itself: the uid of a job in its labels.
 func (k *kindInfo) forgetServer(object map[string]any) {
 	spec := rawjson.AsMap(object["spec"])
 	if !k.is("jobs", "batch") || spec["manualSelector"] == true {
@@ -117,7 +118,7 @@ func (k *kindInfo) forgetServer(object map[string]any) {
 	}
 }
 
-// keepServer keeps what this server has set in an object that a manifest replaces: the address of a service, and the labels of a job.
+// keepServer keeps the fields that this server has set in an object that a manifest replaces: the address of a service, and the labels of a job.
 func (k *kindInfo) keepServer(live, object map[string]any) {
 	switch {
 	case k.is("services", ""):
@@ -148,14 +149,14 @@ func countTemplate(live, object map[string]any) {
 	annotations[templateGeneration] = strconv.Itoa(n)
 }
 
-// dropTopology drops a field that new slices of this version cannot have.
+// dropTopology drops a field that new slices cannot have in this version.
 func dropTopology(slice map[string]any) {
 	for _, endpoint := range objectsAt(slice, "endpoints") {
 		delete(endpoint, "deprecatedTopology")
 	}
 }
 
-// dropSource drops a source of a new claim that is neither a claim nor a snapshot. Only the newer field can name others.
+// dropSource drops a source of a new claim that is neither a claim nor a snapshot. Only the newer field can refer to other kinds.
 func dropSource(spec map[string]any) {
 	source := rawjson.AsMap(spec["dataSource"])
 	group, kind := unstructured.Text(source, "apiGroup"), unstructured.Text(source, "kind")
@@ -164,7 +165,7 @@ func dropSource(spec map[string]any) {
 	}
 }
 
-// copySource copies the older of the two fields for the source of a claim to the newer one, or the other way around.
+// copySource copies the source of a claim from the older of the two fields to the newer one, or the other way around.
 func copySource(spec map[string]any) {
 	older, newer := rawjson.AsMap(spec["dataSource"]), rawjson.AsMap(spec["dataSourceRef"])
 	source, target := older, "dataSourceRef"
@@ -183,7 +184,7 @@ func copySource(spec map[string]any) {
 	spec[target] = referred
 }
 
-// datePhase notes when the phase of a volume has changed.
+// datePhase sets the time at which the phase of a volume has changed.
 func (a *apiRequest) datePhase(live, object map[string]any) {
 	if live == nil || a.subresource != "status" {
 		return
@@ -198,7 +199,7 @@ func (a *apiRequest) datePhase(live, object map[string]any) {
 	}
 }
 
-// admitBuiltin does what the admission plugins of kube-apiserver do that are always on. They come before the webhooks.
+// admitBuiltin does the work of the admission plugins of kube-apiserver that are always enabled. They run before the webhooks.
 func (a *apiRequest) admitBuiltin(live, object map[string]any) error {
 	if a.kind.crd != nil || a.subresource != "" {
 		return nil
@@ -245,7 +246,7 @@ func marked(object map[string]any, annotation string) bool {
 	return v != nil
 }
 
-// defaultClass returns the name of the newest object of a collection with an annotation that makes it the default one, "" if there is none.
+// defaultClass returns the name of the newest object of a collection with an annotation that makes it the default, "" if there is none.
 func (s *Server) defaultClass(collection, annotation string) string {
 	items, _ := s.db.List(collection)
 	name, newest := "", ""
@@ -317,7 +318,7 @@ func (a *apiRequest) serveAs(object map[string]any) {
 	}
 }
 
-// prioritize sets the priority of a new pod by its priority class, or by the default one.
+// prioritize sets the priority of a new pod from its priority class, or from the default one.
 func (a *apiRequest) prioritize(spec map[string]any) error {
 	forbidden := func(format string, args ...any) error {
 		return apierrors.New(403, "Forbidden", fmt.Sprintf("pods %q is forbidden: ", a.name)+fmt.Sprintf(format, args...), a.kind.about(a.name))
@@ -354,7 +355,7 @@ func (a *apiRequest) prioritize(spec map[string]any) error {
 	return nil
 }
 
-// defaultPriority returns the least of the priority classes that are the default for all, nil if there is none.
+// defaultPriority returns the lowest of the global default priority classes, nil if there is none.
 func (s *Server) defaultPriority() (class map[string]any) {
 	items, _ := s.db.List("priorityclasses.scheduling.k8s.io")
 	least := int64(0)

@@ -17,7 +17,7 @@ type caller struct {
 	server *Server
 }
 
-// call sends a request, and returns the answer. A code of another hundred than that of success fails the test.
+// call sends a request, and returns the answer. The test fails if the code is in another class than that of success.
 func (c caller) call(method, path, body string) unstructured.View {
 	c.Helper()
 	code, answer := c.send(method, path, body)
@@ -125,7 +125,7 @@ func TestWhatTheServerSets(t *testing.T) {
 	c.want(node, "status.allocatable", `{"cpu":"4"}`)
 }
 
-// TestStorageInUse deletes claims and volumes, which stay as long as they are in use, and for ever without controllers.
+// TestStorageInUse deletes claims and volumes. They remain as long as they are in use, and permanently without controllers.
 func TestStorageInUse(t *testing.T) {
 	const claims, pods, volumes = "/api/v1/namespaces/default/persistentvolumeclaims", "/api/v1/namespaces/default/pods", "/api/v1/persistentvolumes"
 	for _, disabled := range []bool{false, true} {
@@ -219,7 +219,7 @@ func TestAutoscalerVersions(t *testing.T) {
 	c.want(after, "metadata.annotations", `null`)
 }
 
-// TestLoadExports loads what another server has shown.
+// TestLoadExports loads objects that were exported from another server.
 func TestLoadExports(t *testing.T) {
 	c := caller{t, New(Options{})}
 	const service, job = "/api/v1/namespaces/default/services/kubernetes", "/apis/batch/v1/namespaces/default/jobs/j"

@@ -11,7 +11,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Odd writes have the results that a test in e2e has found on a real server.
+// Unusual writes have the results that a test in e2e found on a real server.
 func TestBuiltinWrites(t *testing.T) {
 	const (
 		merge, apply, strategic = "application/merge-patch+json", "application/apply-patch+yaml", "application/strategic-merge-patch+json"
@@ -68,7 +68,7 @@ func TestBuiltinWrites(t *testing.T) {
 	}
 }
 
-// Clients without a field manager have the one that their User-Agent begins with.
+// Clients without a field manager get the one at the beginning of their User-Agent.
 func TestManagers(t *testing.T) {
 	s := New(Options{})
 	for agent, want := range map[string]string{
@@ -84,7 +84,7 @@ func TestManagers(t *testing.T) {
 	}
 }
 
-// New pods get the labels that their selectors name by their keys, and the profiles of AppArmor in their annotations.
+// New pods get the labels that their selectors refer to by matchLabelKeys, and the AppArmor profiles in their annotations.
 func TestNewPods(t *testing.T) {
 	c := caller{t, New(Options{DisableGarbageCollector: true})}
 	const pods, deployments = "/api/v1/namespaces/default/pods", "/apis/apps/v1/namespaces/default/deployments"
@@ -142,7 +142,7 @@ func TestNewPods(t *testing.T) {
 	}
 }
 
-// Attachments of volumes and classes of their attributes are checked, and do not change. A class goes when no volume has its attributes any more.
+// Volume attachments and volume attributes classes are validated and immutable. A deleted class is removed when no volume has its attributes.
 func TestVolumeAttachments(t *testing.T) {
 	const classes, attachments, volumes = "/apis/storage.k8s.io/v1/volumeattributesclasses", "/apis/storage.k8s.io/v1/volumeattachments", "/api/v1/persistentvolumes"
 	const merge, source = "application/merge-patch+json", `"source":{"persistentVolumeName":"pv"}`

@@ -16,8 +16,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// The garbage collector deletes the dependents of owners that are gone, as the controller of that name does in real clusters. It has no goroutine: it works on
-// the goroutine of the request that has stored or removed an object, before that is answered. See
+// The garbage collector deletes the dependents of deleted owners, as the controller of that name does in real clusters. It has no goroutine: it works
+// on the goroutine of the request that has stored or removed an object, before the request is answered. See
 // https://kubernetes.io/docs/concepts/architecture/garbage-collection/
 
 const (
@@ -25,16 +25,16 @@ const (
 	orphanFinalizer     = "orphan"
 )
 
-// objectKey is where an object is stored.
+// objectKey is the place of an object in the store.
 type objectKey struct{ collection, key string }
 
-// ownerReference is one owner that an object names.
+// ownerReference is one owner in an object's metadata.
 type ownerReference struct {
 	APIVersion, Kind, Name, UID string
 	BlockOwnerDeletion          bool
 }
 
-// collector knows which objects depend on which owners.
+// collector has the owner references of all objects.
 type collector struct {
 	mu         sync.Mutex                     // guards following
 	owners     map[objectKey][]ownerReference // of each object that has some
@@ -45,8 +45,8 @@ func newCollector() *collector {
 	return &collector{owners: make(map[objectKey][]ownerReference), dependents: make(map[string]map[objectKey]bool)}
 }
 
-// update notes the owners that an object has now, and returns those from before, and whether they have changed. It looks at the store itself, because requests that have changed the
-// object in turn may come here in another order.
+// update replaces the owners of an object by the current ones. It returns the previous ones, and whether they have changed. It reads the object from
+// the store, because concurrent requests may arrive here in another order than they have changed it.
 func (c *collector) update(db *store.Store, object objectKey) (before []ownerReference, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *collector) update(db *store.Store, object objectKey) (before []ownerRef
 	return before, true
 }
 
-// of returns the objects that depend on an owner, in their order.
+// of returns the dependents of an owner, sorted.
 func (c *collector) of(uid string) []objectKey {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +85,7 @@ func (c *collector) of(uid string) []objectKey {
 	})
 }
 
-// collectStored does what the garbage collector does when an object was stored.
+// collectStored does the work of the garbage collector after an object was stored.
 func (s *Server) collectStored(k *kindInfo, i *store.Item) {
 	if s.collector == nil {
 		return
@@ -100,7 +100,7 @@ func (s *Server) collectStored(k *kindInfo, i *store.Item) {
 	}
 }
 
-// collectRemoved does what the garbage collector does when an object was removed.
+// collectRemoved does the work of the garbage collector after an object was removed.
 func (s *Server) collectRemoved(k *kindInfo, i *store.Item) {
 	if s.collector == nil {
 		return
@@ -112,7 +112,7 @@ func (s *Server) collectRemoved(k *kindInfo, i *store.Item) {
 	s.finishDeletions(ownersOf(i.Raw), i.Namespace)
 }
 
-// finishDeletions lets owners go that may have waited for an object in a namespace.
+// finishDeletions finishes the deletion of owners that may have waited for an object in a namespace.
 func (s *Server) finishDeletions(owners []ownerReference, namespace string) {
 	for _, o := range owners {
 		if kind := s.kindOf(o.APIVersion, o.Kind); kind != nil {
@@ -121,7 +121,7 @@ func (s *Server) finishDeletions(owners []ownerReference, namespace string) {
 	}
 }
 
-// keyIn returns the key of an object of the kind, which is in the namespace if those of the kind are in any.
+// keyIn returns the key of an object of the kind, with the namespace if the kind is namespaced.
 func (k *kindInfo) keyIn(namespace, name string) string {
 	if k.resource.Namespaced {
 		return namespace + "/" + name
@@ -129,13 +129,13 @@ func (k *kindInfo) keyIn(namespace, name string) string {
 	return name
 }
 
-// collect deletes an object whose owners are all gone, or wait for its deletion. If only some are, it removes the references to those.
+// collect deletes an object if all of its owners are gone or wait for its deletion. If only some are gone, it removes the references to them.
 func (s *Server) collect(object objectKey) {
 	for !s.tryCollect(object) {
 	}
 }
 
-// tryCollect does it for the newest state of the object. It reports false if that has changed meanwhile.
+// tryCollect does it for the newest state of the object. It reports false if the object has changed in the meantime.
 func (s *Server) tryCollect(object objectKey) (done bool) {
 	item := s.db.Get(object.collection, object.key)
 	if item == nil || isDeleted(item.Raw) {
@@ -174,8 +174,8 @@ func (s *Server) tryCollect(object objectKey) (done bool) {
 	return s.deleteDependent(object, item, "Background")
 }
 
-// owner returns an owner of an object, nil if there is none. Whether there is one is not known if its kind is not served, or if it cannot be an
-// owner at all because it is in a namespace and the object is not.
+// owner returns an owner of an object, nil if there is none. It is unknown if the owner's kind is not served, or if a cluster-scoped object refers to
+// a namespaced owner.
 func (s *Server) owner(dependent *store.Item, o ownerReference) (owner *store.Item, known bool) {
 	k := s.kindOf(o.APIVersion, o.Kind)
 	if k == nil || k.resource.Namespaced && dependent.Namespace == "" {
@@ -188,14 +188,14 @@ func (s *Server) owner(dependent *store.Item, o ownerReference) (owner *store.It
 	return owner, true
 }
 
-// finishDeletion lets an owner go that was deleted, and waits for its dependents to be deleted or orphaned.
+// finishDeletion removes the finalizer of a deleted owner that waited until its dependents were deleted or orphaned.
 func (s *Server) finishDeletion(object objectKey) {
 	if owner := s.db.Get(object.collection, object.key); owner != nil && isDeleted(owner.Raw) {
 		s.process(objectKey{"collected " + object.collection, object.key}, func() { s.finishDeletionNow(object) })
 	}
 }
 
-// finishDeletionNow does it. What it changes and deletes makes finishDeletion be called for the same owner.
+// finishDeletionNow does it. Its changes and deletions lead to calls of finishDeletion for the same owner.
 func (s *Server) finishDeletionNow(object objectKey) {
 	owner := s.db.Get(object.collection, object.key)
 	if owner == nil || !isDeleted(owner.Raw) {
@@ -210,7 +210,7 @@ func (s *Server) finishDeletionNow(object objectKey) {
 				orphaned = s.removeOwners(dependent, []string{uid}) && orphaned
 			}
 		}
-		if !orphaned { // the dependents that still name it would go with it
+		if !orphaned { // otherwise the dependents that still refer to the owner would be deleted with it
 			s.collectLater(object)
 			return
 		}
@@ -225,7 +225,7 @@ func (s *Server) finishDeletionNow(object objectKey) {
 	}
 }
 
-// isBlocked reports whether there are dependents without which their owner cannot go. In a circle of dependents that are all being deleted, none blocks the others.
+// isBlocked reports whether dependents block the deletion of their owner. In a cycle of dependents that are all being deleted, none of them blocks.
 func (s *Server) isBlocked(uid string) bool {
 	for _, dependent := range s.collector.of(uid) {
 		item := s.db.Get(dependent.collection, dependent.key)
@@ -239,7 +239,7 @@ func (s *Server) isBlocked(uid string) bool {
 	return false
 }
 
-// dependsOn reports whether an object has an owner among its owners, and theirs.
+// dependsOn reports whether an object depends on an owner, directly or through other owners.
 func (s *Server) dependsOn(uid, owner string, seen map[string]bool) bool {
 	for _, dependent := range s.collector.of(owner) {
 		item := s.db.Get(dependent.collection, dependent.key)
@@ -260,7 +260,7 @@ func (s *Server) dependsOn(uid, owner string, seen map[string]bool) bool {
 	return false
 }
 
-// byCollector returns a request of the garbage collector about an object, nil if its kind is not served any more.
+// byCollector returns a request of the garbage collector for an object, nil if its kind is not served anymore.
 func (s *Server) byCollector(verb string, object objectKey) *apiRequest {
 	for _, k := range s.kinds() {
 		if k.collection() != object.collection {
@@ -278,7 +278,7 @@ func (s *Server) byCollector(verb string, object objectKey) *apiRequest {
 	return nil
 }
 
-// deleteDependent deletes an object in a state. It reports false if the object has another one by now.
+// deleteDependent deletes an object in a given state. It reports false if the object has changed since.
 func (s *Server) deleteDependent(object objectKey, item *store.Item, policy string) (done bool) {
 	r := s.byCollector("delete", object)
 	if r == nil {
@@ -297,7 +297,7 @@ func (s *Server) deleteDependent(object objectKey, item *store.Item, policy stri
 	return true
 }
 
-// collectLater tries again to delete an object, or to let it go, which a webhook may have refused.
+// collectLater retries the deletion of an object or of its finalizer, which a webhook may have refused.
 func (s *Server) collectLater(object objectKey) {
 	s.tryLater(objectKey{"collected " + object.collection, object.key}, func(s *Server) {
 		s.collect(object)
@@ -305,7 +305,7 @@ func (s *Server) collectLater(object objectKey) {
 	})
 }
 
-// removeOwners removes references to owners, and reports whether that has succeeded.
+// removeOwners removes references to owners, and reports whether it succeeded.
 func (s *Server) removeOwners(object objectKey, uids []string) bool {
 	return s.edit(object, func(live map[string]any) {
 		meta := rawjson.AsMap(live["metadata"])
@@ -335,7 +335,7 @@ func (s *Server) edit(object objectKey, change func(live map[string]any)) bool {
 	return s.logCollected(object, err)
 }
 
-// logCollected logs why an object could not be collected, and reports whether it could. Another request may have been faster.
+// logCollected logs a failure to collect an object, and reports whether there was none. A conflict with another request is no failure.
 func (s *Server) logCollected(object objectKey, err error) bool {
 	if err == nil || s.db.Get(object.collection, object.key) == nil {
 		return true
@@ -356,12 +356,12 @@ func hasFinalizer(raw []byte, finalizer string) bool {
 	return found
 }
 
-// hasOwner reports whether an object names an owner.
+// hasOwner reports whether an object refers to an owner.
 func hasOwner(raw []byte, uid string) bool {
 	return slices.ContainsFunc(ownersOf(raw), func(o ownerReference) bool { return o.UID == uid })
 }
 
-// ownersOf returns the owners that an object names.
+// ownersOf returns the owners in an object's metadata.
 func ownersOf(raw []byte) (all []ownerReference) {
 	list, _ := rawjson.Find(raw, "metadata", "ownerReferences")
 	_ = rawjson.EachItem(list, func(item []byte) bool { // it is JSON

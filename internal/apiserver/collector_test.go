@@ -19,7 +19,7 @@ import (
 type objects struct {
 	*testing.T
 	server    *Server
-	namespace string // of the config maps, "" for default
+	namespace string // the namespace of the config maps, "" for default
 }
 
 // do sends a request about config maps, and returns the answer.
@@ -37,7 +37,7 @@ func (o objects) uid(name string) string {
 	return cmp.Or(rawjson.StringAt(object, "metadata", "uid"), "of-none")
 }
 
-// add creates an object with owners, which block.
+// add creates an object with owners, whose deletion it blocks.
 func (o objects) add(name, finalizers string, owners ...string) {
 	o.Helper()
 	var references []string
@@ -57,7 +57,7 @@ func (o objects) remove(name, policy string) {
 	}
 }
 
-// want checks which objects are left, with the numbers of their owners.
+// want compares the remaining objects and the numbers of their owners.
 func (o objects) want(left string) {
 	o.Helper()
 	var all []string
@@ -185,7 +185,7 @@ func TestGarbageCollector(t *testing.T) {
 	})
 }
 
-// Manifests name owners by uids of another server.
+// Manifests refer to owners by the uids of another server.
 func TestLoadOwners(t *testing.T) {
 	const child = `
 apiVersion: v1
@@ -206,7 +206,7 @@ metadata:
 	o.want("")
 }
 
-// Dependents of custom resources go with their definition, and are orphaned only if that can be stored.
+// Custom resources that are dependents are deleted with their CRD, and orphaned only if the server can store that.
 func TestCollectCustomResources(t *testing.T) {
 	const thing = "/apis/example.com/v1/namespaces/default/things"
 	definition := func(extra string) string {
@@ -244,7 +244,7 @@ func TestCollectCustomResources(t *testing.T) {
 	})
 }
 
-// The finalizers in the spec of a namespace hold it, as its own does.
+// The finalizers in the spec of a namespace block its deletion, as those in its metadata do.
 func TestNamespaceFinalizers(t *testing.T) {
 	s := New(Options{})
 	do := func(method, path, body string) int {
@@ -264,7 +264,7 @@ func TestNamespaceFinalizers(t *testing.T) {
 	}
 }
 
-// Large bodies of requests are forgotten earlier than small ones.
+// The server drops large request bodies earlier than small ones.
 func TestRequestsAreBounded(t *testing.T) {
 	s := New(Options{})
 	body := `{"metadata":{"name":"large"},"data":{"a":"` + strings.Repeat("x", 1<<20) + `"}}`
@@ -283,7 +283,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 }
 
-// However owners and dependents come and go at the same time, no dependent is left without its owner.
+// No dependent remains without its owner if both are created and deleted concurrently.
 func TestCollectConcurrently(t *testing.T) {
 	o := objects{T: t, server: New(Options{})}
 	for round := range 20 {
@@ -310,7 +310,7 @@ func TestCollectConcurrently(t *testing.T) {
 	}
 }
 
-// However many dependents an owner has, each is changed or deleted once when the owner goes.
+// Each of an owner's dependents is changed or deleted once when the owner is deleted.
 func TestCollectOnce(t *testing.T) {
 	for _, policy := range []string{"Orphan", "Foreground", "Background"} {
 		t.Run(policy, func(t *testing.T) {
@@ -327,7 +327,7 @@ func TestCollectOnce(t *testing.T) {
 				}
 				o.remove("owner", policy)
 				for i := range 50 {
-					// the one that is refused is tried twice, as others have changed meanwhile
+					// the refused one is tried twice, because the others have changed in the meantime
 					if name := fmt.Sprintf("child-%02d", i); reviews[name] != 1 && (i > 0 || reviews[name] != 2) {
 						t.Errorf("there are %d reviews of %s", reviews[name], name)
 					}
@@ -340,7 +340,7 @@ func TestCollectOnce(t *testing.T) {
 	}
 }
 
-// A dependent that another request makes free of its owner, while others are orphaned, is not changed again.
+// A dependent that loses its owner by another request, while the others are orphaned, is not changed again.
 func TestOrphanMeanwhile(t *testing.T) {
 	o := objects{T: t, server: New(Options{})}
 	var reviews []string
@@ -360,7 +360,7 @@ func TestOrphanMeanwhile(t *testing.T) {
 	}
 }
 
-// The work of the collector is done again after a webhook in this process has panicked.
+// The collector repeats its work after a webhook in this process has panicked.
 func TestCollectAfterPanic(t *testing.T) {
 	s, n := New(Options{}), 0
 	work := func() {
@@ -378,7 +378,7 @@ func TestCollectAfterPanic(t *testing.T) {
 	}
 }
 
-// reviewDependents lets a function allow the changes and deletions of config maps whose names begin with child.
+// reviewDependents has a webhook call a function for the changes and deletions of config maps whose names begin with child.
 func reviewDependents(t *testing.T, s *Server, allow func(name string) bool) {
 	t.Helper()
 	url, end := s.HandleReviews(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// guard is a webhook that refuses what controllers do until it is open.
+// guard is a webhook that refuses the changes of controllers until the test opens it.
 type guard struct {
 	mu    sync.Mutex // guards following
-	code  int        // of its refusals
+	code  int        // the code of its refusals
 	open  bool
 	asked []string // operations and names, by users
 }
@@ -41,7 +41,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":%t,"status":{"code":%d}}}`, ask.UID, allowed, g.code)
 }
 
-// Admission webhooks are asked about what controllers in the server do, in the name of their service accounts. What is refused is tried again.
+// The server calls admission webhooks for the changes of its controllers, with their service accounts as users. It retries refused changes.
 func TestControllersAskWebhooks(t *testing.T) {
 	const maps, spaces = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces"
 	const collector, ender = "system:serviceaccount:kube-system:generic-garbage-collector ", "system:serviceaccount:kube-system:namespace-controller "

@@ -22,16 +22,16 @@ import (
 // See https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/#webhook-conversion
 type conversion struct {
 	hook   *webhook
-	review string // the API version of the reviews, "" if it is one that the server does not know
+	review string // the API version of the reviews, "" if the server supports none of them
 }
 
-// conversionTimeout is how long a webhook may take for a conversion.
+// conversionTimeout is the time limit for one call of a conversion webhook.
 const conversionTimeout = 30 * time.Second
 
-// conversionRetry is the time after which a watch has its next event converted again if that has failed.
+// conversionRetry is the delay of a watch before it has an event converted again, after a failure.
 const conversionRetry = time.Second
 
-// maxConversion is how many objects are converted by one review at most.
+// maxConversion is the maximum number of objects in one review.
 const maxConversion = 500
 
 // conversionOf returns the webhook of a CRD, nil if it has none.
@@ -52,8 +52,8 @@ func conversionOf(crd map[string]any) *conversion {
 	return c
 }
 
-// converted returns stored objects in the version of the request if that takes a webhook, and as they are otherwise. No lock is held meanwhile, since
-// webhooks may call the server.
+// converted returns stored objects in the version of the request, by the webhook if the CRD has one. No lock is held during the call, because
+// webhooks may send requests to the server.
 func (a *apiRequest) converted(items ...*store.Item) ([]*store.Item, error) {
 	if a.kind.conversion == nil || len(items) == 0 {
 		return items, nil
@@ -80,7 +80,7 @@ func (a *apiRequest) converted(items ...*store.Item) ([]*store.Item, error) {
 	return all, nil
 }
 
-// complement prunes a stored object, and adds the defaults of the version in which it is stored, whose schema may be another one by now.
+// complement prunes a stored object, and adds the defaults of the stored version, whose schema may have changed.
 func (k *kindInfo) complement(object map[string]any) {
 	if s := k.schemas[unstructured.Text(object, "apiVersion")]; s != nil {
 		s.Prune(object)
@@ -106,7 +106,7 @@ func (a *apiRequest) inVersion(object map[string]any, apiVersion string) (map[st
 	return all[0], nil
 }
 
-// convert returns objects of a custom kind in an API version, by the webhook. It leaves those alone that have the version.
+// convert returns objects of a custom kind in an API version, by the webhook. Objects that have the version already stay unchanged.
 func (a *apiRequest) convert(objects []map[string]any, apiVersion string) ([]map[string]any, error) {
 	all := slices.Clone(objects)
 	var others []int
@@ -134,7 +134,7 @@ func (a *apiRequest) convert(objects []map[string]any, apiVersion string) ([]map
 	return all, nil
 }
 
-// callConversion has the webhook convert objects, and checks what it returns.
+// callConversion has the webhook convert objects, and checks its result.
 func (a *apiRequest) callConversion(objects []map[string]any, apiVersion string) ([]map[string]any, error) {
 	what := "conversion webhook for " + describeKind(objects[0])
 	response, err := a.askConversion(objects, apiVersion)
@@ -157,7 +157,7 @@ func (a *apiRequest) callConversion(objects []map[string]any, apiVersion string)
 	return all, nil
 }
 
-// describeKind returns the kind of an object in the form of messages.
+// describeKind returns the kind of an object for messages.
 func describeKind(object map[string]any) string {
 	return fmt.Sprintf("%s, Kind=%s", unstructured.Word(object["apiVersion"]), unstructured.Word(object["kind"]))
 }
@@ -169,7 +169,7 @@ func (a *apiRequest) askConversion(objects []map[string]any, apiVersion string) 
 		return nil, errors.New("no supported conversion review versions")
 	}
 	ctx := a.ctx
-	if ctx == nil { // a change by the server itself
+	if ctx == nil { // the server itself makes the change
 		ctx = context.Background()
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.hook.timeout)
@@ -193,7 +193,7 @@ func (a *apiRequest) askConversion(objects []map[string]any, apiVersion string) 
 	}
 	response := rawjson.AsMap(review["response"])
 	result := rawjson.AsMap(response["result"])
-	checked := c.review == reviewGroup+"v1" // the older version is taken as it comes
+	checked := c.review == reviewGroup+"v1" // kube-apiserver does not check responses in the older version
 	switch {
 	case !isReview(review):
 		return nil, fmt.Errorf("no kind %q is registered for version %q in scheme %q", unstructured.Word(review["kind"]), unstructured.Word(review["apiVersion"]), "pkg/runtime/scheme.go:111")
@@ -220,10 +220,10 @@ func isReview(object map[string]any) bool {
 	return object["kind"] == "ConversionReview" && (apiVersion == reviewGroup+"v1" || apiVersion == reviewGroup+"v1beta1")
 }
 
-// reviewGroup is the group of the reviews, in front of their version.
+// reviewGroup is the group of the reviews, which precedes their version.
 const reviewGroup = "apiextensions.k8s.io/"
 
-// checkConverted returns what is wrong with a converted object, "" if nothing is. Of the metadata, it keeps the labels and the annotations alone.
+// checkConverted returns the error in a converted object, "" if it is valid. It keeps all metadata except labels and annotations.
 func checkConverted(before, after map[string]any, apiVersion string, i int) string {
 	if after["apiVersion"] != apiVersion {
 		return fmt.Sprintf("invalid object at index %d: invalid groupVersion (expected %s, received %s)", i, apiVersion, unstructured.Word(after["apiVersion"]))
@@ -256,7 +256,7 @@ func checkConverted(before, after map[string]any, apiVersion string, i int) stri
 	return ""
 }
 
-// checkTextMap returns why a value is no map of texts.
+// checkTextMap returns the reason why a value is no map of strings.
 func checkTextMap(v any, key string) string {
 	m := rawjson.AsMap(v)
 	if v != nil && m == nil {
@@ -275,7 +275,7 @@ func checkTextMap(v any, key string) string {
 	return ""
 }
 
-// checkConvertedTexts returns what is wrong with changed labels or annotations.
+// checkConvertedTexts returns the error in changed labels or annotations.
 func checkConvertedTexts(before, after map[string]any, key string) string {
 	if rawjson.Equal(before, after) {
 		return ""

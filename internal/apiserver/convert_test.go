@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// hostConverter is a webhook that splits the field hostPort of version v1 into host and port of version v2. Its labels make it fail.
+// hostConverter is a webhook that splits the field hostPort of version v1 into host and port of version v2. Some labels of an object make it fail.
 type hostConverter struct {
-	server *Server // which it asks first, as webhooks may do
+	server *Server // the webhook sends a request to it first, as webhooks may do
 	sizes  []int   // of the reviews
 	broken atomic.Bool
 }
@@ -72,7 +72,7 @@ func convertHost(object map[string]any, split bool) {
 	}
 }
 
-// breakConversion makes a response wrong in one way.
+// breakConversion makes a response invalid in one way.
 func breakConversion(response, object map[string]any, way string) {
 	meta := object["metadata"].(map[string]any)
 	switch way {
@@ -217,7 +217,7 @@ func TestConversionFails(t *testing.T) {
 	}
 }
 
-// Watches show converted objects, and wait for a webhook that fails.
+// Watches send converted objects, and wait for a webhook that fails.
 func TestConversionOfEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, h := newHosts(t, "v1")

@@ -40,7 +40,7 @@ func (a *apiRequest) answerNew(w http.ResponseWriter, r *http.Request, object ma
 	return a.answerItem(w, r, code, raw)
 }
 
-// post answers requests with kinds that are not stored.
+// post answers requests for kinds that are not stored.
 func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[string]any) error {
 	if strings.HasSuffix(a.kind.resource.Plural, "reviews") {
 		if err := a.review(object); err != nil {
@@ -105,11 +105,10 @@ func (a *apiRequest) createObject(object map[string]any, applied bool) (raw []by
 	return a.storeNew(object)
 }
 
-// maxGenerated is how much of a prefix is in a generated name, which has five more characters.
+// maxGenerated is the length to which a prefix is cut in a generated name, which adds five characters.
 const maxGenerated = 58
 
-// prepareNew sets the metadata that the server controls, checks the namespace, and records the
-// manager of the fields.
+// prepareNew sets the metadata that the server controls, checks the namespace, and adds the manager of the fields.
 func (a *apiRequest) prepareNew(object map[string]any, applied bool) error {
 	meta := rawjson.AsMap(object["metadata"])
 	if meta == nil {
@@ -156,10 +155,10 @@ func (a *apiRequest) prepareNew(object map[string]any, applied bool) error {
 	return nil
 }
 
-// namespaceLabel is the label of each namespace with its name.
+// namespaceLabel is the label that contains the name of each namespace.
 const namespaceLabel = "kubernetes.io/metadata.name"
 
-// initialize sets what the server adds to new objects of built-in kinds.
+// initialize sets the fields that the server adds to new objects of built-in kinds.
 func (k *kindInfo) initialize(object map[string]any) {
 	meta := rawjson.AsMap(object["metadata"])
 	name := unstructured.Text(meta, "name")
@@ -251,7 +250,7 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 		return nil, 0, a.kind.alreadyExists(a.name)
 	}
 	a.server.stored(a.kind, now)
-	if err := a.checkPlace(); err != nil { // it has gone while webhooks were asked
+	if err := a.checkPlace(); err != nil { // it was deleted during the webhook calls
 		if last, ok, err := a.server.db.Remove(a.kind.collection(), a.key(), now, now.Object()); ok && err == nil {
 			a.server.removed(a.kind, last)
 		}
@@ -260,7 +259,7 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 	return now.Raw, 201, nil
 }
 
-// checkPlace refuses a new object whose namespace or definition is not there, or is being deleted.
+// checkPlace refuses a new object whose namespace or CRD is missing or being deleted.
 func (a *apiRequest) checkPlace() error {
 	if err := a.checkNamespace(); err != nil || a.kind.crd == nil {
 		return err

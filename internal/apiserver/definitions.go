@@ -21,7 +21,7 @@ type definedKinds struct {
 	served []*kindInfo
 }
 
-// rebuildLocked updates the kinds that are served, and ends the watches of those that are not served any more in the same form. The caller holds naming.
+// rebuildLocked updates the served kinds, and ends the watches of those that are no longer served in the same form. The caller holds naming.
 func (s *Server) rebuildLocked() {
 	definitions, _ := s.db.List(definitionsCollection)
 	var defined []*definedKinds
@@ -61,7 +61,7 @@ func (s *Server) rebuildLocked() {
 	}
 }
 
-// inherit keeps what a kind has since its CRD was defined in the same way: the version since which objects are stored, and the watches.
+// inherit copies the state of a kind if its CRD defines it as before: the version since which objects are stored, and the watches.
 func (k *kindInfo) inherit(before []*kindInfo) {
 	for _, old := range before {
 		if old.resource.Version == k.resource.Version && rawjson.Equal(old.crd["spec"], k.crd["spec"]) && old.resource.Kind == k.resource.Kind && old.listKind == k.listKind &&
@@ -71,10 +71,10 @@ func (k *kindInfo) inherit(before []*kindInfo) {
 	}
 }
 
-// definitionsCollection is where the store has CRDs.
+// definitionsCollection is the collection of CRDs in the store.
 const definitionsCollection = "customresourcedefinitions.apiextensions.k8s.io"
 
-// acceptNames accepts the names of a CRD that has come, changed or gone, and reconsiders those of the others in its group.
+// acceptNames accepts the names of a CRD that was created, changed or deleted. It then reconsiders the other CRDs in its group.
 func (s *Server) acceptNames(i *store.Item) {
 	s.naming.Lock()
 	defer s.naming.Unlock()
@@ -91,7 +91,7 @@ func (s *Server) acceptNames(i *store.Item) {
 	s.rebuildLocked()
 }
 
-// isNaming reports whether a request is the one by which the server accepts names.
+// isNaming reports whether the server sends the request to accept names.
 func (a *apiRequest) isNaming() bool {
 	return a.ctx == nil && a.kind.isDefinitions() && a.subresource == "status" && a.manager == namingManager
 }
@@ -99,7 +99,7 @@ func (a *apiRequest) isNaming() bool {
 // namingManager is the manager of the status of CRDs.
 const namingManager = "kube-apiserver"
 
-// acceptNamesOf accepts the names of one CRD as far as they are free, and reports whether that has changed its status.
+// acceptNamesOf accepts the names of one CRD that are free, and reports whether that has changed its status.
 func (s *Server) acceptNamesOf(name, group string) (changed bool) {
 	before := s.db.Get(definitionsCollection, name)
 	if before == nil {
@@ -135,7 +135,7 @@ func (s *Server) acceptNamesOf(name, group string) (changed bool) {
 	return raw != nil && versionOf(raw) != before.Version
 }
 
-// changeDefinition changes a CRD, unless it is gone.
+// changeDefinition changes a CRD if it exists.
 func (s *Server) changeDefinition(name, subresource string, change func(live map[string]any)) ([]byte, error) {
 	r := &apiRequest{server: s, kind: s.kindOf("apiextensions.k8s.io/v1", "CustomResourceDefinition"), verb: "patch", name: name, subresource: subresource, manager: namingManager}
 	raw, err := r.changeObject(func(live map[string]any) (map[string]any, error) {
@@ -167,8 +167,8 @@ func (s *Server) takenNames(group string) (resources, kinds map[string]bool) {
 	return resources, kinds
 }
 
-// acceptable returns the accepted names of a CRD that requests names, given those that it has and those that are taken. It returns a reason and a message if
-// some cannot be accepted.
+// acceptable returns the accepted names of a CRD, given the requested ones, those accepted so far, and those that are taken. It returns a reason and
+// a message if it cannot accept some.
 func acceptable(requested, accepted map[string]any, resources, kinds map[string]bool) (names map[string]any, reason, message string) {
 	names = map[string]any{"kind": "", "plural": ""}
 	for key, v := range accepted {
@@ -210,7 +210,7 @@ func keepOrDrop(object map[string]any, key string, value any) {
 	}
 }
 
-// conformApproval sets the condition of CRDs in the groups of Kubernetes.
+// conformApproval sets the approval condition of CRDs in the groups of Kubernetes.
 func conformApproval(live, status map[string]any) {
 	if !isProtected(unstructured.Text(rawjson.AsMap(live["spec"]), "group")) {
 		return
@@ -273,14 +273,14 @@ func defaultDefinition(object map[string]any) {
 	}
 }
 
-// addStoredVersion adds the version in which the objects of a CRD are stored from now on to its status.
+// addStoredVersion adds the version in which the objects of a CRD are stored to the CRD's status.
 func addStoredVersion(object map[string]any) {
 	if stored := storedVersions(rawjson.AsMap(object["status"]), newDefinitionCheck(object).versions); len(stored) > 0 {
 		mapAt(object, "status")["storedVersions"] = anys(stored)
 	}
 }
 
-// definitionFinalizer blocks the deletion of a CRD until its objects are gone.
+// definitionFinalizer blocks the deletion of a CRD as long as it has objects.
 const definitionFinalizer = "customresourcecleanup.apiextensions.k8s.io"
 
 // endDefinition deletes the objects of a CRD that is marked for deletion, and then the CRD.
@@ -297,7 +297,7 @@ func (s *Server) endDefinition(name string) {
 	})
 }
 
-// emptyDefinition does it, and reports whether that has succeeded. Objects with finalizers may be left.
+// emptyDefinition does it, and reports whether it succeeded. Objects with finalizers may remain.
 func (s *Server) emptyDefinition(name string, object map[string]any) bool {
 	change, subresource := func(live map[string]any) { manifest.RemoveFinalizer(live, definitionFinalizer) }, ""
 	all := true

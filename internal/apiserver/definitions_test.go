@@ -12,13 +12,13 @@ import (
 
 const reedPath, reedsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/example.org/v1/namespaces/default/reeds"
 
-// reedDefinition is a definition of a kind with other names.
+// reedDefinition is a CRD with the given names.
 func reedDefinition(plural, names string) string {
 	return fmt.Sprintf(`{"metadata":{"name":"%[1]s.example.org"},"spec":{"group":"example.org","scope":"Namespaced","names":{"plural":"%[1]s",%[2]s},"versions":[
 		{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`, plural, names)
 }
 
-// exchange is a request, and what its answer has and lacks.
+// exchange is a request, and the texts that its answer must and must not contain.
 type exchange struct {
 	method, path, contentType, body string
 	code                            int
@@ -33,7 +33,7 @@ func (e *exchange) try(t *testing.T, s *Server) {
 	}
 }
 
-// Of two definitions that want the same names, one is served, and the other as soon as they are free.
+// If two CRDs request the same names, one is served. The other is served when the names are free.
 func TestNamesInConflict(t *testing.T) {
 	const merge, rushes = "application/merge-patch+json", reedPath + "/rushes.example.org"
 	s := New(Options{})
@@ -58,7 +58,7 @@ func TestNamesInConflict(t *testing.T) {
 	}
 }
 
-// Definitions in the groups of Kubernetes need an approval.
+// CRDs in the groups of Kubernetes need an approval.
 func TestApproval(t *testing.T) {
 	const merge, path = "application/merge-patch+json", reedPath + "/reeds.x.k8s.io"
 	definition := strings.ReplaceAll(reedDefinition("reeds", `"kind":"Reed"`), "example.org", "x.k8s.io")
@@ -76,7 +76,7 @@ func TestApproval(t *testing.T) {
 	}
 }
 
-// A definition whose objects have finalizers waits for them, and takes no new ones.
+// A deleted CRD waits for objects with finalizers, and the server creates no new ones.
 func TestDefinitionTerminates(t *testing.T) {
 	const merge = "application/merge-patch+json"
 	object := func(name, more string) string {
@@ -98,7 +98,7 @@ func TestDefinitionTerminates(t *testing.T) {
 	}
 }
 
-// Watches end when the definition changes, other than in its metadata, and cannot begin before that.
+// Watches end when the CRD changes outside of its metadata, and cannot begin at an earlier version.
 func TestWatchesEndWithDefinition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const merge = "application/merge-patch+json"

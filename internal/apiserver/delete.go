@@ -23,13 +23,14 @@ import (
 
 // deleteOptions are the options in the body and in the query of a deletion.
 type deleteOptions struct {
-	// GracePeriodSeconds is shown to webhooks, and otherwise ignored: kube-apiserver does so for custom resources, and uses it for pods on nodes, which do not exist here.
+	// GracePeriodSeconds is sent to webhooks, and otherwise ignored. kube-apiserver does the same for custom resources, and uses it only for pods on
+	// nodes, which do not exist here.
 	GracePeriodSeconds *int64
 	PropagationPolicy  string
 	OrphanDependents   *bool
 	DryRun             []string
 	Preconditions      struct{ UID, ResourceVersion *string }
-	emptyPolicy        bool // which is not the same as none
+	emptyPolicy        bool // an empty policy, which differs from none
 }
 
 // deleteOptions returns the options in the body, or in the query if there is no body.
@@ -54,7 +55,7 @@ func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 	return o, o.check()
 }
 
-// describe adds the options to those that webhooks get.
+// describe adds the options to those of the admission review.
 func (o *deleteOptions) describe(options map[string]any) {
 	if o.GracePeriodSeconds != nil {
 		options["gracePeriodSeconds"] = json.Number(strconv.FormatInt(*o.GracePeriodSeconds, 10))
@@ -112,7 +113,7 @@ func (a *apiRequest) queryDeleteOptions(o *deleteOptions) error {
 	return nil
 }
 
-// check refuses options that there are not, or that contradict each other.
+// check refuses unknown or contradictory options.
 func (o *deleteOptions) check() error {
 	var faults []field.Error
 	p := o.PropagationPolicy
@@ -133,7 +134,7 @@ func (o *deleteOptions) check() error {
 
 // readDeleteOptions reads decoded options.
 func readDeleteOptions(object map[string]any) (deleteOptions, error) {
-	type DeleteOptions struct { // errors have its name
+	type DeleteOptions struct { // error messages contain this name
 		GracePeriodSeconds *int64                                 `json:"gracePeriodSeconds"`
 		PropagationPolicy  string                                 `json:"propagationPolicy"`
 		OrphanDependents   *bool                                  `json:"orphanDependents"`
@@ -210,7 +211,7 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *store.Item, gone bool,
 		same, unmarked := rawjson.Equal(object, live), rawjson.AsMap(live["metadata"])["deletionTimestamp"] == nil
 		gone = released(object)
 		switch {
-		case gone && unmarked && a.kind.is("pods", "") && !a.dryRun: // a watch sees that pods are being deleted, even if they go at once
+		case gone && unmarked && a.kind.is("pods", "") && !a.dryRun: // watches see a deletion timestamp on pods, even if they are removed at once
 			now, ok, err := a.put(before, object)
 			if err != nil {
 				return nil, false, err
@@ -221,7 +222,7 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *store.Item, gone bool,
 			}
 			continue
 		case gone && !a.kind.is("pods", "") && (a.kind.crd != nil || unmarked):
-			object = before.Object() // without a mark
+			object = before.Object() // without a deletion timestamp
 		case gone, !same:
 			if err := a.toStorage(object); err != nil {
 				return nil, false, err
@@ -236,7 +237,7 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *store.Item, gone bool,
 		case gone:
 			last, ok, err = a.server.db.Remove(collection, a.key(), before, object)
 		case same:
-			a.server.stored(a.kind, before) // what failed before is tried again
+			a.server.stored(a.kind, before) // retry the previous failures
 			return before, false, nil
 		default:
 			last, ok, err = a.put(before, object)
@@ -268,7 +269,7 @@ func (a *apiRequest) precondition(o deleteOptions, live map[string]any) error {
 	return nil
 }
 
-// mark returns the object with its mark for deletion.
+// mark returns the object with a deletion timestamp.
 func (a *apiRequest) mark(live map[string]any, o deleteOptions) map[string]any {
 	object := rawjson.Clone(live).(map[string]any)
 	meta := rawjson.AsMap(object["metadata"])

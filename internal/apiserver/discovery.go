@@ -13,8 +13,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// discovery answers a request below /api and /apis that names no resource, in the classic form or
-// in the aggregated one.
+// discovery answers a request below /api and /apis without a resource, in the classic form or in the aggregated one.
 func (s *Server) discovery(w http.ResponseWriter, r *http.Request, parts []string) {
 	kinds := s.kinds()
 	aggregated := strings.Contains(r.Header.Get("Accept"), "as=APIGroupDiscoveryList")
@@ -91,13 +90,13 @@ func resourceEntries(k *kindInfo) []any {
 	return all
 }
 
-// storageHash returns the hash that tells clients when the version changes in which a custom resource is stored.
+// storageHash returns a hash that changes with the version in which a custom resource is stored.
 func (k *kindInfo) storageHash() string {
 	sum := sha256.Sum256([]byte(k.storage + "/" + k.resource.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
-// subresourceKind returns the kind that a subresource takes and returns.
+// subresourceKind returns the kind of a subresource.
 func (k *kindInfo) subresourceKind(sub string) *apiResource {
 	other := &apiResource{Version: "v1"}
 	switch sub {
@@ -115,8 +114,7 @@ func (k *kindInfo) subresourceKind(sub string) *apiResource {
 	return other
 }
 
-// responseKind returns a kind in the aggregated form, in which built-in kinds omit their own group
-// and version.
+// responseKind returns a kind for the aggregated form, in which built-in kinds omit their own group and version.
 func (k *kindInfo) responseKind(r *apiResource) map[string]any {
 	if k.crd == nil && r.Group == k.resource.Group && r.Version == k.resource.Version {
 		return unstructured.GroupVersionKind("", "", r.Kind)

@@ -12,36 +12,36 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// duplicate is a key that a JSON object has more than once.
+// duplicate is a key that occurs more than once in a JSON object.
 type duplicate struct {
 	path string // of the field
 	key  string
 	line int
 }
 
-// duplicatesIn returns the keys that are more than once in objects of a JSON document, in its order, each path once.
+// duplicatesIn returns the duplicate keys in a JSON document, in its order, each path once.
 func duplicatesIn(body []byte) []duplicate {
 	f := &duplicateFinder{body: body, paths: make(map[string]bool), line: 1}
 	f.value(0)
 	return f.found
 }
 
-// duplicateFinder goes through a document once.
+// duplicateFinder scans a document once.
 type duplicateFinder struct {
 	body  []byte
 	found []duplicate
 	paths map[string]bool // of those found
-	path  []byte          // of the value that it is at: a text of its own for each value would be as long as the value is deep
+	path  []byte          // of the current value: a string for each value would be as long as the value is deep
 	line  int             // of an index of the body
 	at    int             // that index
-	steps int             // how many values and keys it has looked at
+	steps int             // the number of scanned values and keys
 }
 
-// maxDuplicates is how many duplicates are found at most, as in kube-apiserver.
+// maxDuplicates is the maximum number of reported duplicates, as in kube-apiserver.
 const maxDuplicates = 100
 
-// value looks for duplicates in the value at an index of the body, and returns the index after it. It reports false if nothing more can be found: there are
-// enough, or this is no JSON, which is refused elsewhere.
+// value scans the value at an index of the body, and returns the index after it. It reports false to stop: there are enough duplicates, or the body
+// is invalid JSON, which is refused elsewhere.
 func (f *duplicateFinder) value(i int) (end int, more bool) {
 	f.steps++
 	if i = rawjson.SkipSpace(f.body, i); i >= len(f.body) {
@@ -75,7 +75,7 @@ func (f *duplicateFinder) list(i int) (end int, more bool) {
 
 func (f *duplicateFinder) object(i int) (end int, more bool) {
 	own := len(f.path)
-	seen := make(map[string]bool) // with true for those that are added
+	seen := make(map[string]bool) // true for the reported ones
 	members := rawjson.MemberReader{Data: f.body, At: i}
 	for members.Next() {
 		key := rawjson.Unquote(members.Key.Of(f.body))
@@ -107,7 +107,7 @@ func (f *duplicateFinder) add(key string, at int) {
 	f.found = append(f.found, duplicate{path, key, f.line})
 }
 
-// duplicates returns what strict decoding says about duplicate keys in the body of a request, apart from those in unknown fields of built-in kinds.
+// duplicates returns the messages of strict decoding about duplicate keys in the body of a request, except in unknown fields of built-in kinds.
 func (a *apiRequest) duplicates(unknown []string) (texts []string) {
 	if a.raw == nil {
 		return nil
@@ -128,7 +128,7 @@ func (a *apiRequest) duplicates(unknown []string) (texts []string) {
 	return texts
 }
 
-// checkDuplicates refuses a manifest in JSON in which a key is given twice. Of YAML, the reader has refused it.
+// checkDuplicates refuses a manifest in JSON with a duplicate key. The reader of YAML refuses it itself.
 func checkDuplicates(data []byte) error {
 	if i := rawjson.SkipSpace(data, 0); i == len(data) || data[i] != '{' {
 		return nil

@@ -32,7 +32,7 @@ func TestDuplicatesIn(t *testing.T) {
 	}
 }
 
-// A document is gone through once, however deep it is: no level looks at its content again, and no value has a text of its path.
+// A document is scanned once, however deep it is. No level scans its content again, and no value has a string for its path.
 func TestDuplicatesOfDeepDocuments(t *testing.T) {
 	const depth = 2000
 	deep := func(inner string) []byte {

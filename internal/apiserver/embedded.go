@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// checkEmbedded returns what is wrong with the objects that are embedded in a custom resource.
+// checkEmbedded validates the objects that are embedded in a custom resource.
 func (k *kindInfo) checkEmbedded(object map[string]any) []field.Error {
 	if k.crd == nil || k.schema == nil {
 		return nil
@@ -33,7 +33,7 @@ func (k *kindInfo) checkEmbedded(object map[string]any) []field.Error {
 	return faults
 }
 
-// checkEmbeddedNames checks the names in the metadata of an embedded object, whose kind is not known.
+// checkEmbeddedNames checks the names in the metadata of an embedded object, whose kind is unknown.
 func checkEmbeddedNames(meta map[string]any) (faults []field.Error) {
 	for _, key := range []string{"generateName", "name"} {
 		name, at := unstructured.Text(meta, key), "metadata."+key
@@ -52,7 +52,7 @@ func checkEmbeddedNames(meta map[string]any) (faults []field.Error) {
 	return faults
 }
 
-// checkEmbeddedTypes refuses embedded objects whose metadata do not fit their Go type.
+// checkEmbeddedTypes refuses embedded objects whose metadata does not fit its Go type.
 func (a *apiRequest) checkEmbeddedTypes(object map[string]any) error {
 	if a.kind.crd == nil || a.kind.schemaOf(object) == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Events are served by two groups, which show the same objects with other names of fields. They are stored as those of the core group. See
+// Two groups serve the same events, with other names of fields. They are stored as those of the core group. See
 // https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/
 
 // eventFields are the fields whose names differ: in the core group, and in events.k8s.io.
@@ -29,7 +29,7 @@ var eventFields = [...][2]string{
 // isNewEvents reports whether the kind is that of events in events.k8s.io.
 func (k *kindInfo) isNewEvents() bool { return k.resource.Group == "events.k8s.io" }
 
-// newEvent returns a stored event as events.k8s.io shows it.
+// newEvent returns a stored event in the form of events.k8s.io.
 func newEvent(raw []byte) []byte {
 	object := unstructured.View(raw).Map()
 	for _, names := range eventFields {
@@ -40,7 +40,7 @@ func newEvent(raw []byte) []byte {
 	return raw
 }
 
-// storeNewEvent makes a stored event of one of events.k8s.io.
+// storeNewEvent converts an event of events.k8s.io to the stored form.
 func storeNewEvent(object map[string]any) {
 	for _, names := range eventFields {
 		rename(object, names[1], names[0])
@@ -48,7 +48,7 @@ func storeNewEvent(object map[string]any) {
 	object["apiVersion"] = "v1"
 }
 
-// toStorage gives an object the version in which it is stored.
+// toStorage converts an object to the version in which it is stored.
 func (a *apiRequest) toStorage(object map[string]any) error {
 	k := a.kind
 	if k.isNewEvents() {
@@ -69,7 +69,7 @@ func (a *apiRequest) toStorage(object map[string]any) error {
 	return nil
 }
 
-// tableOf returns a table of objects. The cells of events are those of the core group, whichever group they are shown by.
+// tableOf returns a table of objects. Events have the cells of the core group in both groups.
 func (k *kindInfo) tableOf(objects []map[string]any, includeObject string) map[string]any {
 	if !k.isNewEvents() {
 		return table.New(k.tableColumns(), objects, includeObject, time.Now())

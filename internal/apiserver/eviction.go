@@ -24,7 +24,7 @@ func (a *apiRequest) postEviction(w http.ResponseWriter, r *http.Request, object
 		return err
 	}
 	pod := *a
-	pod.subresource, pod.body, pod.ctx = "", nil, nil // webhooks are asked about the eviction alone
+	pod.subresource, pod.body, pod.ctx = "", nil, nil // webhooks review the eviction alone
 	if err := pod.evict(object); err != nil {
 		return err
 	}
@@ -98,12 +98,12 @@ func (a *apiRequest) evict(eviction map[string]any) error {
 		if err != nil {
 			return err
 		}
-		o.Preconditions.ResourceVersion = nil // it was checked, and has changed since
+		o.Preconditions.ResourceVersion = nil // checked above, and changed since
 	}
 	return a.deleteObject(o)
 }
 
-// disrupt asks the disruption budget of a pod, and takes one disruption from it.
+// disrupt checks the disruption budget of a pod, and takes one disruption from it.
 func (a *apiRequest) disrupt(pod map[string]any) error {
 	status := rawjson.AsMap(pod["status"])
 	if phase := unstructured.Text(status, "phase"); phase != "Running" && phase != "Unknown" || rawjson.AsMap(pod["metadata"])["deletionTimestamp"] != nil {
@@ -137,7 +137,7 @@ func (a *apiRequest) disrupt(pod map[string]any) error {
 	return err
 }
 
-// errSpared is why a budget is not changed: the pod does not count.
+// errSpared is the reason why a budget stays unchanged: the pod does not count.
 var errSpared = errors.New("the pod is not healthy, and does not count")
 
 // isReady reports whether the status of a pod says that it is ready.
@@ -149,7 +149,7 @@ func isReady(status map[string]any) bool {
 	})
 }
 
-// sparesUnhealthy reports whether a budget lets pods go that are not ready.
+// sparesUnhealthy reports whether a budget allows the eviction of pods that are not ready.
 func sparesUnhealthy(budget map[string]any) bool {
 	if rawjson.AsMap(budget["spec"])["unhealthyPodEvictionPolicy"] == "AlwaysAllow" {
 		return true
@@ -159,7 +159,7 @@ func sparesUnhealthy(budget map[string]any) bool {
 	return desired > 0 && unstructured.Whole(status["currentHealthy"]) >= desired
 }
 
-// takeDisruption takes one disruption from a budget, or returns why there is none.
+// takeDisruption takes one disruption from a budget, or returns the error if it allows none.
 func takeDisruption(budget map[string]any, pod string) error {
 	meta, status := rawjson.AsMap(budget["metadata"]), mapAt(budget, "status")
 	name := unstructured.Text(meta, "name")
@@ -186,7 +186,7 @@ func takeDisruption(budget map[string]any, pod string) error {
 	return nil
 }
 
-// noneAllowed returns why a budget allows no disruptions.
+// noneAllowed returns the reason why a budget allows no disruptions.
 func noneAllowed(status map[string]any) string {
 	conditions, _ := status["conditions"].([]any)
 	reason, message := "", ""
@@ -207,7 +207,7 @@ func noneAllowed(status map[string]any) string {
 	return "does not allow evicting pods currently"
 }
 
-// tooManyEvictions refuses an eviction for a disruption budget.
+// tooManyEvictions refuses an eviction because of a disruption budget.
 func tooManyEvictions(retryAfter int, why string) error {
 	details := map[string]any{"causes": []any{map[string]any{"reason": "DisruptionBudget", "message": why}}}
 	if retryAfter > 0 {

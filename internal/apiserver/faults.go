@@ -23,19 +23,18 @@ type Fault struct {
 
 	Status     int           // the code of the refusal
 	Reason     string        // the reason of the refusal. Default: the usual one for the code
-	Message    string        // the message of the refusal. Default: "this failure was asked for"
+	Message    string        // the message of the refusal; a fixed text if empty
 	RetryAfter time.Duration // the header Retry-After of the refusal, in whole seconds
 	HTML       bool          // refuse with an HTML page, as proxies do
 	Delay      time.Duration // delay the response
 	Drop       bool          // drop the connection before the request has an effect
-	DropAfter  bool          // drop the connection after the request has had its effect
+	DropAfter  bool          // drop the connection after the request took effect
 	Stall      bool          // of watches: accept, and send nothing
 	Gone       bool          // of watches: accept, and send an error event with the code 410
 	Cut        bool          // of watches: end in the middle of the first event
 }
 
-// Fail makes requests fail until remove is called. If several faults match a request, the first one
-// counts.
+// Fail makes requests fail until remove is called. If several faults match a request, the first one applies.
 func (s *Server) Fail(f Fault) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

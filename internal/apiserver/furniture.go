@@ -12,15 +12,15 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// What every cluster has: namespaces, priority classes, the service of the API server, and, from kube-controller-manager, service accounts.
+// Objects of every cluster: namespaces, priority classes, the service of the API server, and, from kube-controller-manager, service accounts.
 
-// The address of the service is the first one of the range, as in clusters. The address behind it is one for documentation, which leads nowhere.
+// The address of the service is the first one of the range, as in clusters. Its endpoint is an address for documentation, which no host has.
 const (
 	serverService  = "10.96.0.1"
 	serverEndpoint = "192.0.2.1"
 )
 
-// furnish makes the objects that kube-apiserver makes.
+// furnish creates the objects that kube-apiserver creates.
 func (s *Server) furnish() {
 	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
 		s.make("kube-apiserver", "v1", "Namespace", map[string]any{"metadata": map[string]any{"name": name}})
@@ -36,7 +36,7 @@ func (s *Server) furnish() {
 	s.makeServerService()
 }
 
-// makeServerService makes the service of the API server, with its endpoints, unless it is there.
+// makeServerService creates the service of the API server, with its endpoints, if it is missing.
 func (s *Server) makeServerService() {
 	meta := func(labels map[string]any) map[string]any {
 		return map[string]any{"name": "kubernetes", "namespace": "default", "labels": labels}
@@ -60,7 +60,7 @@ func (s *Server) makeServerService() {
 	})
 }
 
-// make creates an object in the name of a component of the cluster, unless it is there.
+// make creates an object on behalf of a component of the cluster, if it is missing.
 func (s *Server) make(manager, apiVersion, kind string, object map[string]any) {
 	meta := rawjson.AsMap(object["metadata"])
 	object["apiVersion"], object["kind"] = apiVersion, kind
@@ -72,7 +72,7 @@ func (s *Server) make(manager, apiVersion, kind string, object map[string]any) {
 	}
 }
 
-// makeAccount gives a namespace its service account, as kube-controller-manager does.
+// makeAccount creates the service account of a namespace, as kube-controller-manager does.
 func (s *Server) makeAccount(namespace string) {
 	item := s.db.Get("namespaces.", namespace)
 	if s.collector == nil || item == nil || isDeleted(item.Raw) {
@@ -81,14 +81,14 @@ func (s *Server) makeAccount(namespace string) {
 	s.make("kube-controller-manager", "v1", "ServiceAccount", map[string]any{"metadata": map[string]any{"name": "default", "namespace": namespace}})
 }
 
-// The finalizers of claims and volumes, which keep them as long as they are in use.
+// These finalizers block the deletion of claims, volumes and classes that are in use.
 const (
 	claimFinalizer  = "kubernetes.io/pvc-protection"
 	volumeFinalizer = "kubernetes.io/pv-protection"
 	classFinalizer  = "kubernetes.io/vac-protection"
 )
 
-// releaseStorage lets a claim or a volume go that is deleted and not in use, as kube-controller-manager does.
+// releaseStorage removes the finalizer of a deleted claim or volume that is not in use, as kube-controller-manager does.
 func (s *Server) releaseStorage(k *kindInfo, i *store.Item) {
 	finalizer := map[string]string{"persistentvolumeclaims": claimFinalizer, "persistentvolumes": volumeFinalizer, "volumeattributesclasses": classFinalizer}[k.resource.Plural]
 	if s.collector == nil || finalizer == "" || k.crd != nil || !isDeleted(i.Raw) {
@@ -126,7 +126,7 @@ func (s *Server) hasAttributes(class string) bool {
 	return false
 }
 
-// releaseClasses lets the classes of attributes go that a claim or a volume has had.
+// releaseClasses removes the finalizers of deleted attributes classes that no claim and no volume uses anymore.
 func (s *Server) releaseClasses() {
 	classes := s.kindOf("storage.k8s.io/v1", "VolumeAttributesClass")
 	items, _ := s.db.List(classes.collection())
@@ -135,7 +135,7 @@ func (s *Server) releaseClasses() {
 	}
 }
 
-// isClaimed reports whether a volume is bound, a claim is used by a pod on a node, or a class by a claim or a volume.
+// isClaimed reports whether an object is in use: a volume that is bound, a claim of a pod on a node, or a class of a claim or a volume.
 func (s *Server) isClaimed(k *kindInfo, i *store.Item) bool {
 	if k.resource.Plural == "persistentvolumes" {
 		return rawjson.StringAt(i.Raw, "status", "phase") == "Bound"
@@ -149,7 +149,7 @@ func (s *Server) isClaimed(k *kindInfo, i *store.Item) bool {
 	})
 }
 
-// usesVolumes reports whether a pod is on a node, and has not ended.
+// usesVolumes reports whether a pod is on a node, and has not terminated.
 func usesVolumes(pod *store.Item) bool {
 	phase := rawjson.StringAt(pod.Raw, "status", "phase")
 	return rawjson.StringAt(pod.Raw, "spec", "nodeName") != "" && phase != "Succeeded" && phase != "Failed"
@@ -170,7 +170,7 @@ func claimsOf(pod *store.Item) (names []string) {
 	return names
 }
 
-// releaseClaims lets the claims of a pod go that have waited for it.
+// releaseClaims removes the finalizers of a pod's deleted claims.
 func (s *Server) releaseClaims(pod *store.Item) {
 	claims := s.kindOf("v1", "PersistentVolumeClaim")
 	for _, name := range claimsOf(pod) {

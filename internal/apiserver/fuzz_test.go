@@ -20,7 +20,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// These targets feed the embedded API server.
+// These targets fuzz the embedded API server.
 
 const fuzzedDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
 "names":{"plural":"things","singular":"thing","kind":"Thing"},"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{},"scale":{"specReplicasPath":".spec.n","statusReplicasPath":".status.n"}},
@@ -28,8 +28,7 @@ const fuzzedDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"Custom
 "schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"n":{"type":"integer","default":1},"l":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["a"],
 "items":{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"c":{"type":"string","format":"date-time"}}}}}},"status":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}]}}`
 
-// FuzzRequest sends anything to the embedded server: it answers with a status and, but for some
-// pages, with JSON, and goes on.
+// FuzzRequest sends arbitrary requests to the embedded server. It answers with a status and, except for some pages, with JSON, and keeps serving.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []struct{ method, target, media, accept, body string }{
 		{"GET", "/api/v1/namespaces/default/pods?labelSelector=a%3Db,c+in+(d)&fieldSelector=metadata.name%3Da&limit=1", "", "", ""},
@@ -59,7 +58,7 @@ func FuzzRequest(f *testing.F) {
 		s := fuzzedServer(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		if watch := u.Query().Get("watch"); watch == "1" || watch == "true" {
-			cancel() // it would go on for ever
+			cancel() // it would never end
 		}
 		defer cancel()
 		w := httptest.NewRecorder()
@@ -112,7 +111,7 @@ func fuzzedServer(t *testing.T) *Server {
 	return s
 }
 
-// TestDepth gives everything that reads nested text more of it than any stack would hold.
+// TestDepth gives every parser of nested text more levels than a stack would hold.
 func TestDepth(t *testing.T) {
 	const depth = 100_000
 	for name, text := range map[string]string{

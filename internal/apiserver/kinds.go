@@ -43,24 +43,24 @@ type kindInfo struct {
 
 	storage         string // the API version of stored objects, "" for that of the kind
 	generation      bool   // whether objects have a generation
-	returnsGone     bool   // whether a deletion is answered with the object, and not with a status
-	postedOnly      bool   // whether objects are answered and never stored
+	returnsGone     bool   // whether the response to a deletion is the object, and not a status
+	postedOnly      bool   // whether objects are returned and never stored
 	createsOnUpdate bool   // whether a PUT creates objects
 	needsVersion    bool   // whether an update needs the resource version
 
 	// Of custom resources:
 	stored      *kindInfo                 // the kind in the version in which objects are stored
 	schemas     map[string]*schema.Schema // of all versions, by API version
-	conversion  *conversion               // nil if the versions differ in nothing but their schemas
-	versions    int                       // how many are served
+	conversion  *conversion               // nil if only the schemas of the versions differ
+	versions    int                       // the number of served versions
 	since       uint64                    // the version of the store since which all objects were stored by this schema
-	selectable  []string                  // the paths of the fields that objects are selected by
+	selectable  []string                  // the paths of the selectable fields
 	deprecation string                    // the warning that the version is deprecated, "" if it is not
 	terminating bool                      // whether the CRD is marked for deletion
-	began       uint64                    // the version of the store since which it is served in this form; no watch can begin before
-	ended       chan struct{}             // closed when the kind is not served in this form any more, which ends its watches
+	began       uint64                    // the version of the store since which it is served in this form; watches cannot begin earlier
+	ended       chan struct{}             // closed when the kind is no longer served in this form, which ends its watches
 
-	orphansDependents bool // whether deletions leave the dependents, unless they say otherwise
+	orphansDependents bool // whether deletions orphan the dependents by default
 }
 
 // collection returns the name of the kind in the store. The events of both groups are the same objects.
@@ -71,7 +71,7 @@ func (k *kindInfo) collection() string {
 	return k.resource.Plural + "." + k.resource.Group
 }
 
-// inStorage returns the kind in the version in which its objects are stored. The changes of the server itself are in this version, so that they need no
+// inStorage returns the kind in the version in which its objects are stored. The server makes its own changes in this version, so that they need no
 // webhook.
 func (k *kindInfo) inStorage() *kindInfo {
 	if k.stored != nil {
@@ -80,12 +80,12 @@ func (k *kindInfo) inStorage() *kindInfo {
 	return k
 }
 
-// isNamespaces reports whether the kind is that of namespaces.
+// isNamespaces reports whether the kind is Namespace.
 func (k *kindInfo) isNamespaces() bool {
 	return k.resource.Plural == "namespaces" && k.resource.Group == ""
 }
 
-// qualified returns the kind in the form of messages: "Pod" or "KopfExample.kopf.dev".
+// qualified returns the kind for messages: "Pod" or "KopfExample.kopf.dev".
 func (k *kindInfo) qualified() string {
 	if k.resource.Group == "" {
 		return k.resource.Kind
@@ -93,7 +93,7 @@ func (k *kindInfo) qualified() string {
 	return k.resource.Kind + "." + k.resource.Group
 }
 
-// groupResource returns the resource in the form of messages: "pods" or "kopfexamples.kopf.dev".
+// groupResource returns the resource for messages: "pods" or "kopfexamples.kopf.dev".
 func (k *kindInfo) groupResource() string {
 	if k.resource.Group == "" {
 		return k.resource.Plural
@@ -101,11 +101,9 @@ func (k *kindInfo) groupResource() string {
 	return k.resource.Plural + "." + k.resource.Group
 }
 
-// builtins are the built-in kinds, one in a line: group/version, plural, kind, scope, subresources,
-// short names, categories, and marks: g for a generation, r for deletions that return the object, p
-// for kinds that are not stored, u for updates that create the object, o for deletions that orphan the dependents,
-// v for updates that need a resource version,
-// 1 for a generation that stays, 2 for objects that are stored in version v2, l for kinds that can only be listed.
+// builtins are the built-in kinds, one in a line: group/version, plural, kind, scope, subresources, short names, categories, and marks.
+// g: objects have a generation. 1: their generation never changes. 2: they are stored in version v2. p: they are not stored. l: they can only be listed.
+// r: a deletion returns the object. o: a deletion orphans the dependents. u: an update creates a missing object. v: an update needs a resource version.
 const builtins = `
 v1 bindings Binding N - - - p
 v1 componentstatuses ComponentStatus C - cs - l
@@ -179,7 +177,7 @@ storage.k8s.io/v1 volumeattributesclasses VolumeAttributesClass C - vac - r
 
 var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
-// customVerbs are the same for custom resources, in the order in which they are published.
+// customVerbs are the verbs of custom resources, in the order of discovery.
 var customVerbs = []string{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 
 func builtinKinds() []*kindInfo {
@@ -187,7 +185,7 @@ func builtinKinds() []*kindInfo {
 	return lazyBuiltinKinds.value
 }
 
-// lazyBuiltinKinds is made when it is first asked for, by a function, because an initial value would be in every operator.
+// lazyBuiltinKinds is made on first use, by a function, because an initial value would take memory in every operator.
 var lazyBuiltinKinds struct {
 	once  sync.Once
 	value []*kindInfo
@@ -250,8 +248,8 @@ func makeBuiltinKinds() []*kindInfo {
 	return all
 }
 
-// kindsOf returns the kind of a CRD in all its served versions, the preferred one first, and in the version in which objects are stored. Without names that
-// are accepted, nothing is served.
+// kindsOf returns the kind of a CRD in all its served versions, the preferred one first, and in the version in which objects are stored. A CRD
+// without accepted names serves nothing.
 func kindsOf(crd map[string]any) (served []*kindInfo, stored *kindInfo, err error) {
 	spec, status := rawjson.AsMap(crd["spec"]), rawjson.AsMap(crd["status"])
 	if !isTrue(status, "NamesAccepted") && !isTrue(status, "Established") {
@@ -290,7 +288,7 @@ func kindsOf(crd map[string]any) (served []*kindInfo, stored *kindInfo, err erro
 	for i, k := range served {
 		k.stored, k.storage, k.resource.Preferred, k.versions = stored, stored.apiVersion(), i == 0, len(served)
 	}
-	stored.stored, stored.storage = stored, stored.apiVersion() // it may not be served
+	stored.stored, stored.storage = stored, stored.apiVersion() // it need not be served
 	return served, stored, nil
 }
 
@@ -345,8 +343,7 @@ func kindOf(crd, version map[string]any) (*kindInfo, error) {
 // apiVersion returns the group and the version of the kind.
 func (k *kindInfo) apiVersion() string { return k.resource.APIVersion() }
 
-// compareVersions orders versions as Kubernetes does: v2 before v1 before v2beta1 before v1alpha1,
-// and all others after them by name. See
+// compareVersions orders versions as Kubernetes does: v2, v1, v2beta1, v1alpha1, and then all others by name. See
 // https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/
 func compareVersions(a, b string) int {
 	x, y := versionRank(a), versionRank(b)
@@ -382,7 +379,7 @@ func (k *kindInfo) tableColumns() []table.Column {
 	return table.Columns(k.resource.Plural, k.crd != nil, k.columns)
 }
 
-// openAPIKinds returns kinds in the form of the OpenAPI documents.
+// openAPIKinds returns kinds for the OpenAPI documents.
 func openAPIKinds(kinds []*kindInfo) []*openapi.Kind {
 	all := make([]*openapi.Kind, len(kinds))
 	for i, k := range kinds {

@@ -15,8 +15,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// stored does what controllers do in real clusters after an object was stored: it serves or deletes
-// a CRD, furnishes or empties a namespace, lets volumes go, and collects garbage.
+// stored does the work of controllers in real clusters after an object was stored. It serves or deletes a CRD, creates the objects of a namespace or
+// empties it, removes the finalizers of unused volumes, and collects garbage.
 func (s *Server) stored(k *kindInfo, i *store.Item) {
 	s.collectStored(k, i)
 	switch k.collection() {
@@ -38,10 +38,10 @@ func (s *Server) stored(k *kindInfo, i *store.Item) {
 	}
 }
 
-// removed does what controllers do in real clusters after an object was deleted: it stops serving a
-// CRD, goes on deleting the CRD or the namespace of the object, and collects its dependents.
+// removed does the work of controllers in real clusters after an object was deleted. It stops serving a CRD, continues the deletion of the object's
+// CRD or namespace, and collects the object's dependents.
 func (s *Server) removed(k *kindInfo, i *store.Item) {
-	s.collectRemoved(k, i) // first, as long as the kind of the owner is known
+	s.collectRemoved(k, i) // first, while the kind of the owner is known
 	switch {
 	case k.isDefinitions():
 		s.acceptNames(i)
@@ -68,7 +68,7 @@ func (s *Server) removed(k *kindInfo, i *store.Item) {
 	}
 }
 
-// namespaceFinalizer is the finalizer in the spec of a namespace that blocks its deletion until it is empty.
+// namespaceFinalizer is the finalizer in the spec of a namespace that blocks its deletion until the namespace is empty.
 const namespaceFinalizer = "kubernetes"
 
 // endNamespace deletes the objects in a namespace that is marked for deletion, and then the
@@ -84,7 +84,7 @@ func (s *Server) endNamespace(name string) {
 	})
 }
 
-// isEnding reports whether there is a namespace that is marked for deletion, and is to be emptied first.
+// isEnding reports whether a namespace is marked for deletion, and must be emptied.
 func (s *Server) isEnding(name string) bool {
 	i := s.db.Get("namespaces.", name)
 	if i == nil || !isDeleted(i.Raw) {
@@ -94,7 +94,7 @@ func (s *Server) isEnding(name string) bool {
 	return slices.Contains(finalizers, any(namespaceFinalizer))
 }
 
-// emptyNamespace does it, and reports whether that has succeeded. Objects with finalizers may be left.
+// emptyNamespace does it, and reports whether it succeeded. Objects with finalizers may remain.
 func (s *Server) emptyNamespace(name string) bool {
 	all := true
 	done := make(map[string]bool)
@@ -139,7 +139,7 @@ func (s *Server) emptyNamespace(name string) bool {
 	return all
 }
 
-// mapAt returns the map at a key of an object, which it makes if there is none.
+// mapAt returns the map at a key of an object. It adds one if there is none.
 func mapAt(object map[string]any, key string) map[string]any {
 	m := rawjson.AsMap(object[key])
 	if m == nil {
@@ -149,7 +149,7 @@ func mapAt(object map[string]any, key string) map[string]any {
 	return m
 }
 
-// namespaceEnd returns the conditions of a terminating namespace with a number of objects left.
+// namespaceEnd returns the conditions of a terminating namespace, given the number of remaining objects.
 func namespaceEnd(left int) []any {
 	now := unstructured.Timestamp(time.Now())
 	var conditions []any
@@ -166,7 +166,7 @@ func namespaceEnd(left int) []any {
 	return conditions
 }
 
-// empty deletes all objects of a kind, in one namespace or everywhere, and reports whether that has succeeded for all.
+// empty deletes all objects of a kind, in one namespace or everywhere, and reports whether that succeeded for all.
 func (s *Server) empty(k *kindInfo, namespace string) bool {
 	all := true
 	items, _ := s.db.List(k.collection())
@@ -175,11 +175,11 @@ func (s *Server) empty(k *kindInfo, namespace string) bool {
 			continue
 		}
 		i := s.db.Get(k.collection(), listed.Key)
-		if i == nil || isDeleted(i.Raw) { // with its owner, for example
+		if i == nil || isDeleted(i.Raw) { // deleted with its owner, for example
 			continue
 		}
 		r := &apiRequest{server: s, kind: k.inStorage(), verb: "delete", name: i.Name, namespace: i.Namespace, manager: "kube-controller-manager"}
-		if namespace != "" { // those of definitions are deleted without requests on a cluster, too
+		if namespace != "" { // in real clusters, too, custom resources are deleted with their CRD without requests
 			r.ctx, r.controller = context.Background(), "namespace-controller"
 		}
 		err := r.deleteObject(deleteOptions{PropagationPolicy: "Background"})

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A definition that another finalizer holds stays when it is deleted together with its last object.
+// A CRD with another finalizer remains when it is deleted together with its last object.
 func TestDefinitionKeepsOtherFinalizers(t *testing.T) {
 	s := New(Options{})
 	if err := s.Apply([]byte(`
@@ -43,7 +43,7 @@ metadata: {name: a, namespace: default}
 	}
 }
 
-// However many objects a namespace or a definition has, one that cannot be deleted is tried once, and once more as the others have gone meanwhile.
+// An object that cannot be deleted is tried once, and once more because the others have gone in the meantime, regardless of their number.
 func TestEndOnce(t *testing.T) {
 	const definition, namespace = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/hosts.example.com", "/api/v1/namespaces/default-2"
 	for _, deleted := range []string{definition, namespace} {
@@ -92,7 +92,7 @@ func TestEndOnce(t *testing.T) {
 	}
 }
 
-// What is deleted with its owner at the end of their namespace is not deleted once more.
+// At the end of a namespace, objects that were deleted with their owner are not deleted a second time.
 func TestEndOfOwners(t *testing.T) {
 	o := objects{T: t, server: New(Options{}), namespace: "mine"}
 	send(o.server, "POST", "/api/v1/namespaces", "", `{"metadata":{"name":"mine"}}`)

@@ -18,7 +18,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// listed is the form in which objects are sent: as they are, in a table, or their metadata alone.
+// listed is the form of objects in a response: unchanged, as a table, or their metadata only.
 type listed int
 
 const (
@@ -76,7 +76,7 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if a.query.Get("resourceVersion") == "0" && a.query.Get("continue") == "" {
-		limit = 0 // as from the cache of a real server, which has no pages
+		limit = 0 // unpaged, as from the cache of a real server
 	}
 	items, version, from, err := a.page()
 	if err != nil {
@@ -107,7 +107,7 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// continueAt adds the token for the next page to the metadata of a list, which begins at an index of the items, unless there is none.
+// continueAt adds the token for the next page to the metadata of a list, if there is one. The page begins at an index of the items.
 func (a *apiRequest) continueAt(sel *selection, meta map[string]any, version uint64, items []*store.Item, rest int) {
 	if rest < 0 {
 		return
@@ -125,9 +125,9 @@ func (a *apiRequest) continueAt(sel *selection, meta map[string]any, version uin
 	meta["remainingItemCount"] = remaining
 }
 
-// choose returns the selected objects, and the index of the first one beyond the limit, -1 if there is none.
+// choose returns the selected objects up to the limit, and the index of the next item, -1 if there is none.
 func (a *apiRequest) choose(sel *selection, items []*store.Item, limit int) (chosen []*store.Item, rest int, err error) {
-	size := len(items) // of the batches that a webhook converts
+	size := len(items) // the size of the batches that a webhook converts
 	if a.kind.conversion != nil && limit > 0 {
 		size = limit
 	}
@@ -160,8 +160,7 @@ func (a *apiRequest) listMeta(version uint64) map[string]any {
 	return meta
 }
 
-// page returns the list that the request reads, its version, and the index of the first item of the
-// page.
+// page returns the list for the request, its version, and the index of the first item of the page.
 func (a *apiRequest) page() ([]*store.Item, uint64, int, error) {
 	name := a.kind.collection()
 	token := a.query.Get("continue")
@@ -213,7 +212,7 @@ func parseVersion(text string) (uint64, error) {
 	return version, nil
 }
 
-// tooLarge refuses a request for a version that is not there yet.
+// tooLarge refuses a request for a future version.
 func tooLarge(version, now uint64) error {
 	return apierrors.New(504, "Timeout", fmt.Sprintf("Timeout: Too large resource version: %d, current: %d", version, now),
 		map[string]any{"causes": []any{map[string]any{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}}, "retryAfterSeconds": json.Number("1")})
@@ -246,8 +245,7 @@ func (a *apiRequest) answer(form listed, items []*store.Item, meta map[string]an
 	return json.RawMessage(b)
 }
 
-// listItem returns an object as an item of a list. Items of built-in kinds have neither apiVersion
-// nor kind.
+// listItem returns an object as an item of a list. Items of built-in kinds have neither apiVersion nor kind.
 func (a *apiRequest) listItem(raw []byte) []byte {
 	if a.kind.crd != nil {
 		return a.sent(raw)
@@ -259,7 +257,7 @@ func (a *apiRequest) listItem(raw []byte) []byte {
 	return o.AppendTo(make([]byte, 0, len(raw)))
 }
 
-// sent returns an object in the version of the request. Objects that a webhook converts have it already.
+// sent returns an object in the version of the request. If the kind has a webhook, it has converted the object already.
 func (a *apiRequest) sent(raw []byte) []byte {
 	switch {
 	case a.kind.isNewEvents():
@@ -271,7 +269,7 @@ func (a *apiRequest) sent(raw []byte) []byte {
 	case a.kind.schema == nil || a.kind.versions == 1 && a.kind.storage == a.kind.apiVersion() && versionOf(raw) > a.kind.since:
 		return withAPIVersion(raw, a.kind.apiVersion())
 	}
-	object := unstructured.View(raw).Map() // which may have been stored by another schema
+	object := unstructured.View(raw).Map() // another schema may have been in effect when it was stored
 	a.kind.complement(object)
 	object["apiVersion"] = a.kind.apiVersion()
 	a.kind.schema.Prune(object)
@@ -306,8 +304,7 @@ func decodeContinue(token string) (version uint64, key string, err error) {
 	return version, strings.ReplaceAll(key, "~", "/"), err
 }
 
-// watch sends the changes of the selected objects until the client or the server ends it. It reads
-// the history at its own pace.
+// watch sends the changes of the selected objects until the client or the server ends it. It reads the history at its own pace.
 func (a *apiRequest) watch(w http.ResponseWriter, r *http.Request) error {
 	sel, err := a.selection()
 	if err != nil {
@@ -347,12 +344,12 @@ type watching struct {
 	writer    http.ResponseWriter
 	bookmarks bool
 	closing   <-chan struct{}
-	version   uint64 // of the last event, or to begin after
+	version   uint64 // of the last event, or the version to begin after
 	columns   bool   // whether the columns of a table were sent
 	cut       bool   // whether the client is gone
 }
 
-// begin accepts the watch, and sends the existing objects if it does not begin after a version.
+// begin accepts the watch. It sends the existing objects if the watch has no version to begin after.
 func (w *watching) begin() error {
 	want := w.query.Get("resourceVersion")
 	initial := want == "" || want == "0"
@@ -360,7 +357,7 @@ func (w *watching) begin() error {
 	if w.query.Has("sendInitialEvents") {
 		initial = w.flag("sendInitialEvents")
 	}
-	var from uint64 // which the server has to have
+	var from uint64 // the minimum version
 	if want != "" && want != "0" {
 		if from, err = parseVersion(want); err != nil {
 			return apierrors.New(500, "", err.Error(), nil)
@@ -374,7 +371,7 @@ func (w *watching) begin() error {
 		w.gone()
 		return nil
 	}
-	// The objects are those of before the client knows that it watches, and changes something.
+	// List before the client learns that the watch has begun, and makes changes.
 	var items []*store.Item
 	var version uint64
 	switch {
@@ -406,7 +403,7 @@ func (w *watching) begin() error {
 	}
 	w.flush()
 	w.version = version
-	if w.bookmarks { // also if the client has not asked for the events by sendInitialEvents
+	if w.bookmarks { // even if the client did not set sendInitialEvents
 		w.mark(map[string]any{"k8s.io/initial-events-end": "true"})
 	}
 	return nil
@@ -441,7 +438,7 @@ func (w *watching) follow(ctx context.Context) {
 		}
 		var again <-chan time.Time
 		for _, step := range steps {
-			if err := w.step(step); err != nil { // of the webhook that converts the object: the watch waits for it
+			if err := w.step(step); err != nil { // the webhook for conversions failed: the watch waits for it
 				again = time.After(conversionRetry)
 				next = nil
 				break
@@ -470,20 +467,19 @@ func (w *watching) follow(ctx context.Context) {
 	}
 }
 
-// endingDelay is how long a watch goes on when its kind is not served any more in the same form, as in kube-apiserver.
+// endingDelay is how long a watch continues after its kind is no longer served in the same form, as in kube-apiserver.
 const endingDelay = time.Second
 
 // idle sends a bookmark if there is no change to send.
 func (w *watching) idle() {
 	steps, now, _, known := w.server.db.Since(w.kind.collection(), w.version)
-	if known && len(steps) == 0 && now >= w.version { // or it is a version that is still to come
+	if known && len(steps) == 0 && now >= w.version { // otherwise it is a future version
 		w.version = now
 		w.mark(nil)
 	}
 }
 
-// step sends one change as the selectors show it: an object that begins to match is added, and one
-// that stops matching is deleted.
+// step sends one change, in view of the selectors. An object that begins to match is added, and one that stops matching is deleted.
 func (w *watching) step(step store.Change) error {
 	now, before := step.Now, step.Before
 	if !w.sel.places(now) {
@@ -540,7 +536,7 @@ func (w *watching) frame(typ store.ChangeType, raw []byte) {
 	frame = append(append(frame, `{"type":"`...), typ...)
 	frame = append(append(append(frame, `","object":`...), raw...), "}\n"...)
 	if f := w.fault; f != nil && f.Cut {
-		w.writer.Write(frame[:len(frame)/2]) // a client that is gone does not matter
+		w.writer.Write(frame[:len(frame)/2]) // ignore a disconnected client
 		w.flush()
 		panic(http.ErrAbortHandler)
 	}
@@ -570,7 +566,7 @@ func (w *watching) mark(annotations map[string]any) {
 	w.flush()
 }
 
-// gone ends the watch with an error event, since the history does not go back to its version.
+// gone ends the watch with an error event, because its version is older than the history.
 func (w *watching) gone() {
 	w.fail(apierrors.New(410, "Expired", fmt.Sprintf("too old resource version: %d (%d)", w.version, w.server.db.Now()), nil))
 }

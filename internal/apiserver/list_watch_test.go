@@ -10,7 +10,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// FuzzContinue reads the token of a page back.
+// FuzzContinue decodes encoded continue tokens.
 func FuzzContinue(f *testing.F) {
 	f.Add(uint64(7), "default/a", "z.z~z")
 	f.Fuzz(func(t *testing.T, version uint64, key, token string) {
@@ -23,7 +23,7 @@ func FuzzContinue(f *testing.F) {
 	})
 }
 
-// Paths and headers of requests count as their bodies do.
+// Paths and headers of requests count towards the memory limit as bodies do.
 func TestRequestsWithLongPaths(t *testing.T) {
 	s := New(Options{})
 	for range 40 {

@@ -27,7 +27,7 @@ import (
 type Listener struct {
 	// URL is where it listens, such as "http://127.0.0.1:12345".
 	URL string
-	// CA is what its certificate is checked against, as PEM, nil without TLS.
+	// CA is the certificate authority of its certificate, in PEM; nil without TLS.
 	CA []byte
 
 	server *http.Server
@@ -35,18 +35,16 @@ type Listener struct {
 	end    context.CancelFunc
 }
 
-// Listen serves on a TCP address, such as "127.0.0.1:0" for a free port of this machine, until
-// Close is called. There are no users: all clients can do everything. Use an address of this
-// machine only, at which requests by names other than localhost are refused. Requests that browsers
-// send for pages of other origins are refused at all addresses. It returns an error if it cannot
-// listen.
+// Listen serves on a TCP address, such as "127.0.0.1:0" for a free port of this machine, until Close is called. There are no users: all clients have
+// all permissions. Use an address of this machine only. At such an address, Listen refuses requests by host names other than localhost. At all
+// addresses, it refuses requests that browsers send for pages of other origins. It returns an error if it cannot listen.
 func (s *Server) Listen(address string) (*Listener, error) {
 	switch scheme, rest, found := strings.Cut(address, "://"); {
 	case found && strings.EqualFold(scheme, "https"):
 		return nil, fmt.Errorf("invalid address %q: want a host and a port without a scheme, such as %q, and APIServerOptions.TLS for https", address, cmp.Or(rest, "127.0.0.1:0"))
 	case found:
 		return nil, fmt.Errorf("invalid address %q: want a host and a port without a scheme, such as %q", address, cmp.Or(rest, "127.0.0.1:0"))
-	case address == "": // which would be a free port at all addresses
+	case address == "": // it would listen on a free port of all addresses
 		return nil, errors.New(`invalid address "": want a host and a port, such as "127.0.0.1:0" for a free port of this machine`)
 	}
 	listener, err := net.Listen("tcp", address)
@@ -56,16 +54,16 @@ func (s *Server) Listen(address string) (*Listener, error) {
 	if !s.opts.TLS {
 		return s.Serve(listener, nil), nil
 	}
-	host, _, _ := net.SplitHostPort(address) // it was good enough to listen
+	host, _, _ := net.SplitHostPort(address) // it was valid for Listen
 	authority, err := newAuthority(host, listener.Addr())
 	if err != nil {
-		_ = listener.Close() // the other error matters
+		_ = listener.Close() // return the first error
 		return nil, err
 	}
 	return s.Serve(listener, authority), nil
 }
 
-// Serve serves on a listener until Close is called, with TLS if there is an authority: also by HTTP/2 then, so that many watches share a connection. See
+// Serve serves on a listener until Close is called. With an authority, it serves TLS and HTTP/2, so that many watches share a connection. See
 // [Server.Listen].
 func (s *Server) Serve(listener net.Listener, authority *authority) *Listener {
 	ctx, end := context.WithCancel(context.Background())
@@ -105,21 +103,20 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// WriteKubeconfig writes a kubeconfig for the listening server. It replaces an existing file by a
-// new one that belongs to the user of this process. It replaces a symbolic link as well, not its
-// target. It returns an error if the file cannot be written.
+// WriteKubeconfig writes a kubeconfig for the listening server. It replaces an existing file by a new one that belongs to the user of this process.
+// It replaces a symbolic link itself, not its target. It returns an error if it cannot write the file.
 func (l *Listener) WriteKubeconfig(path string) error {
 	_, err := l.PutKubeconfig(path)
 	return err
 }
 
-// PutKubeconfig is WriteKubeconfig, and returns a function that removes the file unless it has changed since: another operator in the same folder may
-// have written its own by then.
+// PutKubeconfig is WriteKubeconfig, and returns a function that removes the file if it is unchanged: another operator in the same folder may have
+// written its own file since.
 func (l *Listener) PutKubeconfig(path string) (remove func(), err error) {
 	cluster, user := map[string]any{"server": l.URL}, map[string]any{}
 	if l.CA != nil {
-		cluster["certificate-authority-data"] = l.CA // which is base64 in JSON
-		user["token"] = "anybody"                    // kubectl asks for a user's name without one, and this server looks at none
+		cluster["certificate-authority-data"] = l.CA // JSON encodes it in base64
+		user["token"] = "anybody"                    // kubectl asks for a user name without a token, and this server ignores tokens
 	}
 	config := map[string]any{
 		"apiVersion": "v1", "kind": "Config", "current-context": "kopf",
@@ -137,13 +134,12 @@ func (l *Listener) PutKubeconfig(path string) (remove func(), err error) {
 	own := append(data, '\n')
 	return func() {
 		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, own) {
-			_ = os.Remove(path) // it leads nowhere in any case
+			_ = os.Remove(path) // its server does not run in any case
 		}
 	}, replaceFile(path, own)
 }
 
-// replaceFile replaces the file at a path. Other users cannot read the new file, no other process
-// has it open, and it appears as a whole or not at all.
+// replaceFile replaces the file at a path atomically. Other users cannot read the new file, and no other process has it open.
 func replaceFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".kopf-*") // a new file, with the mode 0600
 	if err != nil {
@@ -155,20 +151,20 @@ func replaceFile(path string, data []byte) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // the other error matters
+		_ = os.Remove(f.Name()) // return the first error
 	}
 	return err
 }
 
-// CheckKubeconfig fails if the kubeconfig of an embedded server must not be written to a path: where there is a file of another origin, or that of a
-// server that still runs, whose users would reach the wrong one.
+// CheckKubeconfig returns an error if the kubeconfig of an embedded server must not be written to a path. The file there may have another origin, or
+// it may belong to a server that still runs, whose users would then reach the wrong server.
 func CheckKubeconfig(path string) error {
 	stat, err := os.Lstat(path)
 	if err != nil {
 		return nil
 	}
 	old, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && stat.Mode().IsRegular() { // its server has ended meanwhile
+	if errors.Is(err, fs.ErrNotExist) && stat.Mode().IsRegular() { // its server ended in the meantime
 		return nil
 	}
 	if !stat.Mode().IsRegular() || err != nil || !bytes.Contains(old, []byte(`"current-context": "kopf"`)) {
@@ -180,8 +176,7 @@ func CheckKubeconfig(path string) error {
 	return nil
 }
 
-// RunningServer returns the URL in the kubeconfig of an embedded server, "" if that server does not
-// run any more.
+// RunningServer returns the URL in the kubeconfig of an embedded server, "" if that server has ended.
 func RunningServer(kubeconfig []byte) string {
 	var config struct {
 		Clusters []struct {
@@ -206,16 +201,15 @@ func RunningServer(kubeconfig []byte) string {
 	defer resp.Body.Close()
 	var version struct{ GitVersion string }
 	if json.NewDecoder(resp.Body).Decode(&version) != nil || version.GitVersion == "" {
-		return "" // another program has the port
+		return "" // another program uses the port
 	}
 	return address
 }
 
-// networkHandler refuses requests that do not come from a client of the user, and hands over all
-// others.
+// networkHandler refuses requests that do not come from a client of the user, and passes on all others.
 type networkHandler struct {
 	server *Server
-	own    bool // whether it listens on this machine only
+	own    bool // whether it listens on a loopback address only
 }
 
 // ServeHTTP answers one request.
@@ -231,9 +225,8 @@ func (h *networkHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.server.ServeHTTP(w, r)
 }
 
-// fromOtherOrigin reports whether a browser sends the request for a page of another origin.
-// Browsers send some requests that write without a preflight. Other clients send neither of the
-// headers.
+// fromOtherOrigin reports whether a browser sends the request for a page of another origin. Browsers send some writing requests without a preflight.
+// Other clients send neither of the headers.
 func fromOtherOrigin(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":
@@ -250,8 +243,7 @@ func fromOtherOrigin(r *http.Request) bool {
 	return true
 }
 
-// isLocalName reports whether a host is an IP address or localhost. Other names may be DNS entries
-// of an attacker.
+// isLocalName reports whether a host is an IP address or localhost. Other names may be DNS entries of an attacker.
 func isLocalName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

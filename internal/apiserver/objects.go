@@ -61,7 +61,7 @@ func (a *apiRequest) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// allowed refuses verbs that the resource or the subresource does not have.
+// allowed refuses verbs that the resource or the subresource does not support.
 func (a *apiRequest) allowed() error {
 	not, noPath := errMethod(), errNoResource()
 	if nowhere := a.kind.resource.Namespaced && a.namespace == ""; a.kind.crd == nil && nowhere && (a.name != "" || a.kind.postedOnly) || a.kind.postedOnly && a.name != "" {
@@ -89,7 +89,7 @@ func (a *apiRequest) allowed() error {
 	if a.kind.resource.Namespaced && a.namespace == "" && (a.name != "" || a.verb == "create" || a.verb == "deletecollection") {
 		return not
 	}
-	if wrong := rules.PathSegment(a.name); wrong != nil && a.verb != "create" && a.verb != "update" { // which fail otherwise
+	if wrong := rules.PathSegment(a.name); wrong != nil && a.verb != "create" && a.verb != "update" { // those fail elsewhere
 		return apierrors.BadRequest("Name parameter invalid: %q: %s", a.name, strings.Join(wrong, ";"))
 	}
 	return nil
@@ -144,7 +144,7 @@ func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int
 	return nil
 }
 
-// refuseList refuses to answer with one object in the form of a list of metadata.
+// refuseList refuses to return one object as a list of metadata.
 func (a *apiRequest) refuseList() error {
 	name := "*v1.Scale"
 	switch {
@@ -157,10 +157,10 @@ func (a *apiRequest) refuseList() error {
 	return apierrors.New(406, "NotAcceptable", "you requested PartialObjectMetadataList, but the requested object is not a list ("+name+")", nil)
 }
 
-// maxWarnings is how long all warnings of an answer may be together, as in kube-apiserver.
+// maxWarnings is the maximum total length of the warnings in a response, as in kube-apiserver.
 const maxWarnings = 4096
 
-// warn adds the warnings so far to the header.
+// warn adds the warnings to the header.
 func (a *apiRequest) warn(w http.ResponseWriter) {
 	sent, length := make(map[string]bool), 0
 	for _, text := range a.warnings {
@@ -179,7 +179,7 @@ func (a *apiRequest) warn(w http.ResponseWriter) {
 func (a *apiRequest) get(w http.ResponseWriter, r *http.Request) error {
 	if text := a.query.Get("resourceVersion"); text != "" {
 		version, err := parseVersion(text)
-		if err != nil && a.kind.collection() == "events." { // which kube-apiserver reads from its store, and not from a cache
+		if err != nil && a.kind.collection() == "events." { // kube-apiserver reads events from its store, and not from a cache
 			return apierrors.BadRequest("invalid resource version: %v", err)
 		} else if err != nil {
 			return apierrors.New(500, "", err.Error(), nil)
@@ -226,7 +226,7 @@ func (k *kindInfo) schemaOf(object map[string]any) *schema.Schema {
 	return nil
 }
 
-// place sets the namespace of an object to that of the address, and refuses another one.
+// place sets the namespace of an object to that of the address, and refuses a different one.
 func (a *apiRequest) place(meta map[string]any) error {
 	namespace := unstructured.Text(meta, "namespace")
 	switch {
@@ -259,14 +259,14 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 			s.ApplyDefaults(object)
 		}
 	}
-	if !a.canonical { // it was applied, or a webhook has changed it
+	if !a.canonical { // it was applied, or a webhook changed it
 		a.kind.dropUnknown(object)
 	}
 	a.kind.fillDefaults(object)
 	if err := a.settle(live, object); err != nil {
 		return err
 	}
-	a.kind.toStored(object) // and add what is never omitted
+	a.kind.toStored(object) // and add the fields that are never omitted
 	a.kind.normalize(object)
 	faults = append(faults, a.kind.checkMeta(live, object)...)
 	if s := a.kind.schema; s != nil && a.subresource == "status" {
@@ -296,7 +296,7 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	return nil
 }
 
-// refusedKind returns the kind that a refusal of an object tells of. To kube-apiserver, the events of both groups are those of the core group.
+// refusedKind returns the kind for the error about an object. For kube-apiserver, the events of both groups have the kind of the core group.
 func (a *apiRequest) refusedKind() *kindInfo {
 	if !a.kind.isNewEvents() {
 		return a.kind
@@ -304,7 +304,7 @@ func (a *apiRequest) refusedKind() *kindInfo {
 	return a.server.kindOf("v1", "Event")
 }
 
-// normalize gives a secret a type, and no stringData.
+// normalize sets the type of a secret, and moves its stringData to its data.
 func (k *kindInfo) normalize(object map[string]any) {
 	if k.crd != nil || k.resource.Kind != "Secret" {
 		return
@@ -339,7 +339,7 @@ func (a *apiRequest) warnOfFormats(live, object map[string]any) {
 	}
 }
 
-// managed returns the request in the form of managed fields.
+// managed returns the options of the request for managed fields.
 func (a *apiRequest) managed() managedfields.Options {
 	o := managedfields.Options{
 		Manager: a.manager, APIVersion: a.kind.apiVersion(), Subresource: a.subresource, Operation: "Update",
@@ -352,7 +352,7 @@ func (a *apiRequest) managed() managedfields.Options {
 	return o
 }
 
-// checkOwnName refuses objects with another name than the address.
+// checkOwnName refuses an object whose name differs from the address.
 func (a *apiRequest) checkOwnName(meta map[string]any) error {
 	switch name, _ := meta["name"].(string); name {
 	case a.name:

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// documents are OpenAPI documents of the built-in kinds and of one definition, by their version.
+// documents returns the OpenAPI documents of the built-in kinds and of one CRD, by their version.
 func documents(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	crd := jsonValue(t, `{"status": {"acceptedNames": {"kind": "KopfExample", "plural": "kopfexamples", "singular": "kopfexample", "listKind": "KopfExampleList"},
@@ -137,7 +137,7 @@ func TestOpenAPIOfDefinitions(t *testing.T) {
 	}
 }
 
-// The index names another URL as soon as a document changes, since clients keep what they have read.
+// When a document changes, the index refers to it by another URL, because clients cache documents.
 func TestOpenAPIIndexChanges(t *testing.T) {
 	url := func(kinds []*openapi.Kind) any {
 		v, _ := rawjson.Lookup(openapi.V3Index(kinds), "paths", "apis/apps/v1", "serverRelativeURL")

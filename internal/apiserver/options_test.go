@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Options, duplicate keys, nulls and scales are treated as a test in e2e has found on a real server.
+// The server handles options, duplicate keys, nulls and scales as a test in e2e found on a real server.
 func TestOptions(t *testing.T) {
 	const (
 		merge, apply = "application/merge-patch+json", "application/apply-patch+yaml"
@@ -33,7 +33,7 @@ func TestOptions(t *testing.T) {
 		{"DELETE", stems + "/a", "", `{"gracePeriodSeconds":"x"}`, 400, "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64", ""},
 		{"DELETE", stems + "/a", "", `{"orphanDependents":true,"propagationPolicy":"Orphan"}`, 422, "cannot be both set", ""},
 		{"DELETE", stems + "/a?dryRun=X", "", `{"dryRun":["All"]}`, 200, "Success", ""},
-		{"DELETE", stems + "/a?dryRun=All", "", `{}`, 200, "Success", ""}, // the body counts alone
+		{"DELETE", stems + "/a?dryRun=All", "", `{}`, 200, "Success", ""}, // a body replaces the query
 		{"GET", stems + "/a", "", "", 404, "", ""},
 		{"POST", stems, "", `{"apiVersion":"example.com/v1","kind":"Stem","metadata":{"name":"b"}}`, 201, "", ""},
 		{"POST", stems, "", `{"apiVersion":"example.com/v1","kind":"Stem","metadata":{"name":"c"}}`, 201, "", ""},

@@ -42,13 +42,13 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 			own := map[string]any{"apiVersion": live["apiVersion"], "kind": live["kind"]} // the patch changes the live object
 			object, err := a.strategicPatch(live)
 			for key, text := range own {
-				if _, isText := object[key].(string); err == nil && (isText || object[key] == nil) { // the address determines them
+				if _, isText := object[key].(string); err == nil && (isText || object[key] == nil) { // they come from the address
 					object[key] = text
 				}
 			}
 			return object, err
 		}
-	default: // an apply, since all others are refused before
+	default: // an apply; all others are refused earlier
 		return a.apply(w, r)
 	}
 	raw, err := a.changeObject(func(live map[string]any) (map[string]any, error) {
@@ -94,7 +94,7 @@ func (a *apiRequest) jsonPatch(live map[string]any) (map[string]any, error) {
 	return object, nil
 }
 
-// complementType adds the type of an object of a built-in kind that a patch has left without.
+// complementType adds the missing type of a built-in kind to a patched object.
 func (a *apiRequest) complementType(object map[string]any) {
 	for key, own := range map[string]string{"kind": a.kind.resource.Kind, "apiVersion": a.kind.apiVersion()} {
 		if v, ok := object[key]; !ok || v == nil || v == "" {
@@ -108,7 +108,7 @@ func (a *apiRequest) mergePatch(live map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, apierrors.BadRequest("error decoding patch: %v", err)
 	}
-	if n := unstructured.CanonicalNumbers(rawjson.Clone(change)); n != "" { // those that stay are decoded with the object
+	if n := unstructured.CanonicalNumbers(rawjson.Clone(change)); n != "" { // unchanged numbers are decoded with the object
 		return nil, apierrors.BadRequest("error decoding patch: %s", unfit(n))
 	}
 	object := patch.ApplyMerge(live, change)
@@ -123,12 +123,12 @@ func (a *apiRequest) strategicPatch(live map[string]any) (map[string]any, error)
 	if err != nil {
 		return nil, apierrors.BadRequest("error decoding patch: %v", err)
 	}
-	if n := unstructured.CanonicalNumbers(change); n != "" { // 1.0 is a whole number in such patches alone
+	if n := unstructured.CanonicalNumbers(change); n != "" { // only such patches accept 1.0 as an integer
 		return nil, apierrors.BadRequest("%s", unfit(n))
 	}
 	object, err := patch.ApplyStrategicMerge(a.kind.goType().Schema, live, change)
 	if entries, ok := rawjson.AsMap(change["metadata"])["managedFields"].([]any); err == nil && ok && len(entries) == 0 {
-		mapAt(object, "metadata")["managedFields"] = entries // which resets them, other than none
+		mapAt(object, "metadata")["managedFields"] = entries // an empty list resets them, a missing one does not
 	}
 	return object, err
 }

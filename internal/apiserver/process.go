@@ -2,14 +2,16 @@ package apiserver
 
 import "sync"
 
-// processing is which objects are worked on by the controllers, as the queues of controllers know it: one that changes meanwhile is worked on once more.
+// processing has the objects that controllers work on. Like the queue of a controller, it repeats the work for an object that changes in the
+// meantime.
 type processing struct {
 	mu    sync.Mutex         // guards following
-	dirty map[objectKey]bool // of each object that is worked on, whether there is more to do
+	dirty map[objectKey]bool // the objects in progress, and whether their work must be repeated
 }
 
-// process does some work of a controller on an object. If another request does it already, or the work itself has led here, it returns at once, and the work is repeated when it has
-// ended. Without that, the end of each of many objects would begin the work on all the others again.
+// process does some work of a controller on an object. If the object is in progress already, in another request or in a caller of this one, process
+// returns at once, and the work is repeated when it has ended. Otherwise the end of each of many objects would start the work on all the others
+// again.
 func (s *Server) process(object objectKey, work func()) {
 	if s.processing.join(object) {
 		return
@@ -26,7 +28,7 @@ func (s *Server) process(object objectKey, work func()) {
 	}
 }
 
-// join reports whether an object is worked on already, and lets that be repeated.
+// join reports whether an object is in progress already, and has its work repeated.
 func (p *processing) join(object objectKey) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestAsRealServer sends what the tests in e2e send to a real server, too, and expects what that has answered.
+// TestAsRealServer sends the requests that the tests in e2e also send to a real server, and expects the same responses.
 func TestAsRealServer(t *testing.T) {
 	const (
 		merge       = "application/merge-patch+json"

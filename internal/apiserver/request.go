@@ -39,13 +39,13 @@ type apiRequest struct {
 	manager      string
 	dryRun       bool
 	body         []byte
-	canonical    bool // the object has the form of its type, until a webhook changes it
+	canonical    bool // the object has the canonical form of its type, until a webhook changes it
 	warnings     []string
-	deletion     *deleteOptions // of a deletion that a client has asked for
-	ofCollection bool           // whether it is one of those of a collection, whose names webhooks do not get
+	deletion     *deleteOptions // the options of a deletion by a client
+	ofCollection bool           // whether it is part of a deletecollection, for which webhooks get no name
 	fault        *Fault
-	controller   string   // in this server, which sends the request
-	reserved     []string // for the service that is being stored
+	controller   string   // the controller in this server that sends the request
+	reserved     []string // for the service that it stores
 }
 
 func (a *apiRequest) request() Request {
@@ -86,7 +86,7 @@ func (s *Server) parse(r *http.Request) (*apiRequest, error) {
 	return a, nil
 }
 
-// managerOf returns the field manager of a client that names none: its program in the User-Agent.
+// managerOf returns the default field manager of a client: its program in the User-Agent.
 func managerOf(agent string) string {
 	program, _, _ := strings.Cut(agent, "/")
 	printable := func(r rune) rune {
@@ -134,7 +134,8 @@ func (a *apiRequest) locate() error {
 	return nil
 }
 
-// flag reports whether the query has a boolean parameter that is true: all but "false" and "0" is, in any case, nothing included.
+// flag reports whether the query has a boolean parameter that is true. All values are true except "false" and "0", in any case. The empty value is
+// true.
 func (a *apiRequest) flag(key string) bool {
 	text := a.query.Get(key)
 	return a.query.Has(key) && !strings.EqualFold(text, "false") && text != "0"
@@ -174,7 +175,7 @@ func (a *apiRequest) decode() (map[string]any, error) {
 	var object map[string]any
 	switch media {
 	case "", "application/json":
-		if a.kind.crd == nil && string(bytes.TrimSpace(a.body)) == "null" { // which leaves a Go type as it is
+		if a.kind.crd == nil && string(bytes.TrimSpace(a.body)) == "null" { // null leaves a Go type unchanged
 			object = make(map[string]any)
 			break
 		}
@@ -223,7 +224,7 @@ func optionsOf(verb string) string {
 // checkOptions refuses unknown values of options.
 func (a *apiRequest) checkOptions() error {
 	kind := optionsOf(a.verb)
-	if kind == "" || kind == "DeleteOptions" { // which may be in the body
+	if kind == "" || kind == "DeleteOptions" { // they may be in the body
 		return nil
 	}
 	var faults []field.Error
@@ -243,7 +244,7 @@ func (a *apiRequest) checkOptions() error {
 	return nil
 }
 
-// checkFieldManager returns what is wrong with the name of a field manager.
+// checkFieldManager validates the name of a field manager.
 func checkFieldManager(name string) (faults []field.Error) {
 	if len(name) > maxFieldManager {
 		faults = append(faults, field.TooLong("fieldManager", nil, fmt.Sprintf("may not be more than %d bytes", maxFieldManager)))
@@ -256,10 +257,10 @@ func checkFieldManager(name string) (faults []field.Error) {
 	return faults
 }
 
-// maxFieldManager is how long the name of a field manager may be, in bytes.
+// maxFieldManager is the maximum length of a field manager's name, in bytes.
 const maxFieldManager = 128
 
-// checkList refuses options of a list that contradict each other.
+// checkList refuses contradictory options of a list.
 func (a *apiRequest) checkList() error {
 	match, version := a.query.Get("resourceVersionMatch"), a.query.Get("resourceVersion")
 	var faults []field.Error
@@ -293,7 +294,7 @@ func (a *apiRequest) checkList() error {
 	return nil
 }
 
-// checkWatch refuses options of a watch that contradict each other.
+// checkWatch refuses contradictory options of a watch.
 func (a *apiRequest) checkWatch() error {
 	match, initial := a.query.Get("resourceVersionMatch"), a.query.Get("sendInitialEvents")
 	var faults []field.Error

@@ -6,30 +6,30 @@ import (
 	"weak"
 )
 
-// The controllers of a cluster try again what has failed, such as the deletion of an object that a webhook cannot convert. This server does the work of controllers on the goroutines of
-// requests, and tries again what has failed there on a timer.
+// The controllers of a cluster retry failed work, such as the deletion of an object that a webhook cannot convert. This server does the work of
+// controllers on the goroutines of requests, and retries failed work on a timer.
 
 const (
 	firstRetry  = time.Second
 	lastRetry   = time.Minute
-	maxAttempts = 20 // then the next request about the object goes on
+	maxAttempts = 20 // afterwards, only the next request about the object continues the work
 )
 
-// retries are what is tried again later. They end with the server: a timer does not keep it in memory.
+// retries are the scheduled retries. They end with the server: a timer does not keep the server in memory.
 type retries struct {
 	mu      sync.Mutex // guards following
 	pending map[objectKey]*retry
 }
 
-// retry is one object that is tried again. Its entry stays until the last of its attempts has ended, so there is at most one attempt at a time.
+// retry is the state of one object. Its entry stays until its last attempt has ended, so there is at most one attempt at a time.
 type retry struct {
 	attempts int
 	timed    bool            // whether its timer runs
 	running  bool            // whether an attempt runs
-	next     func(s *Server) // what is tried after that attempt, nil if nothing has failed since it began
+	next     func(s *Server) // the function to call after that attempt, nil if nothing has failed since it began
 }
 
-// tryLater calls a function later that tries again what has failed for an object. The time between two attempts doubles. If the function fails, it calls tryLater.
+// tryLater schedules a retry of failed work for an object. The delay doubles with each attempt. If the function fails, it calls tryLater.
 func (s *Server) tryLater(object objectKey, try func(s *Server)) {
 	s.retries.mu.Lock()
 	defer s.retries.mu.Unlock()
@@ -43,7 +43,7 @@ func (s *Server) tryLater(object objectKey, try func(s *Server)) {
 	}
 	switch {
 	case r.attempts >= maxAttempts || r.timed:
-	case r.running: // the attempt itself has failed, or a request meanwhile
+	case r.running: // the attempt itself failed, or a concurrent request
 		r.next = try
 	default:
 		s.startTimerLocked(object, r, try)
@@ -63,7 +63,7 @@ func (s *Server) startTimerLocked(object objectKey, r *retry, try func(s *Server
 	})
 }
 
-// tryNow tries again what has failed for an object, and forgets it unless it has failed again.
+// tryNow retries failed work for an object, and forgets the object unless the attempt fails.
 func (s *Server) tryNow(object objectKey, r *retry, try func(s *Server)) {
 	s.retries.mu.Lock()
 	r.timed, r.running = false, true

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The end of a namespace or a definition goes on by itself when its objects can be converted again, if that is soon enough.
+// The deletion of a namespace or a CRD continues by itself when the webhook can convert its objects again, within the retry limit.
 func TestRetries(t *testing.T) {
 	const definition, namespace = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/hosts.example.com", "/api/v1/namespaces/mine"
 	for _, tt := range []struct {
@@ -60,7 +60,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// Attempts for one object never run at the same time, and a failure during an attempt leads to another one, even if that attempt succeeds.
+// Attempts for one object never run at the same time. A failure during an attempt leads to another one, even if that attempt succeeds.
 func TestRetriesOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, key := New(Options{}), objectKey{"namespaces.", "a"}

@@ -7,7 +7,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// review answers a review of access, users or tokens: everybody may do everything.
+// review answers a review of access, users or tokens: all users have all permissions.
 func (a *apiRequest) review(object map[string]any) error {
 	if err := a.strict(object); err != nil {
 		return err

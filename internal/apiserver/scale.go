@@ -59,7 +59,7 @@ func (a *apiRequest) tableOfScale(scale map[string]any) map[string]any {
 	return rows
 }
 
-// noReplicas is the number of replicas in the scale of an object that has none, by which a patch is known that does not set it.
+// noReplicas marks a scale without replicas, so that the server recognizes a patch that does not set them.
 const noReplicas = json.Number("-2147483648")
 
 // markedScale returns the scale of an object for a patch.
@@ -71,7 +71,7 @@ func (a *apiRequest) markedScale(object map[string]any) map[string]any {
 	return scale
 }
 
-// checkMarkedScale refuses a patched scale that has still no replicas.
+// checkMarkedScale refuses a patched scale that still lacks replicas.
 func (a *apiRequest) checkMarkedScale(scale map[string]any) error {
 	if rawjson.AsMap(scale["spec"])["replicas"] == noReplicas {
 		return apierrors.BadRequest("the spec replicas field %q cannot be empty", unstructured.Text(a.kind.scale, "specReplicasPath"))
@@ -79,18 +79,18 @@ func (a *apiRequest) checkMarkedScale(scale map[string]any) error {
 	return nil
 }
 
-// replicas returns the path of the number of replicas in objects of the kind.
+// replicas returns the path of the replicas in objects of the kind.
 func (a *apiRequest) replicas() []string {
 	path := unstructured.Text(a.kind.scale, "specReplicasPath")
 	return strings.Split(strings.TrimPrefix(path, "."), ".")
 }
 
-// unscalable returns why an object does not fit the Go type of a scale, "" if it does.
+// unscalable returns the reason why an object does not fit the Go type of a scale, "" if it fits.
 func unscalable(scale map[string]any) string {
 	return types.DecodeError(types.OfKind("autoscaling", "v1", "Scale").Schema, scale, "Scale")
 }
 
-// scaled returns the live object with the number of replicas of a scale.
+// scaled returns the live object with the replicas of a scale.
 func (a *apiRequest) scaled(live, scale map[string]any) (map[string]any, error) {
 	n, ok := rawjson.AsMap(scale["spec"])["replicas"].(json.Number)
 	if !ok {
@@ -107,7 +107,7 @@ func (a *apiRequest) scaled(live, scale map[string]any) (map[string]any, error) 
 	return whole, nil
 }
 
-// unscaled returns the configuration of the object itself for an applied scale.
+// unscaled converts an applied scale to a configuration of the object itself.
 func (a *apiRequest) unscaled(scale map[string]any) map[string]any {
 	object := map[string]any{"apiVersion": a.kind.apiVersion(), "kind": a.kind.resource.Kind, "metadata": scale["metadata"]}
 	if n := rawjson.AsMap(scale["spec"])["replicas"]; n != nil {
@@ -116,7 +116,7 @@ func (a *apiRequest) unscaled(scale map[string]any) map[string]any {
 	return object
 }
 
-// checkScale returns what is wrong with the fields of a custom resource that its scale shows.
+// checkScale validates the fields of a custom resource that appear in its scale.
 func (a *apiRequest) checkScale(object map[string]any) []field.Error {
 	if a.kind.crd == nil || a.kind.scale == nil {
 		return nil
@@ -160,8 +160,7 @@ func (a *apiRequest) checkScale(object map[string]any) []field.Error {
 	return faults
 }
 
-// reach follows a path through objects. It returns the value and found, or the value that is no
-// object and blocked.
+// reach follows a path through objects. It returns the value and found, or, with blocked, a value on the path that is no object.
 func reach(v any, path []string) (at any, found, blocked bool) {
 	for _, key := range path {
 		m, ok := v.(map[string]any)

@@ -21,15 +21,15 @@ type selection struct {
 	fields    []selector.Requirement
 }
 
-// places reports whether an object is selected by its place, regardless of its content.
+// places reports whether the selection includes the namespace and the name of an object, regardless of its content.
 func (s *selection) places(i *store.Item) bool {
 	return i != nil && (s.namespace == "" || i.Namespace == s.namespace) && (s.name == "" || i.Name == s.name)
 }
 
-// byContent reports whether the content of an object counts.
+// byContent reports whether the selection depends on the content of objects.
 func (s *selection) byContent() bool { return len(s.labels)+len(s.fields) > 0 }
 
-// converted is [apiRequest.converted] for the objects that are selected by their places. The others stay as they are.
+// converted is [apiRequest.converted] for the objects with a selected namespace and name. The others stay unchanged.
 func (s *selection) converted(items []*store.Item) ([]*store.Item, error) {
 	if s.request.kind.conversion == nil {
 		return items, nil
@@ -62,7 +62,7 @@ func (s *selection) has(i *store.Item) bool {
 	}
 	raw := i.Raw
 	if len(s.fields) > 0 && s.request.kind.crd != nil {
-		raw = s.request.sent(raw) // with the defaults that it is shown with
+		raw = s.request.sent(raw) // with the defaults that clients see
 	}
 	for _, r := range s.fields {
 		if !r.Matches(selectedValue(raw, r.Key), true) {
@@ -72,7 +72,7 @@ func (s *selection) has(i *store.Item) bool {
 	return true
 }
 
-// selectedValue returns the value of a field that objects are selected by.
+// selectedValue returns the value of a selectable field.
 func selectedValue(raw []byte, key string) string {
 	object := unstructured.View(raw)
 	if key == "source" { // of an event
@@ -81,7 +81,7 @@ func selectedValue(raw []byte, key string) string {
 	return cmp.Or(rawjson.ScalarAt(raw, strings.Split(key, ".")...), unsetFields[key])
 }
 
-// unsetFields are the values of selectable fields that are not there.
+// unsetFields are the values of missing selectable fields.
 var unsetFields = map[string]string{"spec.hostNetwork": "false", "spec.unschedulable": "false", "status.successful": "0"}
 
 // selection parses the selectors of a list or a watch, and checks the other options.
@@ -131,8 +131,7 @@ func (a *apiRequest) checkFields(s *selection) error {
 	return nil
 }
 
-// selectableFields are the selectable fields of built-in kinds, each after its resource. All kinds
-// have the name and the namespace in addition.
+// selectableFields are the selectable fields of built-in kinds, each after its resource. In addition, all kinds have the name and the namespace.
 var selectableFields = []string{
 	"pods spec.nodeName", "pods spec.restartPolicy", "pods spec.schedulerName", "pods spec.serviceAccountName", "pods spec.hostNetwork",
 	"pods status.phase", "pods status.podIP", "pods status.podIPs", "pods status.nominatedNodeName",

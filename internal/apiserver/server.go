@@ -1,13 +1,10 @@
-// Package apiserver is a Kubernetes API server that keeps everything in memory. It answers as
-// kube-apiserver does.
+// Package apiserver is a Kubernetes API server that keeps everything in memory. It answers as kube-apiserver does.
 //
-// A request is parsed (request.go), may meet a fault (faults.go), and is dispatched (server.go): to
-// discovery, to the OpenAPI documents, or to objects.go, which has what all verbs share. Each verb
-// has a file. What needs nothing of the server is in the packages below this one.
+// A request is parsed (request.go), may trigger a fault (faults.go), and is dispatched (server.go): to discovery, to the OpenAPI documents, or to
+// objects.go, with the code that all verbs share. Each verb has a file. The packages below this one are independent of the server.
 //
-// Each request runs on the goroutine of its connection, or, in process, on one that ends with the
-// request. The only other goroutines are those of listeners, and of timers that try again what has
-// failed (retry.go).
+// Each request runs on the goroutine of its connection, or, in process, on one that ends with the request. The only other goroutines are those of
+// listeners, and of timers that retry failed work (retry.go).
 package apiserver
 
 import (
@@ -40,15 +37,15 @@ import (
 type Server struct {
 	opts      Options
 	db        *store.Store
-	collector *collector // nil if garbage is not collected
+	collector *collector // nil if the garbage collector is disabled
 	warned    boundedset.Set
 
 	reservations reservations // of services
 	retries      retries
 	processing   processing
 
-	naming  sync.Mutex      // held while the names of definitions are accepted, and guards following
-	defined []*definedKinds // by definition
+	naming  sync.Mutex      // held while the server accepts the names of CRDs, and guards following
+	defined []*definedKinds // by CRD
 
 	mu                  sync.Mutex // guards following
 	served              []*kindInfo
@@ -56,8 +53,8 @@ type Server struct {
 	requests            []Request
 	requestBytes        int // of the bodies, paths and user agents of the requests
 	uid                 uint64
-	services, nodePorts int                     // how many addresses and ports services have been given
-	closing             chan struct{}           // closed when all watches are to end
+	services, nodePorts int                     // the number of addresses and ports that services have got
+	closing             chan struct{}           // closed to end all watches
 	webhooks            map[string]http.Handler // handlers in this process, by their hosts
 }
 
@@ -65,19 +62,19 @@ type Server struct {
 type Options struct {
 	// Version is the reported version of Kubernetes. Default: "v1.36.3".
 	Version string
-	// HistoryLimit is how many changes of each kind are kept for watches that begin at an older
-	// version. Watches from before that are refused with the code 410. Default: 10,000.
+	// HistoryLimit is the number of changes that are kept for watches, for each kind. Watches from an older version are refused with the code 410.
+	// Default: 10,000.
 	HistoryLimit int
 	// BookmarkInterval is the time between the bookmarks of a watch. Default: 1 minute.
 	BookmarkInterval time.Duration
-	// WebhookTransport sends requests to admission and conversion webhooks. Default: [http.DefaultTransport] with
-	// the CA bundles of the configurations.
+	// WebhookTransport sends requests to admission and conversion webhooks. Default: [http.DefaultTransport] with the CA bundles of the
+	// configurations.
 	WebhookTransport http.RoundTripper
-	// DisableGarbageCollector is to keep objects whose owners are gone, and to do without service accounts. Default: false.
+	// DisableGarbageCollector keeps objects whose owners are gone, and creates no service accounts. Default: false.
 	DisableGarbageCollector bool
-	// RefuseUnsupported is to refuse objects with fields that have no effect here, instead of warning of them. Default: false.
+	// RefuseUnsupported refuses objects with fields that have no effect on this server, instead of warning of them. Default: false.
 	RefuseUnsupported bool
-	// TLS is to listen with TLS. Each listener has an authority of its own. Default: false.
+	// TLS enables TLS for listeners. Each listener has its own certificate authority. Default: false.
 	TLS bool
 	// Logger logs failures of the server itself. Default: [slog.Default].
 	Logger *slog.Logger
@@ -126,31 +123,31 @@ func (s *Server) kindOf(apiVersion, kind string) *kindInfo {
 // Request is a request to a [Server], as [Server.Requests] returns it.
 type Request struct {
 	Time        time.Time // of its arrival
-	Method      string    // of HTTP
+	Method      string    // the HTTP method
 	Path        string    // with the query
 	Verb        string    // get, list, watch, create, update, patch, delete or deletecollection; "" if it is not about objects
 	Resource    string    // the plural, such as "pods"
 	Subresource string    // such as "status"; "" for the object itself
 	Namespace   string    // "" for objects without one, and for all
-	Name        string    // "" for listings, and for creations
+	Name        string    // "" for lists and creations
 	ContentType string
 	UserAgent   string
 	Body        []byte // as it was received
 	Status      int    // the code of the response, 0 before there is one
 }
 
-// maxRequests and maxRequestBytes are how many requests are kept at most, and how large they may be together.
+// maxRequests and maxRequestBytes limit the number of kept requests, and their total size.
 const (
 	maxRequests     = 10_000
 	maxRequestBytes = 16 << 20
 )
 
-// size returns the bytes of what a client makes as long as it likes.
+// size returns the bytes of the parts whose length a client chooses.
 func (r *Request) size() int {
 	return len(r.Body) + len(r.Path) + len(r.UserAgent) + len(r.ContentType)
 }
 
-// Requests returns the requests so far, or the last ones: at most 10,000, of at most 16 MiB together.
+// Requests returns the latest requests: at most 10,000, of at most 16 MiB together.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,8 +182,8 @@ func (s *Server) note(r Request) (done func(status int)) {
 	}
 }
 
-// Compact drops the history, as real servers do every few minutes. Watches from an older version
-// are refused with the code 410, and so are the next pages of lists.
+// Compact drops the history, as real servers do every few minutes. Afterwards, the server refuses watches from an older version and the next pages of
+// lists with the code 410.
 func (s *Server) Compact() { s.db.Compact() }
 
 // Disconnect ends all watches, as if their connections were lost.
@@ -197,20 +194,20 @@ func (s *Server) Disconnect() {
 	s.closing = make(chan struct{})
 }
 
-// Apply creates or replaces the objects of manifests in YAML or JSON. CRDs may come together with
-// their objects, in any order. It ignores the resource versions and UIDs in exports of other
-// servers. It returns an error for the first manifest that is refused, and stops there.
+// Apply creates or replaces the objects of manifests in YAML or JSON. CRDs may come together with their objects, in any order. It ignores the
+// resource versions and UIDs in exports of other servers. It stops at the first refused manifest, and returns its error.
 func (s *Server) Apply(manifests []byte) error {
 	return s.Load([]manifest.File{{Data: manifests}})
 }
 
 // loaded is the object of a manifest.
 type loaded struct {
-	path   string // of the file
+	path   string // the path of the file
 	object map[string]any
 }
 
-// Load loads files of manifests as if they were one, so that objects may come before their definitions, and before their owners. Errors name the path of the file, if it has one.
+// Load loads files of manifests as if they were one, so that objects may precede their CRDs and their owners. Errors name the path of the file, if it
+// has one.
 func (s *Server) Load(files []manifest.File) error {
 	var all []loaded
 	for _, file := range files {
@@ -225,7 +222,7 @@ func (s *Server) Load(files []manifest.File) error {
 			all = append(all, loaded{file.Path, object})
 		}
 	}
-	if len(all) == 0 && len(files) > 0 && files[0].Path != "" { // as kubectl apply, which takes empty files among others
+	if len(all) == 0 && len(files) > 0 && files[0].Path != "" { // like kubectl apply, which ignores empty files among others
 		return fmt.Errorf("no objects passed to apply in %s", joinPaths(files))
 	}
 	slices.SortStableFunc(all, func(a, b loaded) int { return cmp.Compare(loadRank(a.object), loadRank(b.object)) })
@@ -242,7 +239,7 @@ func (s *Server) Load(files []manifest.File) error {
 	return nil
 }
 
-// joinPaths returns the paths of files as a list for people.
+// joinPaths joins the paths of files for messages.
 func joinPaths(files []manifest.File) string {
 	paths := make([]string, len(files))
 	for i, file := range files {
@@ -251,7 +248,8 @@ func joinPaths(files []manifest.File) string {
 	return strings.Join(paths, ", ")
 }
 
-// ownersFirst returns the objects with those last that are owned by others, in their order otherwise. Those from the index acyclic on own each other, or are owned by such.
+// ownersFirst sorts objects so that owners precede their dependents, and keeps the order otherwise. The objects from the index acyclic on are part of
+// a cycle of owners, or depend on one.
 func ownersFirst(all []loaded) (sorted []loaded, acyclic int) {
 	identity := func(object, named map[string]any) [3]string {
 		return [3]string{unstructured.Text(object, "apiVersion"), unstructured.Text(object, "kind"), unstructured.Text(named, "name")}
@@ -279,7 +277,7 @@ func ownersFirst(all []loaded) (sorted []loaded, acyclic int) {
 	return sorted, len(sorted)
 }
 
-// describeManifest names the object of a manifest by what it has of a kind and a name.
+// describeManifest describes the object of a manifest by its kind and its name, as far as it has them.
 func describeManifest(object map[string]any) string {
 	text := "manifest"
 	if kind := unstructured.Text(object, "kind"); kind != "" {
@@ -299,8 +297,7 @@ func inFile(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// loadRank puts namespaces and CRDs first, since other objects need them, and webhooks last, since
-// they may be those of an operator that does not run yet.
+// loadRank puts namespaces and CRDs first, because other objects need them. It puts webhooks last, because their operator may not run yet.
 func loadRank(object map[string]any) int {
 	switch object["kind"] {
 	case "Namespace", "CustomResourceDefinition":
@@ -311,7 +308,7 @@ func loadRank(object map[string]any) int {
 	return 1
 }
 
-// errNotServed returns the error about a manifest of a kind that is not known.
+// errNotServed returns the error about a manifest of an unknown kind.
 func errNotServed(apiVersion, kind string) error {
 	switch {
 	case apiVersion == "" && kind == "":
@@ -322,7 +319,7 @@ func errNotServed(apiVersion, kind string) error {
 		return errors.New("kind is missing")
 	}
 	hint := ""
-	if group, _, _ := strings.Cut(apiVersion, "/"); strings.Contains(group, ".") { // as those of all definitions do
+	if group, _, _ := strings.Cut(apiVersion, "/"); strings.Contains(group, ".") { // as for all CRDs
 		hint = ": apply its CustomResourceDefinition before it, or with it"
 	}
 	return fmt.Errorf("no kind %q in %q is served%s", kind, apiVersion, hint)
@@ -359,7 +356,7 @@ func (s *Server) load(object map[string]any) error {
 		return err
 	}
 	var err error = k.alreadyExists(r.name)
-	if r.name == "" || s.db.Get(k.collection(), r.key()) == nil { // or a service would meet its own address
+	if r.name == "" || s.db.Get(k.collection(), r.key()) == nil { // otherwise a service would conflict with its own address
 		_, _, err = r.createObject(rawjson.Clone(object).(map[string]any), false)
 	}
 	if e := (*apierrors.StatusError)(nil); errors.As(err, &e) && e.Reason == "AlreadyExists" {
@@ -367,7 +364,7 @@ func (s *Server) load(object map[string]any) error {
 		_, err = r.changeObject(func(live map[string]any) (map[string]any, error) {
 			replacement := rawjson.Clone(object).(map[string]any)
 			k.keepServer(live, replacement)
-			if meta := rawjson.AsMap(replacement["metadata"]); meta != nil { // custom resources are not replaced without it
+			if meta := rawjson.AsMap(replacement["metadata"]); meta != nil { // updates of custom resources require it
 				meta["resourceVersion"] = rawjson.AsMap(live["metadata"])["resourceVersion"]
 			}
 			return replacement, nil
@@ -376,8 +373,8 @@ func (s *Server) load(object map[string]any) error {
 	return err
 }
 
-// adopt gives the owners that an object names the uids that they have here, because those in manifests are of another server. It refuses an
-// object whose owners do not exist, which the garbage collector would delete at once.
+// adopt replaces the uids of an object's owners by those on this server, because manifests have uids of another server. It refuses an object whose
+// owners do not exist, because the garbage collector would delete it at once.
 func (s *Server) adopt(object map[string]any, namespace string) error {
 	owners, _ := rawjson.AsMap(object["metadata"])["ownerReferences"].([]any)
 	missing, present := "", false
@@ -386,7 +383,7 @@ func (s *Server) adopt(object map[string]any, namespace string) error {
 		kind, name := unstructured.Text(owner, "kind"), unstructured.Text(owner, "name")
 		k := s.kindOf(unstructured.Text(owner, "apiVersion"), kind)
 		if k == nil {
-			return nil // what is not known is not deleted
+			return nil // the garbage collector ignores unknown owners
 		}
 		if item := s.db.Get(k.collection(), k.keyIn(namespace, name)); item != nil {
 			owner["uid"] = rawjson.StringAt(item.Raw, "metadata", "uid")
@@ -404,10 +401,10 @@ func (s *Server) adopt(object map[string]any, namespace string) error {
 	return nil
 }
 
-// errNoOwner is why an object without an owner is refused.
+// errNoOwner is the reason for refusing an object without an existing owner.
 var errNoOwner = errors.New("the garbage collector would delete the object")
 
-// namespaceOf returns a namespace with an object of a kind and a name, "" if there is none.
+// namespaceOf returns a namespace that contains an object with a kind and a name, "" if there is none.
 func (s *Server) namespaceOf(k *kindInfo, name string) string {
 	items, _ := s.db.List(k.collection())
 	for _, i := range items {
@@ -467,7 +464,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, a *apiRequest)
 		})
 	case slices.Contains([]string{"healthz", "livez", "readyz"}, a.parts[0]):
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		io.WriteString(w, "ok") // a client that is gone does not matter
+		io.WriteString(w, "ok") // ignore a disconnected client
 	case r.URL.Path == "/":
 		s.write(w, r, 200, map[string]any{"paths": []any{"/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}})
 	default:
@@ -475,10 +472,10 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, a *apiRequest)
 	}
 }
 
-// dispatchGroups answers a request about groups and versions, or with a path that leads to no resource of theirs.
+// dispatchGroups answers a request about groups and versions, or about a path with an unknown resource.
 func (s *Server) dispatchGroups(w http.ResponseWriter, r *http.Request, parts []string) {
 	ofServer := parts[0] == "api" || len(parts) > 1 && slices.ContainsFunc(s.kinds(), func(k *kindInfo) bool { return k.crd == nil && k.resource.Group == parts[1] })
-	version := 2 // of the parts, that of the version and those before
+	version := 2 // the number of parts up to the version
 	if parts[0] == "apis" {
 		version = 3
 	}
@@ -510,7 +507,7 @@ func (s *Server) openAPI(w http.ResponseWriter, r *http.Request, parts []string)
 	case len(parts) == 2 && parts[1] == "v2":
 		if accept := r.Header.Get("Accept"); accept != "" && !strings.Contains(accept, "json") && !strings.Contains(accept, "*/*") {
 			w.Header().Set("Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
-			w.Write(openapi.EmptyV2) // a client that is gone does not matter
+			w.Write(openapi.EmptyV2) // ignore a disconnected client
 			return
 		}
 		s.write(w, r, 200, openapi.V2(kinds))
@@ -532,7 +529,7 @@ func (s *Server) unknownPath(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(404)
-	io.WriteString(w, "404 page not found\n") // a client that is gone does not matter
+	io.WriteString(w, "404 page not found\n") // ignore a disconnected client
 }
 
 // refuse answers with an error.
@@ -568,7 +565,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, code int, v any) 
 		h.Set("Content-Type", "application/json")
 	}
 	w.WriteHeader(code)
-	w.Write(data) // a client that is gone does not matter
+	w.Write(data) // ignore a disconnected client
 	w.Write([]byte("\n"))
 }
 
@@ -580,15 +577,15 @@ func (s *Server) newUID() string {
 	return fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(s.uid*2654435761), s.uid)
 }
 
-// countingWriter keeps the status of a response, and limits how long each part of it may take to be sent.
+// countingWriter keeps the status of a response, and limits the time for sending each part of it.
 type countingWriter struct {
 	http.ResponseWriter
 	status int
-	stream bool // whether it is one of HTTP/2
+	stream bool // whether it is an HTTP/2 stream
 }
 
-// setDeadline sets when the part under way has to be sent. Connections of HTTP/1 need a deadline for their last bytes, too, and one that is over does
-// no harm between two parts. Streams of HTTP/2 end with it, so that they must not have one then.
+// setDeadline sets the deadline for sending the current part. Connections of HTTP/1 need a deadline for their last bytes, too, and an expired one
+// does no harm between two parts. An expired deadline ends a stream of HTTP/2, so streams must not have one between two parts.
 func (w *countingWriter) setDeadline(at time.Time) {
 	if timed, ok := w.ResponseWriter.(interface{ SetWriteDeadline(time.Time) error }); ok && (w.stream || !at.IsZero()) {
 		_ = timed.SetWriteDeadline(at) // if it fails, writing fails as well

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 )
 
-// TestAnswersOfKubeAPIServer has answers of kube-apiserver to rare paths, methods and parameters.
+// TestAnswersOfKubeAPIServer checks responses of kube-apiserver to rare paths, methods and parameters.
 func TestAnswersOfKubeAPIServer(t *testing.T) {
 	const cm = "/api/v1/namespaces/default/configmaps"
 	s := New(Options{Logger: slog.New(slog.DiscardHandler)})
@@ -57,7 +57,7 @@ func TestAnswersOfKubeAPIServer(t *testing.T) {
 	}
 }
 
-// TestObjectsOfWrongForm checks what was taken although kube-apiserver refuses it, or the other way around.
+// TestObjectsOfWrongForm checks objects that were accepted although kube-apiserver refuses them, or the other way around.
 func TestObjectsOfWrongForm(t *testing.T) {
 	const cm = "/api/v1/namespaces/default/configmaps"
 	s := New(Options{Logger: slog.New(slog.DiscardHandler)})
@@ -86,7 +86,7 @@ func TestObjectsOfWrongForm(t *testing.T) {
 	}
 }
 
-// TestEndOfInitialEvents checks that a watch with bookmarks gets one when it has got all objects, even if it has not asked for them by sendInitialEvents.
+// TestEndOfInitialEvents checks that a watch with bookmarks gets one after all objects, even if it did not set sendInitialEvents.
 func TestEndOfInitialEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // in which a watch of a second takes no time
 		s := New(Options{Logger: slog.New(slog.DiscardHandler)})

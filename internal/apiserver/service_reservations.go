@@ -7,20 +7,20 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 )
 
-// reservations are the addresses and the ports of services that are being stored, so that two requests at the same time do not get the same ones. A request takes its reservations in
-// one go under the lock, after a look at the stored services, and gives them up when it has stored the service or has failed. The holder of the lock therefore sees each address in one of
-// the two places.
+// reservations are the addresses and the ports of services that are being stored, so that concurrent requests do not get the same ones. A request
+// reserves all of its own under the lock, after it has read those of the stored services. It releases them when it has stored the service or has
+// failed. The holder of the lock sees each address in one of the two places.
 type reservations struct {
-	mu    sync.Mutex // held while a request looks for what is in use, and takes it
+	mu    sync.Mutex // held while a request looks for unused values, and reserves them
 	taken map[string]bool
 
-	// What stored services have, as of a version. Each request catches up with the changes since then, so that it does not have to decode all services.
+	// The values of stored services, as of a version. Each request catches up with the changes since then, so that it does not decode all services.
 	version   uint64
 	uses      map[string]int      // how often an address or a port is used
 	byService map[string][]string // the addresses and the ports, by the keys of services
 }
 
-// catchUpLocked makes the uses those of the services that are stored now. The caller holds the lock.
+// catchUpLocked updates the uses to the services that are stored now. The caller holds the lock.
 func (r *reservations) catchUpLocked(db *store.Store, services string) {
 	if r.uses != nil {
 		steps, now, _, known := db.Since(services, r.version)
@@ -35,7 +35,7 @@ func (r *reservations) catchUpLocked(db *store.Store, services string) {
 			return
 		}
 	}
-	r.uses, r.byService = make(map[string]int), make(map[string][]string) // the history does not go back that far
+	r.uses, r.byService = make(map[string]int), make(map[string][]string) // the history is too short
 	var items []*store.Item
 	items, r.version = db.List(services)
 	for _, item := range items {
@@ -43,7 +43,7 @@ func (r *reservations) catchUpLocked(db *store.Store, services string) {
 	}
 }
 
-// setLocked makes the uses of a service those of a stored state, or none if that is nil. The caller holds the lock.
+// setLocked replaces the uses of a service by those of a stored state, or of none if it is nil. The caller holds the lock.
 func (r *reservations) setLocked(key string, item *store.Item) {
 	for _, what := range r.byService[key] {
 		if r.uses[what]--; r.uses[what] == 0 {
@@ -72,7 +72,7 @@ func (r *reservations) takeLocked(a *apiRequest, what string) {
 	a.reserved = append(a.reserved, what)
 }
 
-// release gives up what a request has reserved.
+// release releases the reservations of a request.
 func (a *apiRequest) release() {
 	if len(a.reserved) == 0 {
 		return

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Of two services that ask for the same address or port at the same time, one gets it. The webhook sends the second request while the first one waits for its answer.
+// If two services request the same address or port at the same time, one gets it. The webhook sends the second request while the first one waits for
+// its answer.
 func TestServicesAtTheSameTime(t *testing.T) {
 	const services = "/api/v1/namespaces/default/services"
 	body := func(name, spec string) string { return fmt.Sprintf(`{"metadata":{"name":%q},"spec":%s}`, name, spec) }
@@ -17,9 +18,9 @@ func TestServicesAtTheSameTime(t *testing.T) {
 	for _, tt := range []struct {
 		what          string
 		first, second step
-		allowed       bool // whether the webhook lets the first one be stored
+		allowed       bool // whether the webhook allows the first one
 		code          int  // of the second request
-		after         int  // of the second request when the first one has been answered
+		after         int  // of the second request after the first one was answered
 	}{
 		{"an address", step{"POST", services, body("a", `{"clusterIP":"10.96.0.50","ports":[{"port":80}]}`)}, step{"POST", services, body("b", `{"clusterIP":"10.96.0.50","ports":[{"port":80}]}`)}, true, 422, 422},
 		{"an address that is given up", step{"POST", services, body("a", `{"clusterIP":"10.96.0.50","ports":[{"port":80}]}`)}, step{"POST", services, body("b", `{"clusterIP":"10.96.0.50","ports":[{"port":80}]}`)}, false, 422, 201},
@@ -69,7 +70,7 @@ func TestServicesAtTheSameTime(t *testing.T) {
 	}
 }
 
-// Each service decodes those alone that have changed since the last one, and knows of all the same what others have.
+// Each service decodes only the services that have changed since the last one, and still knows the values of all.
 func TestUsesOfServices(t *testing.T) {
 	const services = "/api/v1/namespaces/default/services"
 	s := New(Options{})
@@ -102,7 +103,7 @@ func TestUsesOfServices(t *testing.T) {
 	}
 }
 
-// When services have all ports on nodes, those included that others ask for as a rule, the next one is refused.
+// When all node ports are taken, including those for explicit requests, the next service is refused.
 func TestNoPortsLeft(t *testing.T) {
 	const services = "/api/v1/namespaces/default/services"
 	s := New(Options{})

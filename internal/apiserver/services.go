@@ -14,12 +14,12 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Services get addresses and ports on nodes when they are stored, from ranges that many clusters have. The ones in use are those of the stored services and of those
-// that are being stored. See https://kubernetes.io/docs/concepts/services-networking/cluster-ip-allocation/
+// Services get addresses and node ports when they are stored, from ranges that many clusters have. Values are in use if a stored service has them, or
+// one that is being stored. See https://kubernetes.io/docs/concepts/services-networking/cluster-ip-allocation/
 
 const (
 	firstPort, lastPort = 30000, 32767
-	staticPorts         = 86  // at the begin of the range, for services that ask for a port
+	staticPorts         = 86  // at the start of the range, for services that request a port
 	staticAddresses     = 256 // likewise
 	addressBits         = 20
 )
@@ -33,7 +33,8 @@ type service struct {
 	current      bool // whether the uses of the reservations are those of the stored services
 }
 
-// settleService keeps the addresses and the ports of a service that its clients leave out, drops what its new type does not have, and allocates what it needs.
+// settleService allocates the addresses and the ports of a service. It keeps those that a client omits, and drops those that the new type does not
+// have.
 func (a *apiRequest) settleService(live, object map[string]any) error {
 	s := &service{apiRequest: a, live: live, object: object, old: rawjson.AsMap(live["spec"]), spec: rawjson.AsMap(object["spec"])}
 	if s.spec == nil {
@@ -73,7 +74,7 @@ func (a *apiRequest) settleService(live, object map[string]any) error {
 	return nil
 }
 
-// reserve reserves what other services do not have until the service is stored. The caller holds the lock of the reservations.
+// reserve reserves unused values until the service is stored. The caller holds the lock of the reservations.
 func (s *service) reserve() {
 	own := make(map[string]bool)
 	for _, what := range usesOf(s.old) {
@@ -86,11 +87,11 @@ func (s *service) reserve() {
 	}
 }
 
-// checkHealthPort refuses a port for health checks that the service asks for and cannot have.
+// checkHealthPort refuses a requested port for health checks that the service cannot have.
 func (s *service) checkHealthPort() error {
 	port := s.spec["healthCheckNodePort"]
 	if n := unstructured.Whole(port); !checksHealth(s.spec) || n < 1 || n > 65535 || rawjson.Equal(port, s.old["healthCheckNodePort"]) {
-		return nil // or the validation refuses it
+		return nil // the validation refuses it
 	}
 	why := ""
 	if faults := s.checkPort("", port); len(faults) > 0 {
@@ -107,10 +108,10 @@ func (s *service) checkHealthPort() error {
 // hasAddress reports whether services of a type have an address.
 func hasAddress(typ string) bool { return typ == "ClusterIP" || hasPorts(typ) }
 
-// hasPorts reports whether services of a type have ports on nodes.
+// hasPorts reports whether services of a type have node ports.
 func hasPorts(typ string) bool { return typ == "NodePort" || typ == "LoadBalancer" }
 
-// isExternal reports whether a service can be reached from outside of the cluster.
+// isExternal reports whether a service is reachable from outside of the cluster.
 func isExternal(spec map[string]any) bool {
 	typ := unstructured.Text(spec, "type")
 	return hasPorts(typ) || typ == "ClusterIP" && !rawjson.IsEmpty(spec["externalIPs"])
@@ -121,7 +122,7 @@ func checksHealth(spec map[string]any) bool {
 	return spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local"
 }
 
-// keep keeps allocated values that a client leaves out.
+// keep keeps allocated values that a client omits.
 func (s *service) keep() {
 	if hasAddress(s.oldType) && hasAddress(s.typ) {
 		if unstructured.Text(s.spec, "clusterIP") == "" && s.old["clusterIP"] != nil {
@@ -150,7 +151,7 @@ func (s *service) keep() {
 	}
 }
 
-// drop removes the values of the old type that the new one does not have, if the client has not changed them.
+// drop removes the values that the new type does not have, if the client has not changed them.
 func (s *service) drop() {
 	same := func(key string) bool { return rawjson.Equal(s.old[key], s.spec[key]) }
 	drop := func(when bool, keys ...string) {
@@ -179,7 +180,7 @@ func (s *service) drop() {
 	}
 }
 
-// syncAddresses makes the list of addresses follow the single address, which older clients know alone.
+// syncAddresses updates the list of addresses from the single address, which is the only one that older clients set.
 func (s *service) syncAddresses() {
 	address, before := unstructured.Text(s.spec, "clusterIP"), unstructured.Text(s.old, "clusterIP")
 	list := unstructured.Texts(s.spec["clusterIPs"])
@@ -195,7 +196,7 @@ func (s *service) syncAddresses() {
 // isHeadless reports whether the service has no address.
 func (s *service) isHeadless() bool { return s.spec["clusterIP"] == "None" }
 
-// initFamilies sets the families of addresses.
+// initFamilies sets the IP families.
 func (s *service) initFamilies() (faults []field.Error) {
 	unselected := s.isHeadless() && rawjson.IsEmpty(s.spec["selector"])
 	if s.spec["ipFamilyPolicy"] == nil {
@@ -239,7 +240,7 @@ func (s *service) initFamilies() (faults []field.Error) {
 	return faults
 }
 
-// allocateAddresses gives the service an address, or checks the one that it asks for.
+// allocateAddresses gives the service an address, or checks the requested one.
 func (s *service) allocateAddresses() []field.Error {
 	if s.isHeadless() {
 		return nil
@@ -256,12 +257,12 @@ func (s *service) allocateAddresses() []field.Error {
 	return nil
 }
 
-// allocatePorts gives the ports of the service ports on nodes, or checks those that it asks for.
+// allocatePorts gives the ports of the service node ports, or checks the requested ones.
 func (s *service) allocatePorts() (faults []field.Error, err error) {
 	ports := portsOf(s.spec)
 	byPort := make(map[string]any) // TCP and UDP share a port
-	own := make(map[string]bool)   // those that the service has by now
-	asked := make(map[string]any)  // those that it asks for, with the number of the port that has it
+	own := make(map[string]bool)   // the node ports of the service so far
+	asked := make(map[string]any)  // the requested ones, with the index of the port
 	for _, p := range ports {
 		v := p["nodePort"]
 		if isZero(v) {
@@ -306,7 +307,7 @@ func (s *service) allocatePorts() (faults []field.Error, err error) {
 	return faults, err
 }
 
-// checkPort returns what is wrong with a port that the service asks for.
+// checkPort validates a requested port.
 func (s *service) checkPort(at string, port any) []field.Error {
 	if n, err := strconv.Atoi(unstructured.Word(port)); err != nil || n < firstPort || n > lastPort {
 		return []field.Error{field.Invalid(at, port, fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstPort, lastPort))}
@@ -317,7 +318,7 @@ func (s *service) checkPort(at string, port any) []field.Error {
 	return nil
 }
 
-// isUsed reports whether another service has an address or a port. The caller holds the lock of the reservations.
+// isUsed reports whether another service uses an address or a port. The caller holds the lock of the reservations.
 func (s *service) isUsed(what string) bool {
 	r := &s.server.reservations
 	if !s.current {
@@ -335,7 +336,7 @@ func (s *service) isUsed(what string) bool {
 	return others > 0 || r.taken[what]
 }
 
-// nextAddress returns an address that is not in use. No two requests get the same one.
+// nextAddress returns an unused address. No two requests get the same one.
 func (s *Server) nextAddress(isUsed func(string) bool) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -350,7 +351,8 @@ func (s *Server) nextAddress(isUsed func(string) bool) string {
 	}
 }
 
-// nextPort returns a port on nodes that is not in use, and reports whether there is one: first of those that services do not ask for, as a rule. No two requests get the same one.
+// nextPort returns an unused node port, and reports whether there is one. It prefers ports that services do not request explicitly. No two requests
+// get the same one.
 func (s *Server) nextPort(isUsed func(string) bool) (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -381,7 +383,7 @@ func portsOf(spec map[string]any) (ports []map[string]any) {
 	return ports
 }
 
-// nodePorts returns the ports on nodes that a service has.
+// nodePorts returns the node ports of a service.
 func nodePorts(spec map[string]any) (all []string) {
 	for _, p := range portsOf(spec) {
 		if !isZero(p["nodePort"]) {
@@ -391,7 +393,7 @@ func nodePorts(spec map[string]any) (all []string) {
 	return all
 }
 
-// usesOf returns the addresses and the ports on nodes that a service has, which do not look alike. A port is in it as often as the service has it.
+// usesOf returns the addresses and the node ports of a service, which are distinguishable. A port occurs as often as the service uses it.
 func usesOf(spec map[string]any) (all []string) {
 	all = nodePorts(spec)
 	if port := spec["healthCheckNodePort"]; !isZero(port) {

@@ -11,22 +11,22 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// kube-apiserver writes an object with its key by a request to etcd. These are the limits of such a request, in bytes: the one of etcd, and the one of its
-// client, which has another error.
+// kube-apiserver writes an object with its key by a request to etcd. These are the limits of such a request, in bytes: that of etcd, and that of its
+// client, with a different error.
 const (
 	maxStoreRequest = 3 << 19
 	maxStoreMessage = 2 << 20
 )
 
-// put stores an object in place of before, nil if it is new, unless it is too large for etcd. As kube-apiserver does, it stores an object that is too large
-// without its managedFields, if that is enough.
+// put stores an object in place of before (nil if it is new), unless it is too large for etcd. If the object fits without its managedFields, put
+// stores it without them, as kube-apiserver does.
 func (a *apiRequest) put(before *store.Item, object map[string]any) (*store.Item, bool, error) {
 	db, collection := a.server.db, a.kind.collection()
 	key := len("/registry/" + a.kind.resource.Plural + "/" + a.key())
 	if a.kind.crd != nil {
 		key += len("/" + a.kind.resource.Group)
 	}
-	envelope := 2 * key // what comes with the object
+	envelope := 2 * key // the rest of the request
 	request, message := 40, 24
 	if before != nil {
 		envelope, request, message = 3*key, 47, 32
@@ -51,8 +51,8 @@ func (a *apiRequest) put(before *store.Item, object map[string]any) (*store.Item
 	return db.Put(collection, a.key(), before, object, 0)
 }
 
-// storedSize returns how many bytes an object takes in etcd: a custom resource as JSON, without its version, and about how many one of a built-in kind takes
-// in Protocol Buffers.
+// storedSize returns the size of an object in etcd: of a custom resource as JSON, without its version, and an estimate in Protocol Buffers for a
+// built-in kind.
 func (a *apiRequest) storedSize(object map[string]any) (int, error) {
 	if a.kind.crd == nil {
 		return contentSize(object), nil
@@ -65,9 +65,9 @@ func (a *apiRequest) storedSize(object map[string]any) (int, error) {
 	return len(raw) + len("\n"), err
 }
 
-// contentSize returns the bytes of a value without the names of its fields, which Protocol Buffers have no room for.
+// contentSize returns the bytes of a value without the names of its fields, which Protocol Buffers omit.
 func contentSize(v any) int {
-	const prefix = 2 // at least, for the number of a field and a length
+	const prefix = 2 // the minimum for the number of a field and a length
 	switch v := v.(type) {
 	case string:
 		return prefix + len(v)

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// Objects that are too large for etcd are refused as kube-apiserver refuses them. The tests in e2e find the same limits on a real one.
+// Objects that are too large for etcd are refused as kube-apiserver refuses them. The tests in e2e find the same limits on a real server.
 func TestSizes(t *testing.T) {
 	const (
 		bigs     = "/apis/example.com/v1/namespaces/default/bigs"
 		merge    = "application/merge-patch+json"
 		apply    = "application/apply-patch+yaml"
 		tooLarge = `"message":"etcdserver: request is too large"`
-		fits     = maxStoreRequest - 330 // with the other fields, the key and what is around it, and without managedFields
+		fits     = maxStoreRequest - 330 // with the other fields, the key and its envelope, and without managedFields
 	)
 	s := New(Options{})
 	if err := s.Apply([]byte(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: bigs.example.com}, spec: {group: example.com, scope: Namespaced,

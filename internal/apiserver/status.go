@@ -10,8 +10,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// about returns the details of a refusal that concerns one object, or all objects if the name is
-// empty.
+// about returns the details of an error about one object, or about all objects if the name is empty.
 func (k *kindInfo) about(name string) map[string]any {
 	d := map[string]any{"name": name, "kind": k.resource.Plural}
 	if k.resource.Group != "" {
@@ -41,8 +40,7 @@ func (k *kindInfo) forbidden(name, why string) *apierrors.StatusError {
 
 const modifiedMeanwhile = "the object has been modified; please apply your changes to the latest version and try again"
 
-// deletionConflict refuses a deletion whose preconditions fail. It names the kind and not the
-// resource, as kube-apiserver does.
+// deletionConflict refuses a deletion whose preconditions fail. It contains the kind and not the resource, as in kube-apiserver.
 func (k *kindInfo) deletionConflict(name, why string) *apierrors.StatusError {
 	kind := k.resource.Kind
 	if k.resource.Group != "" {
@@ -53,7 +51,7 @@ func (k *kindInfo) deletionConflict(name, why string) *apierrors.StatusError {
 	return apierrors.New(409, "Conflict", fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", kind, name, why), about)
 }
 
-// invalid refuses an object for errors of its fields.
+// invalid refuses an object because of invalid fields.
 func (k *kindInfo) invalid(name string, faults []field.Error) *apierrors.StatusError {
 	var texts []string
 	var causes []any
@@ -88,7 +86,7 @@ func invalidOptions(kind string, faults ...field.Error) error {
 	return options.invalid("", faults)
 }
 
-// badPatch refuses a patch for its result.
+// badPatch refuses a patch because of its result.
 func badPatch(object map[string]any, why string) error {
 	data, err := rawjson.Encode(object)
 	if err != nil {

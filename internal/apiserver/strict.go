@@ -13,8 +13,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// strict refuses duplicate fields, and fields that the schema does not declare, or warns of them,
-// depending on fieldValidation.
+// strict refuses duplicate and unknown fields, or warns of them, depending on fieldValidation.
 func (a *apiRequest) strict(object map[string]any) error {
 	mode := a.query.Get("fieldValidation")
 	unknown := a.kind.unknownFields(object)
@@ -47,7 +46,7 @@ func (a *apiRequest) strict(object map[string]any) error {
 	return nil
 }
 
-// unknownFields returns the paths of the fields of an object that its type or its schema does not declare.
+// unknownFields returns the paths of an object's fields that its type or its schema does not declare.
 func (k *kindInfo) unknownFields(object map[string]any) []string {
 	unknown := k.dropUnknown(object)
 	if s := k.schemaOf(object); s != nil {
@@ -69,7 +68,7 @@ func (k *kindInfo) dropUnknown(object map[string]any) (unknown []string) {
 	return unknown
 }
 
-// toStored gives the typed parts of an object the form that they have after being stored.
+// toStored converts the typed parts of an object to their stored form.
 func (k *kindInfo) toStored(object map[string]any) {
 	if t := k.goType(); t != nil {
 		t.Store(object)
@@ -78,7 +77,7 @@ func (k *kindInfo) toStored(object map[string]any) {
 	}
 }
 
-// inOrder returns the paths of fields in the order in which they are in JSON.
+// inOrder sorts the paths of fields by their position in JSON.
 func inOrder(data []byte, paths []string) []string {
 	order := make(map[string]int)
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -89,7 +88,7 @@ func inOrder(data []byte, paths []string) []string {
 	return paths
 }
 
-// numberFields gives the fields of the next value of a decoder their numbers, by their paths.
+// numberFields numbers the fields of the next value of a decoder, by their paths.
 func numberFields(decoder *json.Decoder, at string, order map[string]int) error {
 	token, err := decoder.Token()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestDecodingOfWebhookPatches has a webhook add what the type of the object does not have: it is dropped before defaults are filled in, as fields from
-// clients are. The volume has no source then, and gets the default one.
+// TestDecodingOfWebhookPatches has a webhook add unknown fields. The server drops them before it fills in defaults, as it does with fields from
+// clients. The volume has no source then, and gets the default one.
 func TestDecodingOfWebhookPatches(t *testing.T) {
 	patch := base64.StdEncoding.EncodeToString([]byte(`[{"op": "add", "path": "/spec/volumes/-", "value": {"name": "data", "source": {"kind": "none"}}}]`))
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

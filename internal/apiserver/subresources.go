@@ -18,9 +18,9 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file has the subresources that are posted to: the bindings of pods, and the tokens of service accounts.
+// This file has the subresources that accept POST: the bindings of pods, and the tokens of service accounts.
 
-// answerDone answers that a request is carried out.
+// answerDone answers with the status Success.
 func (a *apiRequest) answerDone(w http.ResponseWriter, r *http.Request) {
 	a.server.write(w, r, 201, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success", "code": 201})
 }
@@ -36,7 +36,7 @@ func (a *apiRequest) answerBinding(w http.ResponseWriter, r *http.Request, bindi
 	return nil
 }
 
-// bind assigns a pod to a node, as a scheduler asks for it.
+// bind assigns a pod to a node, as a scheduler requests it.
 func (a *apiRequest) bind(binding map[string]any) error {
 	meta, target := rawjson.AsMap(binding["metadata"]), rawjson.AsMap(binding["target"])
 	bound := *a
@@ -77,7 +77,7 @@ func (a *apiRequest) bind(binding map[string]any) error {
 	}
 }
 
-// notBindable returns why a pod cannot be assigned to a node, "" if it can.
+// notBindable returns the reason why a pod cannot be assigned to a node, "" if it can.
 func notBindable(pod, preconditions map[string]any) string {
 	meta, spec := rawjson.AsMap(pod["metadata"]), rawjson.AsMap(pod["spec"])
 	name := unstructured.Text(meta, "name")
@@ -97,7 +97,7 @@ func notBindable(pod, preconditions map[string]any) string {
 	return ""
 }
 
-// assign writes to a pod that it is on a node, with what the binding adds to its metadata.
+// assign sets the node of a pod, and adds the annotations and the labels of the binding.
 func assign(pod map[string]any, node string, annotations, labels map[string]any) {
 	mapAt(pod, "spec")["nodeName"] = node
 	for key, added := range map[string]map[string]any{"annotations": annotations, "labels": labels} {
@@ -114,7 +114,7 @@ const (
 	minTokenSeconds = 600
 )
 
-// completeToken adds a token to the request for one. No server believes it, since this one knows no users and lets everybody in.
+// completeToken adds a token to the request for one. No server accepts the token, and this server checks none, because it has no users.
 func (a *apiRequest) completeToken(request map[string]any) error {
 	account := a.server.db.Get(a.kind.collection(), a.key())
 	if account == nil {
@@ -163,10 +163,10 @@ func (a *apiRequest) completeToken(request map[string]any) error {
 	return nil
 }
 
-// maxTokenSeconds is how long a token may be valid.
+// maxTokenSeconds is the maximum lifetime of a token.
 const maxTokenSeconds = 1 << 32
 
-// checkTokenBinding refuses to bind a token to what is not there, or to what tokens cannot be bound to.
+// checkTokenBinding refuses to bind a token to an object that is missing, or has an unsuitable kind.
 func (a *apiRequest) checkTokenBinding(ref map[string]any) error {
 	if ref == nil {
 		return nil
@@ -193,7 +193,7 @@ func (a *apiRequest) checkTokenBinding(ref map[string]any) error {
 	return nil
 }
 
-// newToken returns a JSON web token, signed with a key that is thrown away.
+// newToken returns a JSON web token, signed with a key that is not kept.
 func newToken(claims map[string]any) (string, error) {
 	payload, err := json.Marshal(claims)
 	if err != nil {
@@ -208,11 +208,11 @@ func newToken(claims map[string]any) (string, error) {
 	return signed + "." + encode(mac.Sum(nil)), nil
 }
 
-// answerLog answers with the log of a pod that has no node to write one.
+// answerLog answers a request for the log of a pod. There is none, because no node runs the pod.
 func (a *apiRequest) answerLog(w http.ResponseWriter, r *http.Request, pod unstructured.View) error {
 	if node := pod.String("spec.nodeName"); node != "" {
 		if a.server.db.Get(a.server.kindOf("v1", "Node").collection(), node) == nil {
-			return a.kind.notFound(node) // kube-apiserver takes the node for a pod, too
+			return a.kind.notFound(node) // kube-apiserver also calls the node a pod here
 		}
 		return apierrors.New(500, "InternalError", fmt.Sprintf("Internal error occurred: no kubelet runs on node %q", node), nil)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// checkSupport warns of what an object asks for and this server does not do, in the answer and once in the log, or refuses it.
+// checkSupport refuses an object with a field that this server does not support, or warns of it in the response and once in the log.
 func (a *apiRequest) checkSupport(object map[string]any) error {
 	missing := a.kind.unsupported(object)
 	if a.kind.crd == nil {
@@ -36,7 +36,7 @@ func (a *apiRequest) checkSupport(object map[string]any) error {
 	return nil
 }
 
-// checkImpersonation warns of a request in the name of another user, of whom this server knows nothing, or refuses it.
+// checkImpersonation refuses a request on behalf of another user, or warns of it, because this server has no users.
 func (s *Server) checkImpersonation(w http.ResponseWriter, r *http.Request) error {
 	if r.Header.Get("Impersonate-User") == "" {
 		for name := range r.Header {
@@ -57,12 +57,12 @@ func (s *Server) checkImpersonation(w http.ResponseWriter, r *http.Request) erro
 	return nil
 }
 
-// notEvaluated is why conditions and rules in CEL have no effect.
+// notEvaluated is the reason why conditions and rules in CEL have no effect.
 const notEvaluated = "rules in CEL are not evaluated by this server"
 
-// unenforced are the built-in kinds that others obey and this server does not, one in a line: the kind, the field that asks for it, if need be with what its value
-// begins with, and why it has no effect. A field of the status is one that kube-apiserver would set. Kinds that it does not obey itself are not among them, such
-// as NetworkPolicy.
+// unenforced are built-in kinds that have an effect in a real cluster and none here, one in a line: the kind, the field that requests the effect, if
+// need be with the prefix of its value, and the reason. A field of the status is one that kube-apiserver would set. Kinds that kube-apiserver itself
+// does not act on, such as NetworkPolicy, are not included.
 const unenforced = `
 APIService spec.service requests are not proxied to other API servers by this server
 CertificateSigningRequest spec.signerName=kubernetes.io/ certificates are not signed by this server
@@ -103,7 +103,7 @@ func (k *kindInfo) isHooks() bool {
 	return k.resource.Group == "admissionregistration.k8s.io" && strings.HasSuffix(k.resource.Plural, "webhookconfigurations")
 }
 
-// unsupported returns the fields of an object that have no effect on this server, although they have one on others.
+// unsupported returns the fields of an object that have no effect on this server, although they have one on real servers.
 func (k *kindInfo) unsupported(object map[string]any) (all []field.Error) {
 	switch {
 	case k.isHooks():

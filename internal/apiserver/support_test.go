@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What has no effect here is warned of in the answer, and once in the log, or refused.
+// The server refuses unsupported fields, or warns of them in the response, and once in the log.
 func TestUnsupported(t *testing.T) {
 	const (
 		definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -53,7 +53,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// Kinds that have no effect here are served, and the answers say that they have none.
+// Kinds without an effect are served, and the responses contain a warning.
 func TestUnenforcedKinds(t *testing.T) {
 	const core = "/api/v1/namespaces/default/"
 	for _, tt := range []struct{ path, body, field string }{
@@ -116,7 +116,7 @@ func TestUnenforcedKinds(t *testing.T) {
 	}
 }
 
-// Impersonation is warned of, or refused. A request without a user is refused as on a real server.
+// The server refuses impersonation, or warns of it. It refuses a request without a user as a real server does.
 func TestImpersonation(t *testing.T) {
 	for _, tt := range []struct {
 		header, value, warning string

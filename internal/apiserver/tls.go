@@ -14,20 +14,20 @@ import (
 	"time"
 )
 
-// The life of the authority and of the certificate of a listener. Nothing renews them: they end with the listener.
+// The validity of the certificates of a listener. They are never renewed: they end with the listener.
 const (
 	certificateLife = 365 * 24 * time.Hour
-	clockSkew       = time.Hour // by which the clocks of clients may be late
+	clockSkew       = time.Hour // the tolerated delay of clients' clocks
 )
 
-// authority is the authority that signs the certificate of one listener. Its key is not kept, so that nothing else is ever signed with it.
+// authority is the certificate authority of one listener. Its key is not kept, so that it signs no other certificate.
 type authority struct {
 	pem  []byte // its certificate, which clients trust
 	leaf tls.Certificate
 }
 
-// newAuthority makes an authority, and a certificate for the names of this machine, a host, and an address. The certificate of the authority
-// is not shown by the server: some clients refuse authorities in that place.
+// newAuthority creates an authority, and a certificate for the names of this machine, a host, and an address. The server does not send the
+// certificate of the authority, because some clients refuse authorities in that place.
 func newAuthority(host string, address net.Addr) (*authority, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -62,14 +62,14 @@ func newAuthority(host string, address net.Addr) (*authority, error) {
 	}, nil
 }
 
-// keyID returns a random identifier of a key. Clients that have several authorities of the same name tell them apart by it.
+// keyID returns a random identifier of a key. It lets clients distinguish authorities of the same name.
 func keyID() []byte {
 	id := make([]byte, 20)
 	_, _ = rand.Read(id) // which never fails
 	return id
 }
 
-// addNames adds the host that a listener was made for, and its address: all addresses of this machine, if it listens at all of them.
+// addNames adds the host of a listener, and its address: all addresses of this machine, if it listens on all of them.
 func addNames(leaf *x509.Certificate, host string, address net.Addr) {
 	if host != "" && net.ParseIP(host) == nil {
 		leaf.DNSNames = append(leaf.DNSNames, host)

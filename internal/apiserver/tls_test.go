@@ -155,9 +155,9 @@ func TestCertificateNames(t *testing.T) {
 	}
 }
 
-// pipeListener is a listener in a bubble.
+// pipeListener is a listener without a network, for tests with synctest.
 type pipeListener struct {
-	conns  chan net.Conn // from those who dial
+	conns  chan net.Conn // from dialing clients
 	closed chan struct{}
 }
 
@@ -177,7 +177,7 @@ func (p *pipeListener) Close() error {
 
 func (p *pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
-// TestMultiplexedWatches has many watches on one connection for a day. When the server ends, they do, and no goroutine is left in the bubble.
+// TestMultiplexedWatches keeps many watches on one connection for a day. When the server ends, they end, and no goroutine remains.
 func TestMultiplexedWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const watches = 100

@@ -11,12 +11,11 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Transport sends requests to a server in the same process, without a network. The handler of a
-// request runs on a goroutine. It ends when the handler returns, after the body was closed or the
-// context of the request has ended.
+// Transport sends requests to a server in the same process, without a network. The handler of a request runs on a goroutine. The goroutine ends when
+// the handler returns, after the body was closed or the context of the request has ended.
 type Transport struct{ Handler http.Handler }
 
-// Define applies the definition of a kind, unless the server has one of that name.
+// Define applies a CRD, unless the server has one of that name.
 func (t *Transport) Define(definition []byte) error {
 	server, ok := t.Handler.(*Server)
 	path := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + rawjson.StringAt(definition, "metadata", "name")
@@ -85,7 +84,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// runHandler calls a handler, and turns its panic into an error, as the servers of net/http do.
+// runHandler calls a handler, and converts its panic to an error, as the servers of net/http do.
 func runHandler(h http.Handler, w http.ResponseWriter, r *http.Request) (err error) {
 	defer func() {
 		if v := recover(); v == http.ErrAbortHandler {
@@ -103,8 +102,8 @@ type pipeWriter struct {
 	header http.Header
 	status int
 	sent   http.Header   // the header when the response began
-	failed error         // why there is no response
-	begun  chan struct{} // closed when all of the above are set
+	failed error         // the reason why there is no response
+	begun  chan struct{} // closed when all fields above are set
 	pipe   *io.PipeWriter
 }
 

@@ -43,7 +43,7 @@ func (a *apiRequest) update(w http.ResponseWriter, r *http.Request) error {
 		if e := (*apierrors.StatusError)(nil); !errors.As(err, &e) || e.Reason != "AlreadyExists" {
 			return err
 		}
-		// Another request has created it meanwhile.
+		// Another request has created it in the meantime.
 	}
 	raw, err := a.changeObject(func(map[string]any) (map[string]any, error) {
 		return rawjson.Clone(object).(map[string]any), nil
@@ -54,12 +54,13 @@ func (a *apiRequest) update(w http.ResponseWriter, r *http.Request) error {
 	return a.answerItem(w, r, 200, raw)
 }
 
-// createsOnUpdate reports whether an update of an object that is not there creates it. Of services, one of the status does, too: without an address.
+// createsOnUpdate reports whether an update of a missing object creates it. For services, an update of the status does, too: it creates one without
+// an address.
 func (a *apiRequest) createsOnUpdate() bool {
 	return a.kind.createsOnUpdate && a.subresource == "" || a.subresource == "status" && a.kind.is("services", "")
 }
 
-// createByUpdate answers an update of an object that is not there.
+// createByUpdate answers an update of a missing object.
 func (a *apiRequest) createByUpdate(w http.ResponseWriter, r *http.Request, object map[string]any) error {
 	created := rawjson.Clone(object).(map[string]any)
 	delete(rawjson.AsMap(created["metadata"]), "resourceVersion")
@@ -69,15 +70,15 @@ func (a *apiRequest) createByUpdate(w http.ResponseWriter, r *http.Request, obje
 	return err
 }
 
-// changeObject replaces an object by a function of the live object. It calls the function again if
-// the live object has changed meanwhile.
+// changeObject replaces an object by the result of a function of the live object. It calls the function again if the live object has changed in the
+// meantime.
 func (a *apiRequest) changeObject(mutate func(live map[string]any) (map[string]any, error)) ([]byte, error) {
 	return a.change(false, mutate)
 }
 
 // change is [apiRequest.changeObject], also for applied objects, whose managedFields are set already.
 func (a *apiRequest) change(applied bool, mutate func(live map[string]any) (map[string]any, error)) ([]byte, error) {
-	canonical := a.canonical // what the function returns, each time
+	canonical := a.canonical // the form of each result of the function
 	for {
 		before := a.server.db.Get(a.kind.collection(), a.key())
 		if before == nil {
@@ -108,8 +109,7 @@ func (a *apiRequest) read(i *store.Item) (map[string]any, error) {
 	return unstructured.View(a.sent(shown[0].Raw)).Map(), nil
 }
 
-// replace replaces the live object by a changed one. It reports false if the live object has
-// changed meanwhile.
+// replace replaces the live object by a changed one. It reports false if the live object has changed in the meantime.
 func (a *apiRequest) replace(before *store.Item, live, object map[string]any, applied bool) ([]byte, bool, error) {
 	defer a.release()
 	if err := a.checkIdentity(live, object); err != nil {
@@ -144,7 +144,7 @@ func (a *apiRequest) replace(before *store.Item, live, object map[string]any, ap
 	if a.kind.crd == nil && rawjson.Equal(live, object) {
 		return before.Raw, true, nil
 	}
-	var answer []byte // of an object that is gone then: without the version of the deletion
+	var answer []byte // the response about a removed object has the version before the deletion
 	if released(object) {
 		if answer, err = rawjson.Encode(object); err != nil {
 			return nil, true, err
@@ -162,7 +162,7 @@ func (a *apiRequest) replace(before *store.Item, live, object map[string]any, ap
 	}
 	collection := a.kind.collection()
 	if released(object) {
-		last, ok, err := a.server.db.Remove(collection, a.key(), before, before.Object()) // watches show what was stored
+		last, ok, err := a.server.db.Remove(collection, a.key(), before, before.Object()) // watches send the stored object
 		if !ok || err != nil {
 			return nil, err != nil, err
 		}
@@ -179,7 +179,7 @@ func (a *apiRequest) replace(before *store.Item, live, object map[string]any, ap
 	return now.Raw, true, nil
 }
 
-// checkIdentity refuses a change of an object with another UID.
+// checkIdentity refuses to change an object with another UID.
 func (a *apiRequest) checkIdentity(live, object map[string]any) error {
 	meta, old := rawjson.AsMap(object["metadata"]), rawjson.AsMap(live["metadata"])
 	if uid, _ := meta["uid"].(string); uid != "" && uid != old["uid"] && a.verb == "update" {
@@ -193,11 +193,11 @@ func (a *apiRequest) checkIdentity(live, object map[string]any) error {
 	return nil
 }
 
-// checkVersion refuses a change of an object with another resource version.
+// checkVersion refuses to change an object with another resource version.
 func (a *apiRequest) checkVersion(live, object map[string]any) error {
 	meta, old := rawjson.AsMap(object["metadata"]), rawjson.AsMap(live["metadata"])
 	version := unstructured.Text(meta, "resourceVersion")
-	number, err := uint64(0), error(nil) // 0 is as good as none
+	number, err := uint64(0), error(nil) // 0 means none
 	if version != "" {
 		number, err = strconv.ParseUint(version, 10, 64)
 	}
@@ -215,8 +215,7 @@ func (a *apiRequest) checkVersion(live, object map[string]any) error {
 	return nil
 }
 
-// scope returns the live object with the part that the request may change: the status, the scale,
-// or all but the status.
+// scope returns the live object with the part that the request may change: the status, the scale, or all except the status.
 func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) {
 	switch {
 	case a.subresource == "scale":
@@ -267,21 +266,21 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 		meta = make(map[string]any)
 		object["metadata"] = meta
 	}
-	if a.kind.isNamespaces() || a.kind.crd == nil && a.kind.resource.Kind == "CertificateSigningRequest" { // finalizers have a subresource, and requests do not change
+	if a.kind.isNamespaces() || a.kind.crd == nil && a.kind.resource.Kind == "CertificateSigningRequest" { // finalizers have a subresource, and requests are immutable
 		object["spec"] = rawjson.Clone(live["spec"])
 	}
 	a.kind.restore(rawjson.AsMap(live["metadata"]), meta)
 	return object, nil
 }
 
-// keepClass keeps the quality of service of a pod in a status that leaves it out.
+// keepClass keeps the quality of service of a pod if the new status omits it.
 func keepClass(old, status map[string]any) {
 	if class := old["qosClass"]; class != nil && unstructured.Text(status, "qosClass") == "" {
 		status["qosClass"] = class
 	}
 }
 
-// stampConditions sets the times of the conditions that have none: those of the transitions stay as they are while the status of a condition does.
+// stampConditions sets the missing times of conditions. The time of a transition stays the same as long as the status of the condition does.
 func stampConditions(live any, conditions []any) {
 	old, _ := live.([]any)
 	now := unstructured.Timestamp(time.Now())
@@ -305,14 +304,14 @@ func stampConditions(live any, conditions []any) {
 	}
 }
 
-// statusChangesMeta reports whether a request to the status changes the metadata, too: of most built-in kinds it does.
+// statusChangesMeta reports whether a request to the status also changes the metadata, as for most built-in kinds.
 func (k *kindInfo) statusChangesMeta() bool {
 	return k.crd == nil && !slices.Contains([]string{
 		"APIService", "CustomResourceDefinition", "FlowSchema", "PriorityLevelConfiguration", "ResourceClaim", "ServiceCIDR", "ValidatingAdmissionPolicy", "VolumeAttachment",
 	}, k.resource.Kind)
 }
 
-// keptByStatus returns the fields of the metadata that a request to the status does not change, nil if it changes none.
+// keptByStatus returns the fields of the metadata that a request to the status keeps, nil if it keeps all of them.
 func (k *kindInfo) keptByStatus() []string {
 	switch {
 	case !k.statusChangesMeta():
@@ -325,7 +324,7 @@ func (k *kindInfo) keptByStatus() []string {
 	return []string{}
 }
 
-// statusMeta returns the metadata that a request to the status leads to, where it changes them.
+// statusMeta returns the metadata after a request to the status that may change them.
 func (k *kindInfo) statusMeta(old, meta map[string]any) map[string]any {
 	if meta == nil {
 		meta = make(map[string]any)
@@ -362,7 +361,7 @@ func (k *kindInfo) restore(old, meta map[string]any) {
 	types.Named("ObjectMeta").Decode(meta)
 }
 
-// count increments the generation if the change is not only to the metadata or the status.
+// count increments the generation, unless only the metadata or the status has changed.
 func (a *apiRequest) count(live, object map[string]any) {
 	if !a.kind.generation || a.subresource == "status" || a.kind.is("priorityclasses", "scheduling.k8s.io") {
 		return
@@ -385,7 +384,7 @@ func (a *apiRequest) count(live, object map[string]any) {
 	}
 }
 
-// countedMeta returns the field of the metadata whose changes count, "" if there is none.
+// countedMeta returns the field of the metadata whose changes increment the generation, "" if there is none.
 func (k *kindInfo) countedMeta() string {
 	switch {
 	case k.is("deployments", "apps"):

@@ -10,7 +10,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// An update that creates an object becomes an update of it if another request creates it meanwhile.
+// An update that would create an object becomes an update if another request creates the object in the meantime.
 func TestUpdateThatCreates(t *testing.T) {
 	const endpoints = "/api/v1/namespaces/default/endpoints"
 	object := func(label string) string { return fmt.Sprintf(`{"metadata":{"name":"e","labels":{"by":%q}}}`, label) }
@@ -39,7 +39,7 @@ func TestUpdateThatCreates(t *testing.T) {
 	}
 }
 
-// The resource version 0 is as good as none.
+// The resource version 0 means none.
 func TestResourceVersionZero(t *testing.T) {
 	const (
 		configs = "/api/v1/namespaces/default/configmaps"

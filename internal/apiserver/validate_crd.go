@@ -16,16 +16,16 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// mixedCase is what messages about kinds have in front of the rule.
+// mixedCase precedes the rule in messages about kinds.
 const mixedCase = "may have mixed case, but should otherwise match: "
 
-// isDefinitions reports whether the kind is that of CRDs.
+// isDefinitions reports whether the kind is CustomResourceDefinition.
 func (k *kindInfo) isDefinitions() bool {
 	return k.crd == nil && k.resource.Plural == "customresourcedefinitions"
 }
 
-// definitionCheck checks one CRD, so that the server accepts only what kube-apiserver accepts as well. What all versions have in common is checked once, and
-// its path is that of the fields that CRDs had before each version had its own.
+// definitionCheck checks one CRD, so that the server accepts only CRDs that kube-apiserver accepts, too. Fields with the same value in all versions
+// are checked once. Their path is the one that CRDs had before each version had its own fields.
 type definitionCheck struct {
 	spec     map[string]any
 	versions []map[string]any
@@ -43,7 +43,7 @@ func newDefinitionCheck(object map[string]any) *definitionCheck {
 
 func (c *definitionCheck) add(faults ...field.Error) { c.faults = append(c.faults, faults...) }
 
-// checkDefinition returns what is wrong with a CRD, or with its change if it is live already.
+// checkDefinition validates a CRD. It also validates its change if live is not nil.
 func checkDefinition(live, object map[string]any) []field.Error {
 	c := newDefinitionCheck(object)
 	name := unstructured.Text(rawjson.AsMap(object["metadata"]), "name")
@@ -80,7 +80,7 @@ func openAPISchema(version map[string]any) map[string]any {
 	return rawjson.AsMap(rawjson.AsMap(version["schema"])["openAPIV3Schema"])
 }
 
-// unknownFormats returns the formats in a CRD that are not checked. Those of a schema that all versions share count once.
+// unknownFormats returns the formats in a CRD that are not checked. The formats of a schema that all versions share count once.
 func unknownFormats(object map[string]any) (unknown []string) {
 	c := newDefinitionCheck(object)
 	for i, version := range c.versions {
@@ -109,7 +109,7 @@ func (c *definitionCheck) checkGroup() {
 	}
 }
 
-// checkLabel returns the error of a name that is no label, unless it is empty. Kinds may have capitals.
+// checkLabel validates a name as a label, unless it is empty. Kinds may have capitals.
 func checkLabel(at, name, prefix string) []field.Error {
 	label := name
 	if prefix != "" {
@@ -173,7 +173,7 @@ func (c *definitionCheck) checkVersions() {
 	}
 }
 
-// shownVersions returns the versions as messages of kube-apiserver show them, without what all have in common.
+// shownVersions returns the versions for messages, without their common fields, as in kube-apiserver.
 func (c *definitionCheck) shownVersions() []any {
 	all := []any{}
 	for _, v := range c.versions {
@@ -216,7 +216,7 @@ func (c *definitionCheck) checkSchema(version map[string]any, at string, hasStat
 	}
 }
 
-// checkShared checks what all versions have in common, apart from the schema.
+// checkShared checks the common fields of all versions, apart from the schema.
 func (c *definitionCheck) checkShared() {
 	if len(c.versions) == 0 {
 		return
@@ -330,7 +330,7 @@ func checkColumns(version map[string]any, at string) []field.Error {
 	return faults
 }
 
-// maxSelectableFields is how many fields of a version can be selected by.
+// maxSelectableFields is the maximum number of selectable fields of a version.
 const maxSelectableFields = 8
 
 func checkSelectable(version map[string]any, at string) []field.Error {
@@ -410,7 +410,7 @@ func (c *definitionCheck) checkConversion(live map[string]any) {
 	}
 }
 
-// checkAuthorities checks the CA bundle of an established CRD, unless it is wrong already.
+// checkAuthorities checks the CA bundle of an established CRD, unless it is invalid already.
 func (c *definitionCheck) checkAuthorities(live, client map[string]any, at string) {
 	wrong := func(client map[string]any) bool {
 		bundle, err := decodeBase64(unstructured.Text(client, "caBundle"))
@@ -422,7 +422,7 @@ func (c *definitionCheck) checkAuthorities(live, client map[string]any, at strin
 	}
 }
 
-// checkImmutable refuses what would make another resource of the CRD.
+// checkImmutable refuses changes to the immutable fields of a CRD.
 func (c *definitionCheck) checkImmutable(live map[string]any) {
 	if live == nil {
 		return
@@ -442,7 +442,7 @@ func (c *definitionCheck) checkImmutable(live map[string]any) {
 	immutable("spec.names.plural", oldNames["plural"], names["plural"])
 }
 
-// checkStored checks that the versions in which objects are stored stay. The one of today is added to those in the status first.
+// checkStored checks that the status keeps the versions in which objects are stored. It adds the current one first.
 func (c *definitionCheck) checkStored(status map[string]any) {
 	const at = "status.storedVersions"
 	stored := storedVersions(status, c.versions)
@@ -479,15 +479,16 @@ func storedVersions(status map[string]any, versions []map[string]any) []string {
 	return stored
 }
 
-// approvalAnnotation is the annotation of CRDs in the groups of Kubernetes with the approval, or with the reason why there is none.
+// approvalAnnotation is the annotation for the approval of CRDs in the groups of Kubernetes. Its value is the approval, or the reason why there is
+// none.
 const approvalAnnotation = "api-approved.kubernetes.io"
 
-// isProtected reports whether a group is one of those of Kubernetes.
+// isProtected reports whether a group is reserved for Kubernetes.
 func isProtected(group string) bool {
 	return strings.HasSuffix("."+group, ".k8s.io") || strings.HasSuffix("."+group, ".kubernetes.io")
 }
 
-// approvalOf returns the state of the approval of a CRD: missing, bypassed, approved, or invalid, and the message about it.
+// approvalOf returns the state of a CRD's approval (missing, bypassed, approved, or invalid), and the message about it.
 func approvalOf(object map[string]any) (state, message string) {
 	text := unstructured.Text(rawjson.AsMap(rawjson.AsMap(object["metadata"])["annotations"]), approvalAnnotation)
 	u, err := url.ParseRequestURI(text)

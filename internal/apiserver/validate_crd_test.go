@@ -18,7 +18,7 @@ type definitionCase struct {
 	Want                           string
 }
 
-// definition returns the definition of a case, given one that is right.
+// definition returns the CRD of a case, given a valid one.
 func (c *definitionCase) definition(t *testing.T, base []byte) string {
 	t.Helper()
 	var object struct {
@@ -53,7 +53,7 @@ func (c *definitionCase) definition(t *testing.T, base []byte) string {
 	return string(text)
 }
 
-// Definitions are refused for what kube-apiserver refuses them, in its words. A test in e2e compares them with those of a real server.
+// The server refuses invalid CRDs with the messages of kube-apiserver. A test in e2e compares them with those of a real server.
 func TestDefinitionRules(t *testing.T) {
 	base, err := os.ReadFile("testdata/definitions_base.json")
 	if err != nil {

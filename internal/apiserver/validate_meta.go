@@ -15,9 +15,8 @@ import (
 // maxAnnotations is the largest total size of the annotations of an object, in bytes.
 const maxAnnotations = 256 << 10
 
-// checkMeta returns what is wrong with the metadata of an object. The live object is nil for
-// creations. kube-apiserver checks a change twice, for all objects and for the kind, so each error
-// is there twice.
+// checkMeta validates the metadata of an object. The live object is nil for creations. kube-apiserver checks a change twice, for all objects and for
+// the kind, so it reports each error twice.
 func (k *kindInfo) checkMeta(live, object map[string]any) []field.Error {
 	meta := rawjson.AsMap(object["metadata"])
 	if live == nil {
@@ -46,8 +45,7 @@ func (k *kindInfo) checkMeta(live, object map[string]any) []field.Error {
 	return faults
 }
 
-// checkChanged returns what is wrong with the metadata of a change, in the check that is the same
-// for all kinds.
+// checkChanged validates changed metadata in the check that is the same for all kinds.
 func checkChanged(live, object map[string]any) []field.Error {
 	old, meta := rawjson.AsMap(live["metadata"]), rawjson.AsMap(object["metadata"])
 	meta["creationTimestamp"] = old["creationTimestamp"]
@@ -55,7 +53,7 @@ func checkChanged(live, object map[string]any) []field.Error {
 	return append(faults, checkChange(old, meta)...)
 }
 
-// checkWhole returns what is wrong with the metadata, regardless of the live object.
+// checkWhole validates the metadata, regardless of the live object.
 func (k *kindInfo) checkWhole(meta map[string]any) []field.Error {
 	faults := append(checkTexts(meta), checkFinalizers(meta)...)
 	if k.crd != nil {
@@ -105,7 +103,7 @@ func misnamed(path, value, name string) []field.Error {
 	return faults
 }
 
-// checkName returns what is wrong with the name of a new object.
+// checkName validates the name of a new object.
 func (k *kindInfo) checkName(path, name string, prefix bool) []field.Error {
 	wrong := rules.Subdomain
 	if k.crd == nil {
@@ -176,7 +174,7 @@ func checkOwners(meta map[string]any) []field.Error {
 	return faults
 }
 
-// checkChange returns what is wrong with changed metadata, such as changes of immutable fields.
+// checkChange validates changed metadata, such as changes of immutable fields.
 func checkChange(old, meta map[string]any) []field.Error {
 	faults := checkTexts(meta)
 	for _, key := range []string{"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
@@ -201,7 +199,7 @@ func checkChange(old, meta map[string]any) []field.Error {
 	return faults
 }
 
-// check returns what is wrong with an object of a built-in kind.
+// check validates an object of a built-in kind.
 func (a *apiRequest) check(live, object map[string]any) []field.Error {
 	k := a.kind
 	switch {

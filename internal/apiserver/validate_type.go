@@ -24,7 +24,7 @@ func (a *apiRequest) checkGoType(object map[string]any) error {
 	return a.checkEmbeddedTypes(object)
 }
 
-// checkSubresourceType refuses an object that does not fit the Go type of the subresource that it is sent to, such as a scale.
+// checkSubresourceType refuses an object that does not fit the Go type of its subresource, such as a scale.
 func (a *apiRequest) checkSubresourceType(object map[string]any) error {
 	kind := a.kind.subresourceKind(a.subresource)
 	t := types.OfKind(kind.Group, kind.Version, kind.Kind)
@@ -37,8 +37,8 @@ func (a *apiRequest) checkSubresourceType(object map[string]any) error {
 	return nil
 }
 
-// untyped returns why an object does not fit the Go types of kube-apiserver, "" if it does. Of custom resources, only the metadata has one. The numbers that have no type get
-// their canonical form.
+// untyped returns the reason why an object does not fit the Go types of kube-apiserver, "" if it fits. In custom resources, only the metadata has a
+// type. Numbers without a type get their canonical form.
 func untyped(k *kindInfo, object map[string]any) string {
 	if k.crd != nil || k.isDefinitions() {
 		if n := unstructured.CanonicalNumbers(object); n != "" {
@@ -51,12 +51,12 @@ func untyped(k *kindInfo, object map[string]any) string {
 	return types.DecodeError(types.Named("ObjectMeta").Schema, object["metadata"], "ObjectMeta")
 }
 
-// unfit returns why a number that is out of range cannot be decoded.
+// unfit returns the reason why a number that is out of range cannot be decoded.
 func unfit(n json.Number) string {
 	return fmt.Sprintf("json: cannot unmarshal number %s into Go value of type float64", n)
 }
 
-// goType returns the type of the objects of a built-in kind, nil of custom resources.
+// goType returns the type of the objects of a built-in kind, nil for custom resources.
 func (k *kindInfo) goType() *types.Type {
 	if k.crd != nil {
 		return nil
@@ -64,8 +64,7 @@ func (k *kindInfo) goType() *types.Type {
 	return types.OfKind(k.resource.Group, k.resource.Version, k.resource.Kind)
 }
 
-// checkType refuses an object of another kind than that of the address. Custom resources of another
-// kind are refused later, with their other errors.
+// checkType refuses an object of another kind than that of the address. Custom resources of another kind are refused later, with their other errors.
 func (a *apiRequest) checkType(object map[string]any) error {
 	apiVersion := unstructured.Text(object, "apiVersion")
 	kind := unstructured.Text(object, "kind")
@@ -111,8 +110,7 @@ func summary(body []byte) string {
 	return string(body)
 }
 
-// another returns what is wrong with the API version and the kind of a custom resource. The address
-// determines those of built-in kinds.
+// another validates the API version and the kind of a custom resource. Those of built-in kinds come from the address.
 func (k *kindInfo) another(object map[string]any) []field.Error {
 	if k.crd == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// A watch that begins after a version that is not there yet, such as one of an earlier server, must not go back to older ones: kube-apiserver sends nothing up to that version.
+// A watch from a future version, such as one of an earlier server, must not send older events. kube-apiserver sends nothing up to that version.
 func TestWatchFromTheFuture(t *testing.T) {
 	s := New(Options{BookmarkInterval: 100 * time.Millisecond})
 	server := httptest.NewServer(s)
