@@ -1,17 +1,17 @@
-// Package apierrors has the refusals of requests, in the words of kube-apiserver.
+// Package apierrors has the errors of requests, with the messages of kube-apiserver.
 package apierrors
 
 import "fmt"
 
-// StatusError is a refusal, as kube-apiserver words it.
+// StatusError is an error with a message of kube-apiserver.
 type StatusError struct {
-	Code    int            // of HTTP
-	Reason  string         // such as NotFound; it may be empty
+	Code    int            // the HTTP status
+	Reason  string         // a reason such as NotFound; it may be empty
 	Message string         // for people
 	Details map[string]any // nil if there are none
 }
 
-// New returns a refusal. Details may be nil.
+// New returns an error. Details may be nil.
 func New(code int, reason, message string, details map[string]any) *StatusError {
 	return &StatusError{Code: code, Reason: reason, Message: message, Details: details}
 }
@@ -19,7 +19,7 @@ func New(code int, reason, message string, details map[string]any) *StatusError 
 // Error returns the message.
 func (e *StatusError) Error() string { return e.Message }
 
-// Object returns the refusal as the object of the kind Status that is sent.
+// Object returns the error as an object of the kind Status, which is the body of the response.
 func (e *StatusError) Object() map[string]any {
 	s := map[string]any{
 		"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure",
@@ -34,13 +34,12 @@ func (e *StatusError) Object() map[string]any {
 	return s
 }
 
-// BadRequest refuses a request that cannot be understood.
+// BadRequest refuses a malformed request.
 func BadRequest(format string, args ...any) *StatusError {
 	return New(400, "BadRequest", fmt.Sprintf(format, args...), nil)
 }
 
-// PatchRejected refuses a patch that cannot be applied, in the general words that kube-apiserver
-// has for it.
+// PatchRejected refuses a patch that cannot be applied, with the generic message of kube-apiserver.
 func PatchRejected() *StatusError {
 	return New(422, "Invalid", "the server rejected our request due to an error in our request", map[string]any{})
 }
@@ -50,7 +49,7 @@ func Internal(err error) *StatusError {
 	return New(500, "InternalError", "Internal error occurred: "+err.Error(), map[string]any{"causes": []any{map[string]any{"message": err.Error()}}})
 }
 
-// Cause returns one of the causes in the details of a refusal.
+// Cause returns one of the causes in the details of an error.
 func Cause(reason, message, field string) any {
 	return map[string]any{"reason": reason, "message": message, "field": field}
 }

@@ -1,5 +1,4 @@
-// Package defaults has what kube-apiserver does with objects of built-in kinds of its own accord: the
-// defaults that it fills in, and what it sets in new objects.
+// Package defaults sets the fields that kube-apiserver itself sets in objects of built-in kinds: the defaults, and the fields of new objects.
 //
 // See https://kubernetes.io/docs/reference/kubernetes-api/
 package defaults
@@ -18,14 +17,14 @@ import (
 //go:embed defaults.txt
 var defaultsText string
 
-// Fill fills in the fields that an object of a type leaves out, and those of the objects in it.
+// Fill fills in the missing fields of an object of a type, and those of the objects in it.
 func Fill(t *types.Type, object map[string]any) {
 	if t != nil {
 		theTable().fill(t, object)
 	}
 }
 
-// Initialize sets what the server sets in a new object of a type, such as its status, whatever the client has sent.
+// Initialize sets the fields that the server controls in a new object of a type, such as its status. It replaces values from the client.
 func Initialize(t *types.Type, object map[string]any) {
 	if t == nil {
 		return
@@ -38,10 +37,10 @@ func Initialize(t *types.Type, object map[string]any) {
 // table is the parsed table of defaults.
 type table struct {
 	rules   map[*types.Type][]rule
-	initial map[*types.Type][]rule // of new objects
+	initial map[*types.Type][]rule // for new objects
 }
 
-// rule is one line: actions, and the conditions that all have to hold.
+// rule is one line: actions, and their conditions, which must all hold.
 type rule struct {
 	conditions []condition
 	actions    []action
@@ -59,12 +58,12 @@ type action struct {
 	each   [][]string // the lists whose items have the field, from the outside in
 	path   []string
 	op     string   // "=", ":=", "+=" or "-"
-	value  any      // what is set, unless it comes from another field
+	value  any      // the new value, unless it comes from another field
 	source []string // the other field, nil if there is none
 	call   string   // the function of the other field, "" if it is copied
 }
 
-// function returns a function of the table, nil if there is none of that name. A map of them would be in every operator.
+// function returns a function of the table, nil if there is none of that name. A map of them would take memory in every operator.
 func function(name string) func(any) any {
 	switch name {
 	case "pullPolicy":
@@ -85,13 +84,13 @@ func theTable() *table {
 	return lazyTable.value
 }
 
-// lazyTable is made when it is first asked for, by a function, because an initial value would be in every operator.
+// lazyTable is made on first use, by a function, because an initial value would take memory in every operator.
 var lazyTable struct {
 	once  sync.Once
 	value *table
 }
 
-// parse parses the table. Its head describes the notation.
+// parse parses the table. The head of the table describes the notation.
 func parse(text string) *table {
 	t := &table{rules: make(map[*types.Type][]rule), initial: make(map[*types.Type][]rule)}
 	var lines []string
@@ -181,7 +180,7 @@ func parseAction(word string) (a action) {
 	return a
 }
 
-// fill fills in the defaults of an object, and of those in it.
+// fill fills in the defaults of an object, and of the objects in it.
 func (t *table) fill(typ *types.Type, object map[string]any) {
 	for _, r := range t.rules[typ] {
 		r.apply(object)
@@ -211,7 +210,7 @@ func (t *table) fill(typ *types.Type, object map[string]any) {
 	}
 }
 
-// fillField fills in the default that the table of types has for a field. It leaves out empty ones that encoding leaves out, too.
+// fillField fills in the default that the table of types has for a field. It omits empty defaults if the encoding omits them, too.
 func fillField(f *types.Field, object map[string]any) {
 	if object[f.Name] != nil && (f.Pointer || object[f.Name] != "") {
 		return
@@ -287,7 +286,7 @@ func (a action) apply(object map[string]any, each [][]string) {
 			holder[key] = make(map[string]any)
 		}
 		if holder = rawjson.AsMap(holder[key]); holder == nil {
-			return // it is not an object, which is refused elsewhere
+			return // it is no object, which is refused elsewhere
 		}
 	}
 	a.set(holder, a.path[last], value)
@@ -304,7 +303,7 @@ func (a action) set(object map[string]any, key string, value any) {
 	}
 }
 
-// addEntries adds those entries to the map at a key that it does not have.
+// addEntries adds the missing entries to the map at a key.
 func addEntries(object map[string]any, key string, entries map[string]any) {
 	target, ok := object[key].(map[string]any)
 	if !ok && object[key] != nil || len(entries) == 0 {
@@ -321,7 +320,7 @@ func addEntries(object map[string]any, key string, entries map[string]any) {
 	}
 }
 
-// isEmpty reports whether a value is one that Go types of Kubernetes do not tell from a missing one.
+// isEmpty reports whether the Go types of Kubernetes cannot distinguish a value from a missing one.
 func isEmpty(v any) bool {
 	return rawjson.IsEmpty(v) || v == "" || v == json.Number("0")
 }

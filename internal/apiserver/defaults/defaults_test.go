@@ -19,7 +19,7 @@ func decode(t *testing.T, text string) map[string]any {
 	return object
 }
 
-// TestFill has what kube-apiserver has answered in the tests in e2e.
+// TestFill checks responses of kube-apiserver from the tests in e2e.
 func TestFill(t *testing.T) {
 	const container = `{"name":"a","image":"b","imagePullPolicy":"Always","terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}`
 	const pod = `"containers":[` + container + `],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30`

@@ -11,7 +11,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// pullPolicy returns when an image is pulled: always if its tag is latest, or if it has neither a tag nor a digest.
+// pullPolicy returns the pull policy for an image: Always if its tag is latest, or if it has neither a tag nor a digest.
 func pullPolicy(image any) any {
 	name, _ := image.(string)
 	name, _, digest := strings.Cut(name, "@")
@@ -26,7 +26,7 @@ func pullPolicy(image any) any {
 // now returns the time.
 func now(any) any { return Now() }
 
-// schedulingGated returns the conditions of a new pod that is not to be scheduled yet.
+// schedulingGated returns the conditions of a new pod with scheduling gates.
 func schedulingGated(any) any {
 	return []any{map[string]any{
 		"type": "PodScheduled", "status": "False", "lastProbeTime": nil, "lastTransitionTime": Now(),
@@ -55,7 +55,7 @@ func qosClass(spec any) any {
 	return "Burstable"
 }
 
-// amount returns a quantity, 0 if it is none.
+// amount returns a quantity, 0 for other values.
 func amount(v any) *quantity.Quantity {
 	text, _ := v.(string)
 	if n, ok := v.(json.Number); ok {
@@ -68,7 +68,7 @@ func amount(v any) *quantity.Quantity {
 	return q
 }
 
-// resourcesOf returns the resources that decide on the class of a pod: its own, or those of its containers.
+// resourcesOf returns the resources that determine the class of a pod: its own, or those of its containers.
 func resourcesOf(pod map[string]any) (all []map[string]any) {
 	if own := rawjson.AsMap(pod["resources"]); len(own) > 0 {
 		return []map[string]any{own}
@@ -82,10 +82,10 @@ func resourcesOf(pod map[string]any) (all []map[string]any) {
 	return all
 }
 
-// Now returns the time in the form of objects.
+// Now returns the time in the format of objects.
 func Now() string { return unstructured.Timestamp(time.Now()) }
 
-// Tolerate lets a pod stay for some minutes on a node that is not ready or cannot be reached, unless the pod says what it tolerates.
+// Tolerate adds tolerations to a pod without its own. They let it run for some minutes on a node that is not ready or not reachable.
 func Tolerate(spec map[string]any) {
 	tolerations, ok := spec["tolerations"].([]any)
 	if !ok && spec["tolerations"] != nil {
@@ -107,7 +107,7 @@ func Tolerate(spec map[string]any) {
 	}
 }
 
-// TaintNotReady keeps pods from a new node until it is ready.
+// TaintNotReady taints a new node, so that no pods run there until it is ready.
 func TaintNotReady(spec map[string]any) {
 	taint := map[string]any{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 	taints, _ := spec["taints"].([]any)
@@ -119,10 +119,10 @@ func TaintNotReady(spec map[string]any) {
 	}
 }
 
-// tokenPath is where containers find the token of their service account.
+// tokenPath is the directory with the token of the service account in a container.
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// MountToken adds a volume for the token of the service account to a pod, and mounts it in all containers that have nothing there.
+// MountToken adds a volume for the token of the service account to a pod, and mounts it in all containers that mount nothing at the path.
 func MountToken(spec map[string]any, name string) {
 	volumes, _ := spec["volumes"].([]any)
 	for _, v := range volumes {
@@ -156,8 +156,8 @@ func MountToken(spec map[string]any, name string) {
 	spec["volumes"] = append(volumes, map[string]any{"name": name, "projected": map[string]any{"sources": sources, "defaultMode": json.Number("420")}})
 }
 
-// MergeLabelKeys adds the labels of a new pod that its affinities and its topology spread constraints name by their keys to the selectors of these. See
-// https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
+// MergeLabelKeys adds labels of a new pod to the selectors of its affinities and topology spread constraints. Those list the labels in
+// matchLabelKeys. See https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
 func MergeLabelKeys(pod map[string]any) {
 	labels := rawjson.AsMap(rawjson.AsMap(pod["metadata"])["labels"])
 	spec := rawjson.AsMap(pod["spec"])
@@ -202,10 +202,11 @@ func objects(v any) (all []map[string]any) {
 	return all
 }
 
-// AppArmorAnnotation is what the annotations begin with that name the profiles of containers.
+// AppArmorAnnotation is the prefix of the annotations with the AppArmor profiles of containers.
 const AppArmorAnnotation = "container.apparmor.security.beta.kubernetes.io/"
 
-// CopyAppArmor copies the profiles in the annotations of a new pod to the fields of its containers that have replaced them, and returns warnings of these annotations.
+// CopyAppArmor copies the profiles in the annotations of a new pod to the fields that replace the annotations. It returns warnings about the
+// annotations.
 func CopyAppArmor(pod map[string]any) (warnings []string) {
 	spec := rawjson.AsMap(pod["spec"])
 	if rawjson.AsMap(spec["os"])["name"] == "windows" {
@@ -243,10 +244,10 @@ func AppArmorWarning(path, annotation string) string {
 	return path + "[" + annotation + `]: deprecated since v1.30; use the "appArmorProfile" field instead`
 }
 
-// maxProfile is how long the name of a profile may be, in bytes.
+// maxProfile is the maximum length of a profile's name, in bytes.
 const maxProfile = 4095
 
-// AppArmorProfile returns the profile that an annotation names, nil if that is none.
+// AppArmorProfile returns the profile in an annotation, nil if there is none.
 func AppArmorProfile(text string) any {
 	name, local := strings.CutPrefix(text, "localhost/")
 	switch {

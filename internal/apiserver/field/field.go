@@ -1,4 +1,4 @@
-// Package field has the errors of fields of objects, in the words of kube-apiserver.
+// Package field has the errors of fields of objects, with the messages of kube-apiserver.
 package field
 
 import (
@@ -9,15 +9,15 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Error is one thing that is wrong with an object.
+// Error is the error in one field of an object.
 type Error struct {
 	Reason string // such as [ReasonInvalid]
 	Path   string // of the field
-	Detail string // what is wrong, "" if the reason says it
+	Detail string // the error, "" if the reason is sufficient
 	Value  any    // of the field
 }
 
-// Message returns the error in the words of kube-apiserver.
+// Message returns the error with the wording of kube-apiserver.
 func (e Error) Message() string {
 	what, shown := "Invalid value", true
 	switch e.Reason {
@@ -49,7 +49,7 @@ func (e Error) Message() string {
 	return text
 }
 
-// shownValue returns a value as messages have it.
+// shownValue formats a value for messages.
 func shownValue(value any) string {
 	if text, ok := value.(string); ok {
 		return strconv.Quote(text)
@@ -64,7 +64,7 @@ func shownValue(value any) string {
 	return string(data)
 }
 
-// The reasons of errors, as they stand in the causes of a refusal.
+// The reasons of errors, as in the causes of a response.
 const (
 	ReasonInvalid      = "FieldValueInvalid"
 	ReasonTypeInvalid  = "FieldValueTypeInvalid"
@@ -77,35 +77,35 @@ const (
 	ReasonTooMany      = "FieldValueTooMany"
 )
 
-// Omitted is the value of an error that does not show it.
+// Omitted is the value of an error whose message does not contain it.
 type Omitted struct{}
 
-// NotFound is the error of a reference to what is not there.
+// NotFound is the error of a reference to a missing object.
 func NotFound(path string, value any) Error {
 	return Error{Reason: ReasonNotFound, Path: path, Value: value}
 }
 
-// Invalid is the error of a value that the field cannot have.
+// Invalid is the error of a value that the field does not allow.
 func Invalid(path string, value any, detail string) Error {
 	return Error{Reason: ReasonInvalid, Path: path, Value: value, Detail: detail}
 }
 
-// Required is the error of a value that is missing.
+// Required is the error of a missing value.
 func Required(path, detail string) Error {
 	return Error{Reason: ReasonRequired, Path: path, Detail: detail}
 }
 
-// Forbidden is the error of a value that may not be set or changed.
+// Forbidden is the error of a value that must not be set or changed.
 func Forbidden(path, detail string) Error {
 	return Error{Reason: ReasonForbidden, Path: path, Detail: detail}
 }
 
-// NotSupported is the error of a value that is none of those that are supported.
+// NotSupported is the error of a value that is not in the list of supported ones.
 func NotSupported(path string, value any, detail string) Error {
 	return Error{Reason: ReasonNotSupported, Path: path, Value: value, Detail: detail}
 }
 
-// Duplicate is the error of a value that may be there only once.
+// Duplicate is the error of a value that must occur only once.
 func Duplicate(path string, value any) Error {
 	return Error{Reason: ReasonDuplicate, Path: path, Value: value}
 }
@@ -115,12 +115,12 @@ func TooLong(path string, value any, detail string) Error {
 	return Error{Reason: ReasonTooLong, Path: path, Value: value, Detail: detail}
 }
 
-// TooMany is the error of a list or a map of n items that may have fewer.
+// TooMany is the error of a list or a map with n items, more than the maximum.
 func TooMany(path string, n, most int) Error {
 	return Error{Reason: ReasonTooMany, Path: path, Value: json.Number(strconv.Itoa(n)), Detail: "must have at most " + Count(most, "item")}
 }
 
-// Count returns a number with a noun, which has an s unless the number is 1.
+// Count returns a number with a noun, in the plural unless the number is 1.
 func Count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"

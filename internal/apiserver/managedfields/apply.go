@@ -33,8 +33,7 @@ func Apply(live map[string]any, applied map[string]any, o Options, force bool) (
 	return merged, nil
 }
 
-// The manager of kubectl apply, and the annotation of its client-side mode, which kube-apiserver
-// updates with each apply of kubectl.
+// The manager of kubectl apply, and the annotation of client-side apply, which kube-apiserver updates with each apply of kubectl.
 const (
 	kubectlManager        = "kubectl"
 	lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
@@ -93,8 +92,7 @@ func (o Options) merge(live, applied map[string]any, force bool) (map[string]any
 	return merged, nil
 }
 
-// lastApplied returns the fields that kubectl has applied in its client-side mode and that have not
-// changed since. kubectl may take them over.
+// lastApplied returns the unchanged fields that kubectl set by client-side apply. kubectl may take ownership of them.
 func (o Options) lastApplied(live map[string]any) *fieldSet {
 	text, _ := rawjson.AsMap(rawjson.AsMap(live["metadata"])["annotations"])[lastAppliedAnnotation].(string)
 	last, err := rawjson.DecodeObject([]byte(text))
@@ -105,7 +103,7 @@ func (o Options) lastApplied(live map[string]any) *fieldSet {
 	return appliedFields(last, o.rootType()).minus(c.modified).minus(c.added).minus(c.removed)
 }
 
-// zeroNulls makes empty texts of the nulls in maps of texts, as decoding into a Go type does.
+// zeroNulls replaces the nulls in maps of strings by empty strings, as decoding to a Go type does.
 func zeroNulls(t fieldType, v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -123,8 +121,7 @@ func zeroNulls(t fieldType, v any) {
 	}
 }
 
-// drop removes the fields that were applied before and are no longer, unless other managers own
-// them or something in them.
+// drop removes the fields that the manager applied before and no longer applies, unless other managers own them or fields below.
 func (m managers) drop(t fieldType, merged map[string]any, before *fieldSet) map[string]any {
 	owned := &fieldSet{}
 	for _, e := range m {
@@ -141,8 +138,7 @@ func (m managers) drop(t fieldType, merged map[string]any, before *fieldSet) map
 	return merged
 }
 
-// disown removes the fields that were changed or removed from all other managers. It returns the
-// conflicts instead if there are any, unless it is forced.
+// disown removes the changed and removed fields from all other managers. Without force, it returns the conflicts instead, if there are any.
 func (m managers) disown(c *comparison, o Options, live map[string]any, force bool) *apierrors.StatusError {
 	changed := c.added.union(c.modified)
 	conflicts := make(map[entryKey]*fieldSet)
@@ -176,7 +172,7 @@ func (m managers) disown(c *comparison, o Options, live map[string]any, force bo
 	return nil
 }
 
-// conflictOf returns the refusal of an apply for its conflicts.
+// conflictOf returns the error of an apply with conflicts.
 func conflictOf(conflicts map[entryKey]*fieldSet, all managers) *apierrors.StatusError {
 	var causes []any
 	byManager := make(map[string][]string)
@@ -208,9 +204,8 @@ func conflictOf(conflicts map[entryKey]*fieldSet, all managers) *apierrors.Statu
 	return apierrors.New(409, "Conflict", fmt.Sprintf("Apply failed with %d %s: %s", len(causes), noun, list), map[string]any{"causes": causes})
 }
 
-// mergeTyped merges a configuration into a live value: maps by their keys, and lists by the keys of
-// their items if these have any. It replaces all other values. Empty maps and lists stay only if
-// nothing is merged into them.
+// mergeTyped merges a configuration into a live value: maps by their keys, and lists by the keys of their items, if these have any. It replaces all
+// other values. Empty maps and lists stay only if nothing is merged into them.
 func mergeTyped(t fieldType, live, applied any, isLive, isApplied bool) any {
 	a, wasMap := live.(map[string]any)
 	b, isMap := applied.(map[string]any)
@@ -238,7 +233,7 @@ func mergeTyped(t fieldType, live, applied any, isLive, isApplied bool) any {
 	return live
 }
 
-// mergeAssociative merges lists whose items have keys. It reports whether they all have. The applied ones take the place of several live ones with the same keys.
+// mergeAssociative merges lists whose items have keys. It reports whether all items have them. An applied item replaces all live items with the same keys.
 func mergeAssociative(t fieldType, live, applied []any) ([]any, bool) {
 	orderA, itemsA, fineA := t.steps(live)
 	orderB, itemsB, fineB := t.steps(applied)
@@ -263,9 +258,8 @@ func mergeAssociative(t fieldType, live, applied []any) ([]any, bool) {
 	return merged, true
 }
 
-// interleaved returns the steps of both lists, those of applied items once, in the order of kube-apiserver: the
-// applied items in their order, and the other live items about where they were, between the items
-// that are in both.
+// interleaved returns the steps of both lists, those of applied items once, in the order of kube-apiserver. The applied items keep their order. The
+// other live items stay about where they were, between the items that are in both lists.
 func interleaved(live, applied []string) []string {
 	inLive, inApplied, done := make(map[string]bool, len(live)), make(map[string]bool, len(applied)), make(map[string]bool, len(applied))
 	for _, step := range live {
@@ -288,7 +282,7 @@ func interleaved(live, applied []string) []string {
 				continue
 			case turn:
 				live = live[1:]
-			case done[next], len(applied) > 0 && len(shared) > 0 && next != shared[0]: // it is there already, or will be as an applied one
+			case done[next], len(applied) > 0 && len(shared) > 0 && next != shared[0]: // it is there already, or follows as an applied one
 				live = live[1:]
 				continue
 			}
@@ -302,7 +296,7 @@ func interleaved(live, applied []string) []string {
 	return all
 }
 
-// without returns a value without the fields of a set, nil if nothing is left.
+// without returns a value without the fields of a set, nil if nothing remains.
 func without(t fieldType, v any, gone *fieldSet) any {
 	switch v := v.(type) {
 	case map[string]any:

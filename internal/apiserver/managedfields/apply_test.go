@@ -10,8 +10,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Each step is applied by a manager; what is wanted is the object without its managedFields, or the
-// refusal.
+// In each step, a manager applies a configuration. The expected result is the object without its managedFields, or the error.
 func TestServerSideApply(t *testing.T) {
 	type step struct {
 		manager, applied string
@@ -81,7 +80,7 @@ func TestServerSideApply(t *testing.T) {
 	}
 }
 
-// TestTwins compares sets in which a value is there twice: that comes and goes without the other values.
+// TestTwins compares sets that contain a value twice. That value is added and removed without the other values.
 func TestTwins(t *testing.T) {
 	finalizers := func(values string) map[string]any {
 		return mustObject(t, `{"metadata":{"finalizers":[`+values+`]}}`)
@@ -124,8 +123,7 @@ func TestInterleaved(t *testing.T) {
 	}
 }
 
-// FuzzApply applies a configuration, then one of another manager, then the first one again and
-// again.
+// FuzzApply applies a configuration, then one of another manager, then the first one repeatedly.
 func FuzzApply(f *testing.F) {
 	f.Add(`{"spec":{"hostname":"x","containers":[{"name":"a","image":"1"},{"name":"b"}]}}`, `{"spec":{"containers":[{"name":"b","image":"2"}]}}`)
 	f.Add(`{"spec":{"containers":[{},{}],"x":[[1],null]}}`, `{"metadata":{"labels":{"a":null},"managedFields":[{"fieldsV1":{"f:":7}}]},"spec":null}`)
@@ -162,7 +160,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// mustObject returns what a text in JSON says.
+// mustObject decodes an object from JSON.
 func mustObject(t *testing.T, text string) map[string]any {
 	t.Helper()
 	object, err := rawjson.DecodeObject([]byte(text))

@@ -34,7 +34,7 @@ func (c *comparison) walk(at []string, t fieldType, a, b any, hasA, hasB bool) {
 			c.walk(append(slices.Clip(at), "f:"+key), child, x, y, inA, inB)
 		}
 	case !t.atomic() && t.associative() && (isA || a == nil) && (isB || b == nil) && len(la)+len(lb) > 0 && c.walkList(at, t, la, lb):
-	case !t.atomic() && hasA && hasB && a != nil && b != nil && len(ma)+len(mb) > 0: // a map has come or gone
+	case !t.atomic() && hasA && hasB && a != nil && b != nil && len(ma)+len(mb) > 0: // a map was added or removed
 		c.walk(at, t, ma, nil, true, true)
 		c.walk(at, t, nil, mb, true, true)
 		c.modified.insert(at)
@@ -43,7 +43,7 @@ func (c *comparison) walk(at []string, t fieldType, a, b any, hasA, hasB bool) {
 		c.leaf(at, a, b, hasA, hasB)
 		return
 	}
-	if hasA != hasB { // the container itself came or went with what is in it
+	if hasA != hasB { // the container itself was added or removed with its content
 		c.leaf(at, nil, nil, hasA, hasB)
 	}
 }
@@ -64,7 +64,7 @@ func (c *comparison) walkList(at []string, t fieldType, la, lb []any) bool {
 	return true
 }
 
-// walkItems compares the items with a step. Several of them are one field, below which no manager owns anything.
+// walkItems compares the items with a step. Several of them are one field, and no manager owns fields below it.
 func (c *comparison) walkItems(path []string, t fieldType, a, b []any) {
 	switch {
 	case len(a) > 1 && len(b) > 1:
@@ -80,7 +80,7 @@ func (c *comparison) walkItems(path []string, t fieldType, a, b []any) {
 	}
 }
 
-// walkItem compares an item, or none, with another one, or none.
+// walkItem compares an item with another one. Either may be missing.
 func (c *comparison) walkItem(path []string, t fieldType, a, b []any) {
 	var x, y any
 	if len(a) > 0 {
@@ -98,10 +98,10 @@ func (c *comparison) walkItem(path []string, t fieldType, a, b []any) {
 	}
 }
 
-// compareFields compares two states of an object, which are nil if there is no such state.
+// compareFields compares two states of an object. A missing state is nil.
 func compareFields(before, after map[string]any, o Options) *comparison {
 	c := &comparison{&fieldSet{}, &fieldSet{}, &fieldSet{}}
-	var a, b any // without a type, if there is nothing
+	var a, b any // an untyped nil for a missing state
 	if before != nil {
 		a = before
 	}
@@ -112,7 +112,7 @@ func compareFields(before, after map[string]any, o Options) *comparison {
 	return c
 }
 
-// appliedFields returns the fields that an applied configuration is about.
+// appliedFields returns the fields in an applied configuration.
 func appliedFields(object map[string]any, t fieldType) *fieldSet {
 	set := &fieldSet{}
 	collectFields(set, nil, t, object)

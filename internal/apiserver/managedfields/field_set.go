@@ -10,17 +10,17 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// fieldSet is a set of fields: its members, and sets of fields below some of them. A step of a path
-// is spelled as in managedFields: f:name, k:{"name":"x"}, or v:"x".
+// fieldSet is a set of fields: its members, and sets of fields below some of them. The steps of a path have the format of managedFields: f:name,
+// k:{"name":"x"}, or v:"x".
 type fieldSet struct {
 	members  map[string]bool
 	children map[string]*fieldSet
 }
 
-// empty reports whether there is nothing in the set.
+// empty reports whether the set is empty.
 func (s *fieldSet) empty() bool { return s == nil || len(s.members) == 0 && len(s.children) == 0 }
 
-// insert puts a path into the set.
+// insert adds a path to the set.
 func (s *fieldSet) insert(path []string) {
 	for _, step := range path[:len(path)-1] {
 		s = s.child(step)
@@ -31,7 +31,7 @@ func (s *fieldSet) insert(path []string) {
 	s.members[path[len(path)-1]] = true
 }
 
-// child returns the set below a step, which it adds if necessary.
+// child returns the set below a step. It adds the set if there is none.
 func (s *fieldSet) child(step string) *fieldSet {
 	if s.children == nil {
 		s.children = make(map[string]*fieldSet)
@@ -44,7 +44,7 @@ func (s *fieldSet) child(step string) *fieldSet {
 	return c
 }
 
-// has reports whether a path itself is in the set.
+// has reports whether the set contains the path itself.
 func (s *fieldSet) has(path []string) bool {
 	for _, step := range path[:len(path)-1] {
 		if s = s.children[step]; s == nil {
@@ -94,7 +94,7 @@ func (s *fieldSet) each(at []string, visit func(path []string)) {
 	}
 }
 
-// withNamed returns the set with those parents of its fields that the type declares by name.
+// withNamed returns the set with the parents of its fields, as far as the type declares the parents by name.
 func (s *fieldSet) withNamed(t fieldType) *fieldSet {
 	w := &fieldSet{members: maps.Clone(s.members)}
 	for step, c := range s.children {
@@ -131,8 +131,8 @@ func (s *fieldSet) encode() map[string]any {
 	return m
 }
 
-// ignored are the fields that belong to the server, and have no managers. They are made when they are first asked for: programs without the server
-// import the package, too, and what is made at their start is linked.
+// ignored are the fields that belong to the server, and have no managers. They are made on first use: programs without the server import the package,
+// too, and the linker would keep the code that makes them at the start.
 var ignored struct {
 	once   sync.Once
 	fields *fieldSet
@@ -174,7 +174,7 @@ func decodeFields(m map[string]any) *fieldSet {
 	return s
 }
 
-// spelling returns a path in the form of messages: .spec.containers[name="x"].image
+// spelling returns a path for messages: .spec.containers[name="x"].image
 func spelling(path []string) string {
 	var b strings.Builder
 	for _, step := range path {

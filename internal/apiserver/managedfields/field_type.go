@@ -11,11 +11,11 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// fieldType is the type of a field by its schema, which is nil if it is not known.
+// fieldType is the type of a field by its schema, which is nil if it is unknown.
 type fieldType struct {
 	schema *schema.Schema
 	root   bool // whether it is a whole object
-	keeps  bool // whether unknown fields are kept in anything above: then kube-apiserver takes them for known here, too, and prunes them later
+	keeps  bool // whether a parent keeps unknown fields: then kube-apiserver treats them as known here, too, and prunes them later
 }
 
 // atomic reports whether the whole value has one manager.
@@ -59,20 +59,20 @@ func (t fieldType) item() fieldType {
 	return fieldType{}
 }
 
-// below returns the type of something in a value of the type.
+// below returns the type of a value within a value of the type.
 func (t fieldType) below(s *schema.Schema) fieldType {
 	child := typeOfSchema(s)
 	child.keeps = t.keeps || t.schema.PreserveUnknown
 	return child
 }
 
-// associative reports whether the items of a list are fields of their own.
+// associative reports whether the items of a list are separate fields.
 func (t fieldType) associative() bool { return t.set() || len(t.keys()) > 0 }
 
 // step returns the step of an item of a list, and reports whether it has one.
 func (t fieldType) step(item any) (string, bool) {
 	if t.set() {
-		data, err := json.Marshal(item) // with the escapes for HTML, as kube-apiserver has them
+		data, err := json.Marshal(item) // escaped for HTML, as in kube-apiserver
 		return "v:" + string(data), err == nil
 	}
 	m := rawjson.AsMap(item)
@@ -96,8 +96,8 @@ func (t fieldType) step(item any) (string, bool) {
 	return "k:" + string(data), err == nil
 }
 
-// steps returns the steps of the items of a list, and the items by their steps: several if they have the same keys, which updates may leave behind. It
-// reports whether all items have a step.
+// steps returns the steps of the items of a list, and the items by their steps. Updates may lead to several items with the same keys. It reports
+// whether all items have a step.
 func (t fieldType) steps(list []any) (order []string, items map[string][]any, ok bool) {
 	items = make(map[string][]any, len(list))
 	for _, item := range list {
@@ -111,8 +111,8 @@ func (t fieldType) steps(list []any) (order []string, items map[string][]any, ok
 	return order, items, true
 }
 
-// TypeError returns where and why an object does not fit the type of its kind, "" if it does. Items
-// with equal keys are allowed if there may be twins.
+// TypeError returns the path and the reason why an object does not fit the type of its kind, "" if it fits. With twins, items with equal keys are
+// allowed.
 func (o Options) TypeError(object map[string]any, twins bool) string {
 	return o.rootType().typeError(object, twins)
 }
@@ -142,8 +142,7 @@ func (t fieldType) typeError(v any, twins bool) string {
 	return ""
 }
 
-// fieldsError returns the error of the first bad key, in order. It does not sort the keys, most of
-// which are good.
+// fieldsError returns the error of the first invalid key, in order. It does not sort the keys, most of which are valid.
 func (t fieldType) fieldsError(m map[string]any, twins bool) string {
 	first, found := "", ""
 	for key, v := range m {
@@ -181,7 +180,7 @@ func (t fieldType) itemsError(list []any, twins bool) string {
 	return ""
 }
 
-// expected returns the word for a type in errors.
+// expected returns the name of a type in errors.
 func expected(s *schema.Schema) string {
 	switch s.Type {
 	case "object":
@@ -194,7 +193,7 @@ func expected(s *schema.Schema) string {
 	return s.Type
 }
 
-// shown returns a scalar of a wrong type, or the type of one that is no number.
+// shown returns a scalar of a wrong type, or the type of one that is not a number.
 func shown(s *schema.Schema, v any) string {
 	_, isText := v.(string)
 	_, isBool := v.(bool)
@@ -207,7 +206,7 @@ func shown(s *schema.Schema, v any) string {
 	return fmt.Sprint(v)
 }
 
-// keyless returns what is wrong with an item that has none of the keys.
+// keyless returns the error of an item that has none of the keys.
 func (t fieldType) keyless(item any) string {
 	if item == nil {
 		return "may not have a null element"
@@ -215,7 +214,7 @@ func (t fieldType) keyless(item any) string {
 	return fmt.Sprintf("has an element that omits all key fields %q (and doesn't have default values for any key fields)", t.keys())
 }
 
-// element returns the step of an item as errors have it.
+// element returns the step of an item for errors.
 func element(step string) string {
 	value, ok := strings.CutPrefix(step, "v:")
 	if ok {
@@ -233,7 +232,7 @@ func element(step string) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// open reports whether a map of the type can have keys that the type does not declare.
+// open reports whether a map of the type can have undeclared keys.
 func (t fieldType) open() bool {
 	s := t.schema
 	return s == nil || t.keeps || s.PreserveUnknown || s.AnyAdditional || s.Additional != nil || len(s.Properties) == 0
@@ -250,7 +249,7 @@ func (o Options) rootType() fieldType {
 	return fieldType{schema: s, root: true}
 }
 
-// nothing returns what new objects are compared with: of built-in kinds an object with the fields that are never omitted, nil of custom resources.
+// nothing returns the state before a creation: an object with the fields that are never omitted for built-in kinds, nil for custom resources.
 func (o Options) nothing() map[string]any {
 	t := o.goType()
 	if t == nil {
@@ -261,7 +260,7 @@ func (o Options) nothing() map[string]any {
 	return object
 }
 
-// goType returns the type of an object of a built-in kind, nil of custom resources.
+// goType returns the type of an object of a built-in kind, nil for custom resources.
 func (o Options) goType() *types.Type {
 	if o.Schema != nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package managedfields keeps track of who has set which fields of an object, in
-// metadata.managedFields, and merges the configurations of server-side apply.
+// Package managedfields records in metadata.managedFields which manager has set which fields of an object. It also merges the configurations of
+// server-side apply.
 //
 // See https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 package managedfields
@@ -26,12 +26,11 @@ type Options struct {
 	Schema      *schema.Schema
 	Kind        string
 	HasStatus   bool // whether the status is a subresource
-	// StatusKeeps are the fields of the metadata that a request to the status does not change. If it is nil, it changes none.
+	// StatusKeeps are the fields of the metadata that a request to the status keeps. If it is nil, the request keeps all of them.
 	StatusKeeps []string
 }
 
-// reset removes the fields from a set that the request cannot change, because they belong to
-// another subresource.
+// reset removes the fields that the request cannot change from a set, because they belong to another subresource.
 func (o Options) reset(s *fieldSet) {
 	drop := func(step string) {
 		delete(s.children, step)
@@ -125,7 +124,7 @@ func (m managers) store(object map[string]any) {
 	meta["managedFields"] = list
 }
 
-// maxUpdateManagers is the largest number of entries of updates. Older ones are merged.
+// maxUpdateManagers is the maximum number of entries of updates. Older ones are merged.
 const maxUpdateManagers = 10
 
 // limitUpdates merges the oldest entries of updates if there are too many.
@@ -155,10 +154,9 @@ func (m managers) limitUpdates() {
 	}
 }
 
-// Update records the manager of the fields that differ from the live object, which is nil for a new
-// object. A live object without managedFields gets none, and an object that does not fit its type
-// loses them. Empty ones reset those of the live object. In custom resources, only a list with an empty entry does, since an empty list is omitted there
-// before it is looked at.
+// Update sets the manager of the fields that differ from the live object, which is nil for a new object. If the live object has no managedFields, or
+// the updated one does not fit its type, the result has none. Empty managedFields reset those of the live object. In custom resources, only a list
+// with an empty entry does, because an empty list is omitted there earlier.
 func Update(live, updated map[string]any, o Options) {
 	meta := rawjson.AsMap(updated["metadata"])
 	list, _ := meta["managedFields"].([]any)
@@ -196,7 +194,7 @@ func Update(live, updated map[string]any, o Options) {
 	all.store(updated)
 }
 
-// KeepTimes restores the managedFields of the live object if nothing but their times has changed.
+// KeepTimes restores the managedFields of the live object if only their times have changed.
 func KeepTimes(live, object map[string]any) {
 	old, _ := rawjson.AsMap(live["metadata"])["managedFields"].([]any)
 	now, _ := rawjson.AsMap(object["metadata"])["managedFields"].([]any)
@@ -220,9 +218,8 @@ func KeepTimes(live, object map[string]any) {
 	}
 }
 
-// UpdateScale records the manager that has set the number of replicas through the scale of an
-// object. The number is at a path of keys. As in kube-apiserver, a manager that had set it through
-// the object itself gets a second entry without a time. The two become one at the next change.
+// UpdateScale sets the manager that has set the replicas through the scale of an object. Their number is at a path of keys. As in kube-apiserver, a
+// manager that had set it through the object itself gets a second entry without a time. The next change merges the two entries.
 func UpdateScale(object map[string]any, replicas []string, o Options, changed bool) {
 	path := make([]string, len(replicas))
 	for i, key := range replicas {
@@ -235,7 +232,7 @@ func UpdateScale(object map[string]any, replicas []string, o Options, changed bo
 		}
 	}
 	if n, _ := rawjson.Lookup(object, replicas...); changed && rawjson.Equal(n, json.Number("0")) {
-		scales = make(managers) // a zero is not written, so no manager has set it
+		scales = make(managers) // zero is omitted, so no manager has set it
 	} else if changed && len(scales) > 0 {
 		scales = managers{o.key().ofScale(): nil}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// TestTypeError has the errors of kube-apiserver about applied objects.
+// TestTypeError checks the errors of kube-apiserver about applied objects.
 func TestTypeError(t *testing.T) {
 	source, err := rawjson.DecodeObject([]byte(`{"type":"object","properties":{"spec":{"type":"object","properties":{
 		"n":{"type":"integer"},"m":{"type":"object","properties":{"a":{"type":"string"}}},

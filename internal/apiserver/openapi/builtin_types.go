@@ -71,7 +71,7 @@ func (d *document) fieldSchema(f *types.Field) map[string]any {
 		p = map[string]any{"type": "object", "additionalProperties": itemOf(f, p)}
 	case f.List:
 		describeList(p, f)
-	case isRef: // nothing may be next to a reference
+	case isRef: // a reference cannot have siblings
 		p = map[string]any{"allOf": []any{map[string]any{"$ref": ref}}}
 	}
 	if f.MapType != "" {
@@ -114,7 +114,7 @@ func defaultOf(f *types.Field, isRef bool) any {
 	return nil
 }
 
-// describeList adds how a list is merged.
+// describeList adds the merge strategy of a list.
 func describeList(p map[string]any, f *types.Field) {
 	switch {
 	case !f.ByKeys:
@@ -144,7 +144,7 @@ func itemOf(f *types.Field, s map[string]any) map[string]any {
 	return itemSchema(s)
 }
 
-// itemSchema adds the default that items of lists and maps have to a schema.
+// itemSchema adds the default for items of lists and maps to a schema.
 func itemSchema(s map[string]any) map[string]any {
 	if ref, ok := s["$ref"]; ok {
 		return map[string]any{"allOf": []any{map[string]any{"$ref": ref}}, "default": map[string]any{}}
@@ -160,7 +160,7 @@ func itemSchema(s map[string]any) map[string]any {
 	return s
 }
 
-// valueSchema returns the schema of one value of a field, which may hold a list or a map of such.
+// valueSchema returns the schema of one value of a field, also if the field is a list or a map of such values.
 func (d *document) valueSchema(f *types.Field) map[string]any {
 	if typ, format, scalar := types.ScalarWord(f.Type); scalar {
 		s := map[string]any{"type": typ}
@@ -173,7 +173,7 @@ func (d *document) valueSchema(f *types.Field) map[string]any {
 	return d.ref(f.Ref.FullName)
 }
 
-// require adds the schema of a type, and those that it refers to, unless it is there.
+// require adds the schema of a type and the schemas it refers to, if they are missing.
 func (d *document) require(name string) {
 	if d.schemas[name] != nil {
 		return
@@ -195,7 +195,7 @@ func (d *document) require(name string) {
 	d.schemas[name] = s
 }
 
-// asOneOf removes what a schema in version 3 does not have next to its alternatives, and what one in version 2 has instead of them.
+// asOneOf removes the keys that version 3 does not allow next to alternatives, or the alternatives in version 2.
 func (d *document) asOneOf(s map[string]any) {
 	if d.prefix == refPrefixV2 {
 		delete(s, "oneOf")

@@ -24,16 +24,16 @@ const (
 	refPrefixV2 = "#/definitions/"
 )
 
-// Kind is what the documents show of a kind in one version.
+// Kind describes a kind in one version for the documents.
 type Kind struct {
 	Group, Version, Kind, Plural string
 	ListKind                     string
 	Namespaced                   bool
 	Subresources, Verbs          []string
 	Custom                       bool           // whether a CRD defines it
-	Schema                       map[string]any // of a custom kind, as its CRD has it; nil if there is none
-	PostedOnly                   bool           // whether objects are only answered, and never stored
-	ReturnsObject                bool           // whether a deletion is answered with the object, and not with a status
+	Schema                       map[string]any // of a custom kind, from its CRD; nil if there is none
+	PostedOnly                   bool           // whether objects are returned and never stored
+	ReturnsObject                bool           // whether the response to a deletion is the object, and not a status
 }
 
 // groupVersionPath returns the path of a version of a group below /openapi/v3.
@@ -53,12 +53,12 @@ func V3Index(kinds []*Kind) map[string]any {
 	}
 	paths := make(map[string]any, len(byPath))
 	for path, served := range byPath {
-		paths[path] = map[string]any{"serverRelativeURL": "/openapi/v3/" + path + "?hash=" + hashOf(served, path)} // clients cache a document as long as its hash stays
+		paths[path] = map[string]any{"serverRelativeURL": "/openapi/v3/" + path + "?hash=" + hashOf(served, path)} // clients cache a document as long as the hash is the same
 	}
 	return map[string]any{"paths": paths}
 }
 
-// hashOf returns the hash of a document. That of built-in kinds is always the same.
+// hashOf returns the hash of a document. The hash of documents with built-in kinds only is cached.
 func hashOf(served []*Kind, path string) string {
 	key := fmt.Sprint(path, len(served))
 	custom := slices.ContainsFunc(served, func(k *Kind) bool { return k.Custom })
@@ -76,7 +76,7 @@ func hashOf(served []*Kind, path string) string {
 	return hash
 }
 
-// builtinHashes are the hashes of the documents that have built-in kinds only, by their paths and how many kinds they have.
+// builtinHashes are the hashes of the documents with built-in kinds only, by their paths and their number of kinds.
 var builtinHashes sync.Map
 
 // V3 returns the document at a path such as "apis/apps/v1" or "api/v1", nil if there is none.
@@ -100,13 +100,11 @@ func V3(kinds []*Kind, path string) map[string]any {
 	}
 }
 
-// EmptyV2 is a document of version 2 in Protocol Buffers, without kinds: swagger "2.0", a title and
-// a version. Clients request it only for what they do not find in version 3, as kubectl does for
-// lists, and then leave the validation to the server.
+// EmptyV2 is a document of version 2 in Protocol Buffers, without kinds: swagger "2.0", a title and a version. Clients request it only if a kind is
+// missing in version 3, as kubectl does for lists. They then leave the validation to the server.
 var EmptyV2 = []byte("\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned\x42\x00")
 
-// V2 returns the document of all kinds, with their definitions and without their paths. It is for
-// clients that do not know version 3.
+// V2 returns the document of all kinds, with their definitions and without their paths. It is for clients that do not support version 3.
 func V2(kinds []*Kind) map[string]any {
 	d := &document{paths: map[string]any{}, schemas: map[string]any{}, prefix: refPrefixV2}
 	for _, k := range kinds {
@@ -118,8 +116,7 @@ func V2(kinds []*Kind) map[string]any {
 	return map[string]any{"swagger": "2.0", "info": map[string]any{"title": "Kubernetes", "version": "v1.36.3"}, "paths": d.paths, "definitions": d.schemas}
 }
 
-// flattenRefs replaces references in an allOf, which is how version 3 has them next to
-// descriptions, by the form of version 2.
+// flattenRefs replaces references in an allOf, the form of version 3 for references with descriptions, by the form of version 2.
 func flattenRefs(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -236,15 +233,14 @@ type operations struct {
 	tag, name, scope string
 }
 
-// operation is one operation. Its name consists of verb, group and version, between, scope, kind,
-// and after.
+// operation is one operation. Its name consists of the verb, the group and the version, between, the scope, the kind, and after.
 type operation struct {
 	action, description  string
 	verb, between, after string
 	parameters           string
 	body                 string // the schema of the request
-	bodyTypes            string // its media types, "" for the usual ones
-	optional             bool   // whether the body may be missing
+	bodyTypes            string // the media types of the body, "" for the usual ones
+	optional             bool   // whether the body is optional
 	answer               string // the schema of the response
 	codes                string
 	subresource          string
@@ -329,7 +325,7 @@ func (p *operations) create() map[string]any {
 		parameters: writeParameters, body: name, answer: name, codes: "200 201 202"})
 }
 
-// article returns what follows the "a" of the indefinite article: "n Ingress", or " Pod".
+// article returns the end of the indefinite article and the kind: "n Ingress", or " Pod".
 func article(kind string) string {
 	if strings.ContainsAny(kind[:min(1, len(kind))], "AEIOU") {
 		return "n " + kind
@@ -402,7 +398,7 @@ const (
 	writeParameters    = "dryRun fieldManager fieldValidation"
 	listParameters     = "allowWatchBookmarks continue fieldSelector labelSelector limit resourceVersion resourceVersionMatch sendInitialEvents shardSelector timeoutSeconds watch"
 	deletionParameters = "dryRun gracePeriodSeconds ignoreStoreReadErrorWithClusterBreakingPotential orphanDependents propagationPolicy"
-	// purgeParameters are those of deletions of collections.
+	// purgeParameters are the parameters of deletecollection.
 	purgeParameters = "continue dryRun fieldSelector gracePeriodSeconds ignoreStoreReadErrorWithClusterBreakingPotential labelSelector limit orphanDependents " +
 		"propagationPolicy resourceVersion resourceVersionMatch sendInitialEvents shardSelector timeoutSeconds"
 )
@@ -425,7 +421,7 @@ func parameters(names string) []any {
 	return all
 }
 
-// addSchemas adds the schemas of a kind, of its list, and of all types that they refer to.
+// addSchemas adds the schemas of a kind, of its list, and of all types that they reference.
 func (d *document) addSchemas(k *Kind) {
 	var object map[string]any
 	switch {

@@ -13,20 +13,19 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// maxPatchOperations is the largest number of operations in a JSON patch, as in kube-apiserver.
+// maxPatchOperations is the maximum number of operations in a JSON patch, as in kube-apiserver.
 const maxPatchOperations = 10000
 
 // operation is one step of a JSON patch.
 type operation struct {
 	op, path, from   string
 	hasPath, hasFrom bool
-	value            any // nil for a null and for none
+	value            any // nil for null and for a missing value
 }
 
-// ApplyJSON applies a JSON patch (RFC 6902) to a decoded document, and returns the result. It
-// changes the document in place, which must not be used after an error. As in kube-apiserver,
-// replacing a missing key adds it, a missing key equals null, and negative indices count from the
-// end. Errors are an [apierrors.StatusError].
+// ApplyJSON applies a JSON patch (RFC 6902) to a decoded document, and returns the result. It changes the document in place. Do not use the document
+// after an error. As in kube-apiserver, replacing a missing key adds it, a missing key equals null, and negative indices count from the end. Errors
+// are an [apierrors.StatusError].
 func ApplyJSON(doc any, ops []byte) (any, error) {
 	list, err := decodeOperations(ops)
 	if err != nil {
@@ -87,7 +86,7 @@ func decodeOperations(ops []byte) ([]operation, error) {
 	return all, nil
 }
 
-// goName returns the type of a value as the errors of encoding/json name it.
+// goName returns the name of a value's type in the errors of encoding/json.
 func goName(v any) string {
 	switch v.(type) {
 	case bool:
@@ -102,17 +101,17 @@ func goName(v any) string {
 	return "object"
 }
 
-// maxCopied is how many bytes all operations of a patch may copy together, as in kube-apiserver.
+// maxCopied is the total number of bytes that the operations of a patch may copy, as in kube-apiserver.
 const maxCopied = 3 << 20
 
-// size returns how many bytes a copy has in JSON.
+// size returns the size of a copy in JSON, in bytes.
 func (o operation) size(doc any) int {
 	v, _ := valueAt(doc, o.steps(o.from, o.hasFrom))
 	data, _ := rawjson.Encode(v) // it was JSON
 	return len(data)
 }
 
-// apply returns the document after the operation, and reports whether it could be applied.
+// apply returns the document after the operation, and reports whether the operation was possible.
 func (o operation) apply(doc any) (any, bool) {
 	switch o.op {
 	case "add":
@@ -305,7 +304,7 @@ func takeOut(at any, key string) (taken, after any, ok bool) {
 	return nil, nil, false
 }
 
-// listIndex reads an index into a list of n items.
+// listIndex parses an index into a list of n items.
 func listIndex(key string, n int) (int, bool) {
 	i, err := strconv.Atoi(key)
 	if i < 0 {

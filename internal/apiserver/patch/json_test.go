@@ -14,7 +14,7 @@ func TestApplyJSONPatch(t *testing.T) {
 	const doc = `{"a":{"b":[1,2,3],"n":null,"x/y":{"~":1}},"s":"text"}`
 	for name, tt := range map[string]struct {
 		ops, want string
-		code      int // of the refusal
+		code      int // of the response
 	}{
 		"add a key":                 {`[{"op":"add","path":"/new","value":{"k":1}}]`, `{"a":{"b":[1,2,3],"n":null,"x/y":{"~":1}},"new":{"k":1},"s":"text"}`, 0},
 		"add without a value":       {`[{"op":"add","path":"/s"}]`, `{"a":{"b":[1,2,3],"n":null,"x/y":{"~":1}},"s":null}`, 0},

@@ -14,7 +14,7 @@ func TestApplyMerge(t *testing.T) {
 		{`{}`, `{"a":[{"b":"c","d":null},{"e":{"f":null}},[{"g":null}],null]}`, `{"a":[{"b":"c"},{"e":{}},[{}],null]}`},
 		{`{"a":[{"b":1}]}`, `{"a":[{"b":null}]}`, `{"a":[{}]}`},
 		{`{"a":null}`, `{"a":[{"b":null}]}`, `{"a":[{}]}`},
-		{`{"a":{"b":1}}`, `{"a":[{"b":null}]}`, `{"a":[{"b":null}]}`}, // which replaces an object
+		{`{"a":{"b":1}}`, `{"a":[{"b":null}]}`, `{"a":[{"b":null}]}`}, // the list replaces an object
 		{`{"a":{"b":1}}`, `{"a":2}`, `{"a":2}`},
 	} {
 		object, patch, want := rawjson.DecodeOrNil([]byte(tt.object)).(map[string]any), rawjson.DecodeOrNil([]byte(tt.patch)), rawjson.DecodeOrNil([]byte(tt.want))

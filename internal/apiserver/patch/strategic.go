@@ -17,31 +17,29 @@ import (
 // The directives of strategic merge patches.
 const (
 	patchDirective   = "$patch"                    // in maps and in items of lists: delete or replace
-	retainDirective  = "$retainKeys"               // the keys that stay
-	deletesDirective = "$deleteFromPrimitiveList/" // before the name of a list: the scalars that go
+	retainDirective  = "$retainKeys"               // the keys to keep
+	deletesDirective = "$deleteFromPrimitiveList/" // before the name of a list: the scalars to remove
 	orderDirective   = "$setElementOrder/"         // before the name of a list: the order of its items
 )
 
-// Refusals with the code 400 or 422. All other patches that make no sense are refused with the code
-// 500, as by kube-apiserver. They are functions, because what is made at the start is linked in programs without the server, too.
+// Errors with the code 400 or 422. All other invalid patches are refused with the code 500, as in kube-apiserver. They are functions, because the
+// linker would keep initialized variables in programs without the server, too.
 
 func errDeletes() error     { return apierrors.BadRequest("invalid patch format of primitive list") }
 func errRetain() error      { return apierrors.BadRequest("invalid patch format of retainKeys") }
 func errOrder() error       { return apierrors.BadRequest("invalid patch format of setElementOrder list") }
 func errListOfLists() error { return apierrors.PatchRejected() }
 
-// patchFault refuses a patch that makes no sense.
+// patchFault refuses an invalid patch.
 func patchFault(format string, args ...any) error {
 	return apierrors.New(500, "", fmt.Sprintf(format, args...), nil)
 }
 
-// ApplyStrategicMerge applies a strategic merge patch to an object of a built-in kind, which has a schema, and returns
-// the result. It changes both in place. Lists are merged by the keys that the schema
-// names, and keys and items of the patch that begin with "$" are directives. Errors are an
+// ApplyStrategicMerge applies a strategic merge patch to an object of a built-in kind, which has a schema, and returns the result. It changes both in
+// place. It merges lists by the keys in the schema. Keys and items of the patch that begin with "$" are directives. Errors are an
 // [apierrors.StatusError].
 //
-// See
-// https://github.com/kubernetes/community/blob/main/contributors/devel/sig-api-machinery/strategic-merge-patch.md
+// See https://github.com/kubernetes/community/blob/main/contributors/devel/sig-api-machinery/strategic-merge-patch.md
 func ApplyStrategicMerge(t *schema.Schema, original, patch map[string]any) (map[string]any, error) {
 	merged, err := mergeStrategic(t, original, patch)
 	var refused *apierrors.StatusError
@@ -52,8 +50,7 @@ func ApplyStrategicMerge(t *schema.Schema, original, patch map[string]any) (map[
 	return merged, err
 }
 
-// asTyped removes what a built-in type cannot have and the patch may have added: nulls, empty
-// lists, and directives.
+// asTyped removes values that a built-in type cannot have and that the patch may have added: nulls, empty lists, and directives.
 func asTyped(t *schema.Schema, v any) {
 	if t == nil || t.PreserveUnknown {
 		return
@@ -85,7 +82,7 @@ func isDirective(key string) bool {
 	return key == patchDirective || key == retainDirective || strings.HasPrefix(key, deletesDirective) || strings.HasPrefix(key, orderDirective)
 }
 
-// mergeStrategic merges a patch into a map. The type is nil if it is not known.
+// mergeStrategic merges a patch into a map. The type is nil if it is unknown.
 func mergeStrategic(t *schema.Schema, original, patch map[string]any) (map[string]any, error) {
 	if directive, ok := patch[patchDirective]; ok {
 		switch directive {
@@ -173,7 +170,7 @@ func patchedField(t *schema.Schema, name string) (*schema.Schema, error) {
 	return nil, patchFault("unable to find api field in struct %s for the json field %q", t.Rules().Name, name)
 }
 
-// retainKeys removes the keys that the directive $retainKeys does not name.
+// retainKeys removes the keys that are not in the directive $retainKeys.
 func retainKeys(original, patch map[string]any) error {
 	wanted, ok := patch[retainDirective]
 	if !ok {
@@ -194,7 +191,7 @@ func retainKeys(original, patch map[string]any) error {
 	return nil
 }
 
-// orderLists merges the lists for which the patch has an order, and removes them from the patch.
+// orderLists merges the lists for which the patch specifies an order, and removes them from the patch.
 func orderLists(t *schema.Schema, original, patch map[string]any) error {
 	for _, key := range rawjson.SortedKeys(patch) {
 		if !strings.HasPrefix(key, strings.TrimSuffix(orderDirective, "/")) {
@@ -252,8 +249,7 @@ func orderList(t *schema.Schema, original, patch map[string]any, name string, or
 	return err
 }
 
-// followsOrder returns an error if the items of a patch are not in the order that the patch has for
-// them.
+// followsOrder returns an error if the items of a patch are not in the order that the patch specifies.
 func followsOrder(list, order []any, key string) error {
 	if len(order) == 0 {
 		return nil
@@ -297,8 +293,7 @@ func goTypeName(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// mergeKeyOf returns what identifies an item of a list: the value of the key, or the item itself if
-// there is no key.
+// mergeKeyOf returns the identity of an item of a list: the value of the key, or the item itself if there is no key.
 func mergeKeyOf(item any, key string) (any, error) {
 	m, ok := item.(map[string]any)
 	switch {
@@ -357,9 +352,8 @@ func mergeLists(t *schema.Schema, old, added []any, deletes bool) ([]any, error)
 	return arrange(both, added, old, "")
 }
 
-// mergeItems merges lists of objects by their key. It changes the old list in place: in
-// kube-apiserver, an item that takes the place of a deleted one counts as an old item when the
-// patch has an order.
+// mergeItems merges lists of objects by their key. It changes the old list in place. If the patch specifies an order, an item that replaces a deleted
+// one counts as an old item, as in kube-apiserver.
 func mergeItems(t *schema.Schema, old, added []any) ([]any, error) {
 	var item *schema.Schema
 	if t != nil {
@@ -390,8 +384,7 @@ func mergeItems(t *schema.Schema, old, added []any) ([]any, error) {
 	return arrange(merged, added, old, key)
 }
 
-// followDirectives applies the items of a patch that are directives, and returns what is left of
-// the list and the other items.
+// followDirectives applies the items of a patch that are directives. It returns the rest of the list, and the other items.
 func followDirectives(old, added []any, key string) (rest, plain []any, err error) {
 	replace := false
 	for _, v := range added {
@@ -420,7 +413,7 @@ func followDirectives(old, added []any, key string) (rest, plain []any, err erro
 	return old, plain, nil
 }
 
-// indexOfKey returns the index of the item that has the key of another item, -1 if there is none.
+// indexOfKey returns the index of the item with the same key as another item, -1 if there is none.
 func indexOfKey(list []any, item any, key string) int {
 	return slices.IndexFunc(list, func(v any) bool {
 		same, err := sameKey(v, item, key)
@@ -428,8 +421,7 @@ func indexOfKey(list []any, item any, key string) int {
 	})
 }
 
-// arrange puts the items that a patch names into its order, and the others between them, about
-// where they were.
+// arrange sorts the items in the order of the patch, with the others between them, about where they were.
 func arrange(items, patched, before []any, key string) ([]any, error) {
 	for _, v := range slices.Concat(items, patched) {
 		if _, err := mergeKeyOf(v, key); err != nil {
@@ -467,8 +459,7 @@ func arrange(items, patched, before []any, key string) ([]any, error) {
 	return append(append(all, known...), others...), nil
 }
 
-// withoutDirectives returns a value without the parts that have directives, and reports whether
-// anything is left.
+// withoutDirectives returns a value without the parts that have directives, and reports whether anything remains.
 func withoutDirectives(v any) (any, bool) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -14,7 +14,7 @@ import (
 func TestApplyStrategicMerge(t *testing.T) {
 	for name, tt := range map[string]struct {
 		original, patch, want string
-		message               string // of the refusal
+		message               string // of the error
 	}{
 		"maps are merged, and nulls delete": {
 			`{"metadata":{"labels":{"a":"1","b":"2"}}}`, `{"metadata":{"labels":{"a":null,"c":"3"}},"spec":{"hostname":null}}`,

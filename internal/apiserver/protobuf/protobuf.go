@@ -1,8 +1,6 @@
-// Package protobuf decodes the Protocol Buffers in which kubectl and client-go send objects of
-// built-in kinds.
+// Package protobuf decodes the Protocol Buffers by which kubectl and client-go send objects of built-in kinds.
 //
-// See https://protobuf.dev/programming-guides/encoding/ and
-// https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding
+// See https://protobuf.dev/programming-guides/encoding/ and https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding
 package protobuf
 
 import (
@@ -21,13 +19,12 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// magic is how the Protocol Buffers of Kubernetes begin.
+// magic is the prefix of the Protocol Buffers of Kubernetes.
 const magic = "k8s\x00"
 
 var errMalformed = errors.New("malformed protocol buffers")
 
-// Decode decodes an object in the envelope of Kubernetes. It returns an error if the data are
-// malformed, or of a kind that is not built in.
+// Decode decodes an object in the envelope of Kubernetes. It returns an error if the data is malformed, or if the kind is not built in.
 func Decode(data []byte) (map[string]any, error) {
 	rest, ok := strings.CutPrefix(string(data), magic)
 	if !ok {
@@ -61,7 +58,7 @@ func Decode(data []byte) (map[string]any, error) {
 	}
 	t := types.OfKind(group, version, kind)
 	if t == nil {
-		t = types.Named(kind) // options are in all groups
+		t = types.Named(kind) // all groups have options
 	}
 	if t == nil || t.Numbered == nil {
 		return nil, fmt.Errorf("protocol buffers of the kind %q are not understood here: send JSON", kind)
@@ -132,10 +129,10 @@ func varint(data []byte) (v uint64, n int) {
 	return 0, 0
 }
 
-// maxDepth is the largest depth of messages. Schemas in definitions take two for each level.
+// maxDepth is the maximum depth of messages. Schemas in CRDs take two for each level.
 const maxDepth = 200
 
-// decodeMessage decodes the fields of a message, and skips those that are not known.
+// decodeMessage decodes the fields of a message, and skips unknown ones.
 func decodeMessage(fields map[uint64]*types.Field, data []byte, depth int) (map[string]any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("%w: they are nested too deep", errMalformed)
@@ -165,7 +162,7 @@ func decodeMessage(fields map[uint64]*types.Field, data []byte, depth int) (map[
 	return object, err
 }
 
-// isZero reports whether a value is that of a field that was not set.
+// isZero reports whether a value is the zero value of a field.
 func isZero(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -182,7 +179,7 @@ func isZero(v any) bool {
 	return false
 }
 
-// isTime reports whether the field is a time, which is encoded as zero if it was not set.
+// isTime reports whether the field is a time, which is encoded as zero if it is unset.
 func isTime(f *types.Field) bool { return f.Type == "Time" || f.Type == "MicroTime" }
 
 // decodeField decodes one value of a field: a number, or bytes.
@@ -223,7 +220,7 @@ func decodeField(f *types.Field, number uint64, value []byte, depth int) (any, e
 	return decodeMessage(f.Ref.Numbered, value, depth+1)
 }
 
-// decodeEntry decodes one entry of a map. Its value may be a message with just a list.
+// decodeEntry decodes one entry of a map. Its value may be a message that contains only a list.
 func decodeEntry(f *types.Field, value []byte, depth int) (any, error) {
 	decode := decodeList
 	if !f.List {
@@ -247,7 +244,7 @@ func decodeEntry(f *types.Field, value []byte, depth int) (any, error) {
 	return map[string]any{key: entry}, err
 }
 
-// decodeList decodes a message with just a list of strings.
+// decodeList decodes a message that contains only a list of strings.
 func decodeList(_ uint64, message []byte) (any, error) {
 	list := []any{}
 	err := eachField(message, func(n, _ uint64, value []byte) error {
@@ -259,7 +256,7 @@ func decodeList(_ uint64, message []byte) (any, error) {
 	return list, err
 }
 
-// decodeSchemaOr decodes what is a schema in definitions, or something else: a boolean, or a list of schemas or of strings.
+// decodeSchemaOr decodes a field of a CRD that is a schema or an alternative: a boolean, or a list of schemas or of strings.
 func decodeSchemaOr(typ string, message []byte, depth int) (any, error) {
 	var schema any
 	var list []any
@@ -292,7 +289,7 @@ func decodeSchemaOr(typ string, message []byte, depth int) (any, error) {
 	return allows, err
 }
 
-// textOf returns one field of a message that is a string.
+// textOf returns one string field of a message.
 func textOf(message []byte, field uint64) (string, error) {
 	text := ""
 	err := eachField(message, func(n, _ uint64, value []byte) error {

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// message makes protocol buffers of fields: a number and its value.
+// message encodes fields as Protocol Buffers: a number and its value.
 func message(fields ...any) []byte {
 	var b []byte
 	put := func(v uint64) {

@@ -1,4 +1,4 @@
-// Package quantity parses amounts of resources, such as 100m or 2Gi.
+// Package quantity parses quantities of resources, such as 100m or 2Gi.
 //
 // See https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 package quantity
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The errors of [Parse], in the words of kube-apiserver.
+// The errors of [Parse], with the messages of kube-apiserver.
 var (
 	ErrFormat  = errors.New("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
 	errNumeric = errors.New("unable to parse numeric part of quantity")
@@ -21,7 +21,7 @@ var (
 type Quantity struct {
 	nanos  *big.Int
 	suffix suffixes
-	text   string // as it was parsed, if kube-apiserver keeps that
+	text   string // the parsed text, if kube-apiserver keeps it
 }
 
 // suffixes are the kinds of suffixes.
@@ -36,10 +36,10 @@ const (
 const (
 	decimalNames = "num kMGTPE" // from 10⁻⁹ in steps of three
 	binaryNames  = "KMGTPE"     // from 2¹⁰ in steps of ten
-	most         = 1<<63 - 1    // of amounts with binary suffixes
+	most         = 1<<63 - 1    // the maximum with binary suffixes
 )
 
-// Parse parses an amount. It rounds away from zero what is less than a billionth.
+// Parse parses an amount. It rounds fractions of a billionth away from zero.
 func Parse(text string) (*Quantity, error) {
 	unsigned := strings.TrimLeft(text[:min(1, len(text))], "+-") + text[min(1, len(text)):]
 	whole, rest := digits(strings.TrimLeft(unsigned, "0"))
@@ -59,7 +59,7 @@ func Parse(text string) (*Quantity, error) {
 	}
 	value, ok := new(big.Int).SetString(whole+fraction, 10)
 	large := kind == binary && power >= 50 || kind != binary && power < -9
-	if !ok || large && fraction == "" && strings.IndexAny(unsigned, "0123456789") != 0 { // a number without digits is zero with other suffixes
+	if !ok || large && fraction == "" && strings.IndexAny(unsigned, "0123456789") != 0 { // with other suffixes, a number without digits is zero
 		return nil, errNumeric
 	}
 	if power = min(max(power, -1000), 1000); value.Sign() == 0 {
@@ -87,7 +87,7 @@ func digits(text string) (first, rest string) {
 	return text[:len(text)-len(rest)], rest
 }
 
-// wellFormed reports whether a text, whose number the rest follows, has the form of an amount.
+// wellFormed reports whether a text has the form of an amount. The rest is the text after its number.
 func wellFormed(text, rest string) bool {
 	power := strings.TrimLeft(rest, "eEinumkKMGTP")
 	power = strings.TrimLeft(power[:min(1, len(power))], "+-") + power[min(1, len(power)):]
@@ -119,7 +119,7 @@ func powerOf(base int64, power int) *big.Int {
 	return new(big.Int).Exp(big.NewInt(base), big.NewInt(int64(power)), nil)
 }
 
-// scaled returns a number with so many decimal places, and a suffix, in billionths, rounded up.
+// scaled returns a number with the given decimal places and suffix, in billionths, rounded up.
 func scaled(value *big.Int, kind suffixes, power, places int) *big.Int {
 	tens := 9 - places
 	if kind == binary {
@@ -138,7 +138,7 @@ func scaled(value *big.Int, kind suffixes, power, places int) *big.Int {
 	return value
 }
 
-// keeps reports whether kube-apiserver writes an amount as it was written, since its fast check takes it for canonical.
+// keeps reports whether kube-apiserver keeps the text of an amount, because its fast check treats it as canonical.
 func keeps(kind suffixes, power int, whole, fraction string) bool {
 	number := whole + fraction
 	if kind == binary {
@@ -163,7 +163,7 @@ func (q *Quantity) IsWhole() bool {
 // Rat returns the amount as a fraction.
 func (q *Quantity) Rat() *big.Rat { return new(big.Rat).SetFrac(q.nanos, big.NewInt(1e9)) }
 
-// String returns the amount in its canonical form: a whole number with the largest suffix of the kind that it was written with.
+// String returns the amount in its canonical form: an integer with the largest suitable suffix of the parsed kind.
 func (q *Quantity) String() string {
 	switch {
 	case q.text != "":
@@ -184,13 +184,13 @@ func (q *Quantity) String() string {
 		return number.String()
 	case q.suffix == exponent:
 		return number.String() + "e" + strconv.Itoa(power)
-	case steps >= len(decimalNames): // kube-apiserver loses what it has no suffix for
+	case steps >= len(decimalNames): // kube-apiserver drops amounts without a suitable suffix
 		return number.String()
 	}
 	return number.String() + decimalNames[steps:steps+1]
 }
 
-// divided divides a number by another as often as that leaves no rest, at most so many times.
+// divided divides a number by another as long as there is no remainder, with a maximum number of divisions.
 func divided(n *big.Int, by int64, times int) (*big.Int, int) {
 	divisor := big.NewInt(by)
 	for step := range times {

@@ -43,7 +43,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("1.5Gi")
 	f.Fuzz(func(t *testing.T, text string) {
 		q, err := Parse(text)
-		if err != nil || q.nanos.CmpAbs(nanos(1e18)) >= 0 { // there is no suffix for more
+		if err != nil || q.nanos.CmpAbs(nanos(1e18)) >= 0 { // larger amounts have no suffix
 			return
 		}
 		again, err := Parse(q.String())

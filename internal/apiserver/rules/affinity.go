@@ -18,14 +18,14 @@ func affinityFunctions() map[string]function {
 	}
 }
 
-// oneValue demands a list of one. It must be called for absent lists, too.
+// oneValue requires a list of one value. It must be called for missing lists, too.
 func oneValue(n *node, detail string, _ []string) {
 	if len(n.items()) != 1 {
 		n.required(detail)
 	}
 }
 
-// affinityNamespaces checks the names of namespaces. Their errors are told of a field of another name.
+// affinityNamespaces checks the names of namespaces. Their errors have the path of another field.
 func affinityNamespaces(n *node, _ string, _ []string) {
 	for _, item := range n.items() {
 		item.path = join(n.parent.path, "namespace")

@@ -19,7 +19,7 @@ func claimFunctions() map[string]function {
 	}
 }
 
-// accessModes checks modes. Its errors are told of the list.
+// accessModes checks modes. Its errors have the path of the list.
 func accessModes(n *node, _ string, _ []string) {
 	modes := []string{"ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"}
 	alone, others := false, false
@@ -47,7 +47,8 @@ func claimSize(n *node, _ string, _ []string) {
 	positiveAmount(size, "must be greater than zero", nil)
 }
 
-// dataSource checks the older one of the two fields about where data come from. The server drops a kind that it does not know there, and copies the newer field.
+// dataSource checks the older one of the two fields for the source of a claim. The server drops a kind that is unknown there, and copies the newer
+// field.
 func dataSource(n *node, _ string, _ []string) {
 	source, ref := n.child("dataSource"), n.child("dataSourceRef")
 	switch source.string("apiGroup") + "/" + source.string("kind") {
@@ -65,7 +66,7 @@ func dataSourceKind(n *node, _ string, _ []string) {
 	n.report(field.Invalid(n.path, n.string("kind"), "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
 }
 
-// claimUpdate refuses changes of the spec of a claim, but for some of bound ones.
+// claimUpdate refuses changes to the spec of a claim. Bound claims allow some.
 func claimUpdate(n *node, _ string, _ []string) {
 	spec := n.child("spec")
 	old, _ := rawjson.Clone(spec.old).(map[string]any)
@@ -98,7 +99,7 @@ func claimUpdate(n *node, _ string, _ []string) {
 		size.forbidden("field can not be less than status.capacity")
 	}
 	mode := spec.child("volumeMode")
-	mode.path = "volumeMode" // as kube-apiserver tells it
+	mode.path = "volumeMode" // as in kube-apiserver
 	mode.checkImmutable("")
 }
 
@@ -112,10 +113,10 @@ func volumeCapacity(n *node, _ string, _ []string) {
 	}
 }
 
-// volumeUpdate refuses changes of where a volume is.
+// volumeUpdate refuses changes to the source of a volume.
 func volumeUpdate(n *node, _ string, _ []string) {
 	old, now := rawjson.AsMap(n.old), rawjson.AsMap(n.value)
-	const secret = "controllerExpandSecretRef" // may be added
+	const secret = "controllerExpandSecretRef" // it may be added
 	if csi, before := rawjson.AsMap(now["csi"]), rawjson.AsMap(old["csi"]); csi != nil && before != nil && before[secret] == nil {
 		now, csi = maps.Clone(now), maps.Clone(csi)
 		delete(csi, secret)
@@ -129,7 +130,7 @@ func volumeUpdate(n *node, _ string, _ []string) {
 		}
 	}
 	mode := n.child("volumeMode")
-	mode.path = "volumeMode" // as kube-apiserver tells it
+	mode.path = "volumeMode" // as in kube-apiserver
 	mode.checkImmutable("")
 	if class := n.child("volumeAttributesClassName"); class.old != nil && class.value == nil {
 		class.forbidden("update from non-nil value to nil is forbidden")

@@ -90,7 +90,7 @@ func unchanged(n *node, detail string, _ []string) {
 	}
 }
 
-// provisioner checks the name of a driver, which is shown in small letters.
+// provisioner checks the name of a driver, which errors show in lower case.
 func provisioner(n *node, _ string, _ []string) {
 	name := strings.ToLower(n.text())
 	if name == "" { // which is required
@@ -101,7 +101,7 @@ func provisioner(n *node, _ string, _ []string) {
 	}
 }
 
-// maxAttachment is how large the metadata of an attached volume may be, in bytes.
+// maxAttachment is the maximum size of an attached volume's metadata, in bytes.
 const maxAttachment = 256 << 10
 
 func attachmentMetadata(n *node, _ string, _ []string) {
@@ -114,14 +114,14 @@ func attachmentMetadata(n *node, _ string, _ []string) {
 	}
 }
 
-// volumeError refuses long messages. The error tells of another limit, as in kube-apiserver.
+// volumeError refuses long messages. The error has another limit, as in kube-apiserver.
 func volumeError(n *node, _ string, _ []string) {
 	if len(n.text()) > 1024 {
 		n.report(field.TooLong(n.path, nil, fmt.Sprintf("may not be more than %d bytes", maxAttachment)))
 	}
 }
 
-// uniqueTopologies refuses terms that are there twice.
+// uniqueTopologies refuses duplicate terms.
 func uniqueTopologies(n *node, _ string, _ []string) {
 	if slices.ContainsFunc(n.before(), func(other *node) bool { return rawjson.Equal(other.value, n.value) }) {
 		n.report(field.Duplicate(n.path+".matchLabelExpressions", ""))
@@ -144,8 +144,8 @@ func (n *node) checkFinalizer() {
 
 func namespacePhase(n *node, _ string, _ []string) {
 	phase := n.at("status.phase")
-	phase.path = "status.Phase" // as kube-apiserver tells it
-	if phase.text() == "" {     // defaulted
+	phase.path = "status.Phase" // as in kube-apiserver
+	if phase.text() == "" {     // it has a default
 		phase.value = "Active"
 	}
 	switch deleted := n.has("metadata.deletionTimestamp"); {
@@ -156,7 +156,7 @@ func namespacePhase(n *node, _ string, _ []string) {
 	}
 }
 
-// taints checks the taints of a node. Their errors are told of the metadata.
+// taints checks the taints of a node. Their errors have the path of the metadata.
 func taints(n *node, _ string, _ []string) {
 	n.path = "metadata.taints"
 	for _, taint := range n.items() {

@@ -25,7 +25,7 @@ func containerFunctions() map[string]function {
 	}
 }
 
-// podSpec returns the spec of the pod around a value.
+// podSpec returns the spec of the pod that contains a value.
 func (n *node) podSpec() *node {
 	for c := n; c != nil; c = c.parent {
 		if c.has("containers") {
@@ -35,7 +35,7 @@ func (n *node) podSpec() *node {
 	return &node{run: n.run}
 }
 
-// hasVolume reports whether the pod has a volume of a name, and whether it is a claim. The templates of a stateful set are claims.
+// hasVolume reports whether the pod has a volume of a name, and whether it is a claim. The volume claim templates of a stateful set count as claims.
 func (n *node) hasVolume(name string) (has, claim bool) {
 	spec := n.podSpec()
 	if volume := spec.child("volumes").named(name); volume != nil {
@@ -51,7 +51,7 @@ func (n *node) hasVolume(name string) (has, claim bool) {
 	return false, false
 }
 
-// volumeMount checks a mount. Some of its errors are told without the index, as by kube-apiserver.
+// volumeMount checks a mount. Some of its errors have no index, as in kube-apiserver.
 func volumeMount(n *node, _ string, _ []string) {
 	name, path, container := n.child("name"), n.child("mountPath"), n.parent.parent
 	if name.text() == "" {
@@ -148,7 +148,7 @@ func volumeDevice(n *node, _ string, _ []string) {
 	}
 }
 
-// resizePolicy checks a policy. Its errors are told of the list.
+// resizePolicy checks a policy. Its errors have the path of the list.
 func resizePolicy(n *node, _ string, _ []string) {
 	resource, policy := n.child("resourceName"), n.child("restartPolicy")
 	for _, other := range n.before() {
@@ -165,7 +165,7 @@ func resizePolicy(n *node, _ string, _ []string) {
 	}
 }
 
-// requiredOf checks a text that must be there and be one of some.
+// requiredOf checks a required text that must be one of some values.
 func (n *node) requiredOf(values ...string) {
 	switch {
 	case n.text() == "":
@@ -183,7 +183,7 @@ var (
 	resourceNames = []string{"limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage", "requests.memory"}
 )
 
-// podFieldPaths are the fields of pods that anything can refer to.
+// podFieldPaths are the fields of pods that all field references can use.
 func podFieldPaths() []string {
 	return slices.Concat(envFieldPaths, []string{"metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "spec.host", "status.phase"})
 }
@@ -279,7 +279,7 @@ func envFromSources(n *node, _ string, _ []string) {
 	}
 }
 
-// header checks the name of a header. Its errors are told of the list.
+// header checks the name of a header. Its errors have the path of the list.
 func header(n *node, _ string, _ []string) {
 	name := n.child("name")
 	name.path = n.parent.path
@@ -305,7 +305,7 @@ func procMount(n *node, _ string, _ []string) {
 	}
 }
 
-// privileges refuses contradictions about what a container may do.
+// privileges refuses contradictory privileges of a container.
 func privileges(n *node, _ string, _ []string) {
 	if n.child("allowPrivilegeEscalation").value != false {
 		return

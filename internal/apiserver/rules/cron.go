@@ -11,12 +11,12 @@ import (
 // cronField is one of the five fields of a schedule.
 type cronField struct {
 	least, most int
-	names       string // of the least number, and the following ones
+	names       string // the names of the minimum, and of the following numbers
 }
 
 var cronFields = []cronField{{0, 59, ""}, {0, 23, ""}, {1, 31, ""}, {1, 12, "jan feb mar apr may jun jul aug sep oct nov dec"}, {0, 6, "sun mon tue wed thu fri sat"}}
 
-// parseSchedule returns what is wrong with the schedule of a cron job, in the words of the library that Kubernetes uses.
+// parseSchedule parses the schedule of a cron job. Its errors have the messages of the library that Kubernetes uses.
 func parseSchedule(text string) error {
 	if prefix, rest, ok := strings.Cut(text, "="); ok && (prefix == "TZ" || prefix == "CRON_TZ") {
 		zone, schedule, _ := strings.Cut(rest, " ")

@@ -18,10 +18,10 @@ func dataFunctions() map[string]function {
 	}
 }
 
-// maxData is the largest total size of the values of a secret or a config map, in bytes.
+// maxData is the maximum total size of the values of a secret or a config map, in bytes.
 const maxData = 1 << 20
 
-// immutableData refuses changes of the named fields of an immutable secret or config map.
+// immutableData refuses changes to the given fields of an immutable secret or config map.
 func immutableData(n *node, _ string, names []string) {
 	const detail = "field is immutable when `immutable` is set"
 	immutable := n.child("immutable")
@@ -38,7 +38,7 @@ func immutableData(n *node, _ string, names []string) {
 	}
 }
 
-// bytes returns the value of a text in base64.
+// bytes returns the decoded value of a base64 text.
 func (n *node) bytes() []byte {
 	data, err := base64.StdEncoding.DecodeString(n.text())
 	if err != nil {
@@ -65,7 +65,7 @@ func (n *node) checkKey() {
 	}
 }
 
-// secretType demands what secrets of some types must have.
+// secretType checks the required keys of a secret, depending on its type.
 func secretType(n *node, _ string, _ []string) {
 	data := n.child("data")
 	entry := func(key string) *node {
@@ -105,7 +105,7 @@ func secretType(n *node, _ string, _ []string) {
 	}
 }
 
-// checkJSON checks that an entry is an object in JSON. Its error does not show it, because it is secret.
+// checkJSON checks that an entry is a JSON object. Its error does not contain the entry, because it is secret.
 func (n *node) checkJSON() {
 	if n.value == nil {
 		return

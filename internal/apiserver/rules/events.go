@@ -11,7 +11,7 @@ func eventFunctions() map[string]function {
 	return map[string]function{"event": event, "newEvent": newEvent, "newEventUpdate": newEventUpdate}
 }
 
-// of returns a field of an event by its name in events.k8s.io, or by the one in the core group if the event is of that.
+// of returns a field of an event by its name in events.k8s.io, or by its name in the core group, depending on the event's group.
 func (n *node) of(newName, coreName string) *node {
 	if n.has("involvedObject") && coreName != "" {
 		return n.child(coreName)
@@ -19,7 +19,7 @@ func (n *node) of(newName, coreName string) *node {
 	return n.child(newName)
 }
 
-// event checks an event of either group. The paths are those of the core group, mostly.
+// event checks an event of either group. Most paths are those of the core group.
 func event(n *node, _ string, _ []string) {
 	namespace := n.string("metadata.namespace")
 	about := n.of("regarding", "involvedObject")
@@ -86,7 +86,7 @@ func (n *node) checkSeries() {
 	}
 }
 
-// newEventUpdate refuses changes of anything but the series.
+// newEventUpdate refuses changes to all fields except the series.
 func newEventUpdate(n *node, _ string, _ []string) {
 	if series := n.child("series"); !rawjson.Equal(series.value, series.old) {
 		n.checkSeries()

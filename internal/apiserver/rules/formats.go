@@ -9,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// What kube-apiserver says of texts that do not have a format.
+// The messages of kube-apiserver about texts with a wrong format.
 const (
 	SubdomainRule = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
 	underlineRule = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')`
@@ -26,7 +26,7 @@ const (
 	envNameRule   = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 )
 
-// formats returns the formats of texts by the words of the table. Each returns what is wrong with a text.
+// formats returns the formats of texts by the words of the table. Each format returns the errors of a text.
 func formats() map[string]format {
 	return map[string]format{
 		"label":       Label,
@@ -50,7 +50,7 @@ func formats() map[string]format {
 	}
 }
 
-// format returns what is wrong with a text.
+// format returns the errors of a text.
 type format func(text string) []string
 
 const (
@@ -59,7 +59,7 @@ const (
 	letters = small + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 )
 
-// consistsOf reports whether a text is not empty and has only some characters.
+// consistsOf reports whether a text is not empty and has only the given characters.
 func consistsOf(text, characters string) bool {
 	return text != "" && strings.Trim(text, characters) == ""
 }
@@ -71,7 +71,7 @@ func headerName(text string) []string {
 	return nil
 }
 
-// tooLong returns that a text is too long, if it is.
+// tooLong returns the error of a text that is too long, nil if it is not.
 func tooLong(text string, most int) []string {
 	if len(text) > most {
 		return []string{fmt.Sprintf("must be no more than %d characters", most)}
@@ -79,7 +79,7 @@ func tooLong(text string, most int) []string {
 	return nil
 }
 
-// Label returns what is wrong with a DNS label.
+// Label returns the errors of a DNS label.
 func Label(text string) []string {
 	wrong := tooLong(text, 63)
 	switch {
@@ -92,7 +92,7 @@ func Label(text string) []string {
 	return wrong
 }
 
-// Label1035 returns what is wrong with a label as RFC 1035 has them.
+// Label1035 returns the errors of a label by RFC 1035.
 func Label1035(text string) []string {
 	wrong := tooLong(text, 63)
 	if !validation.IsDNSLabel(text) || text[0] >= '0' && text[0] <= '9' {
@@ -101,7 +101,7 @@ func Label1035(text string) []string {
 	return wrong
 }
 
-// Subdomain returns what is wrong with a DNS subdomain.
+// Subdomain returns the errors of a DNS subdomain.
 func Subdomain(text string) []string {
 	wrong := tooLong(text, 253)
 	if !validation.IsDNSSubdomain(text) {
@@ -128,7 +128,7 @@ func wildcard(text string) []string {
 	return wrong
 }
 
-// host returns what is wrong with the name of a host, in which a star may stand for the first label.
+// host returns the errors of a host name, whose first label may be a star.
 func host(text string) []string {
 	if strings.Contains(text, "*") {
 		return wildcard(text)
@@ -136,7 +136,7 @@ func host(text string) []string {
 	return Subdomain(text)
 }
 
-// QualifiedName returns what is wrong with a name such as "example.com/name".
+// QualifiedName returns the errors of a name such as "example.com/name".
 func QualifiedName(text string) (wrong []string) {
 	prefix, name, ok := strings.Cut(text, "/")
 	if !ok {
@@ -164,7 +164,7 @@ func QualifiedName(text string) (wrong []string) {
 	return wrong
 }
 
-// LabelValue returns what is wrong with the value of a label.
+// LabelValue returns the errors of a label value.
 func LabelValue(text string) (wrong []string) {
 	if len(text) > 63 {
 		wrong = append(wrong, "must be no more than 63 bytes")
@@ -175,7 +175,7 @@ func LabelValue(text string) (wrong []string) {
 	return wrong
 }
 
-// PathSegment returns what is wrong with a name that stands in paths.
+// PathSegment returns the errors of a name in a URL path.
 func PathSegment(text string) (wrong []string) {
 	if text == "." || text == ".." {
 		return []string{fmt.Sprintf("may not be '%s'", text)}
@@ -272,7 +272,7 @@ func localPath(text string) []string {
 	return wrong
 }
 
-// sloppyAddr parses an IP address whose octets may begin with zeros, as kube-apiserver does.
+// sloppyAddr parses an IP address whose octets may have leading zeros, as kube-apiserver does.
 func sloppyAddr(text string) (netip.Addr, bool) {
 	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
 		return addr, true
@@ -313,7 +313,7 @@ func canonicalIP(text string) []string {
 	return nil
 }
 
-// unusableIP returns what is wrong with an IP address that traffic is sent to.
+// unusableIP returns the errors of an IP address that receives traffic.
 func unusableIP(text string) (wrong []string) {
 	addr, ok := sloppyAddr(text)
 	if !ok {
@@ -335,7 +335,7 @@ func unusableIP(text string) (wrong []string) {
 	return wrong
 }
 
-// sloppyPrefix parses a CIDR as [sloppyAddr] does an address.
+// sloppyPrefix parses a CIDR, with addresses as in [sloppyAddr].
 func sloppyPrefix(text string) (netip.Prefix, bool) {
 	address, length, _ := strings.Cut(text, "/")
 	addr, ok := sloppyAddr(address)

@@ -8,8 +8,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// goForm returns an object as errors of kube-apiserver show it: with all fields of the structure in Go. They stand in fields, separated
-// by spaces, with the zero value after = unless it is null, and with the fields of structures in parentheses.
+// goForm returns an object as errors of kube-apiserver contain it: with all fields of the Go struct. The fields are separated by spaces. After = is
+// the zero value, if it is not null. The fields of nested structs are in parentheses.
 func goForm(v any, fields string) json.RawMessage {
 	if v == nil {
 		return json.RawMessage("null")
@@ -40,7 +40,7 @@ func goForm(v any, fields string) json.RawMessage {
 	return json.RawMessage(b.String())
 }
 
-// nextField cuts the first field off.
+// nextField cuts off the first field.
 func nextField(fields string) (name, inner, rest string) {
 	end := strings.IndexAny(fields, " (")
 	if end < 0 {
@@ -65,7 +65,7 @@ func nextField(fields string) (name, inner, rest string) {
 	return name, inner, rest
 }
 
-// jsonName returns the name in JSON of a field in Go.
+// jsonName returns the JSON name of a Go field.
 func jsonName(name string) string {
 	letters := []rune(name)
 	for i := range letters {

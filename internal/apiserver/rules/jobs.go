@@ -37,7 +37,7 @@ func jobFunctions() map[string]function {
 	}
 }
 
-// generatedSelector checks that the selector of a job is the one that is generated for it.
+// generatedSelector checks that the selector of a job is the generated one.
 func generatedSelector(n *node, _ string, _ []string) {
 	const prefix = "batch.kubernetes.io/"
 	selector := n.at("spec.selector")
@@ -64,7 +64,7 @@ func generatedSelector(n *node, _ string, _ []string) {
 	}
 }
 
-// jobSelector demands that the selector of a job selects its pods. It is generated if it is absent.
+// jobSelector requires that the selector of a job selects its pods. A missing selector is generated.
 func jobSelector(n *node, _ string, _ []string) {
 	selector, labels := n.child("selector"), n.at("template").labelsOf()
 	if selector.value == nil {
@@ -91,7 +91,7 @@ func indexedName(n *node, _ string, _ []string) {
 	}
 }
 
-// jobUpdate refuses changes of what a job cannot change.
+// jobUpdate refuses changes to the immutable fields of a job.
 func jobUpdate(n *node, _ string, _ []string) {
 	if !n.run.update {
 		return
@@ -110,7 +110,8 @@ func jobUpdate(n *node, _ string, _ []string) {
 	}
 }
 
-// jobTemplateUpdate refuses changes of the template. Of a suspended job that has not started, it may change where the pods run, and their resources.
+// jobTemplateUpdate refuses changes to the template. A suspended job that has not started may change the resources of its pods and the fields for
+// their scheduling.
 func jobTemplateUpdate(n *node) {
 	template := n.child("template")
 	old, _ := rawjson.Clone(template.old).(map[string]any)
@@ -236,7 +237,7 @@ func jobRestartPolicy(n *node, _ string, _ []string) {
 	}
 }
 
-// jobSpec returns the spec of the job around a value.
+// jobSpec returns the spec of the job that contains a value.
 func (n *node) jobSpec() *node {
 	for ; n.parent != nil; n = n.parent {
 		if n.has("template") {
@@ -252,7 +253,7 @@ func failIndex(n *node, _ string, _ []string) {
 	}
 }
 
-// omitted reports a value that the error does not show.
+// omitted reports an invalid value that the error does not contain.
 func omitted(n *node, detail string, _ []string) {
 	n.report(field.Invalid(n.path, field.Omitted{}, detail))
 }
@@ -309,7 +310,7 @@ func successRule(n *node, _ string, _ []string) {
 	}
 }
 
-// countIndexes returns how many indexes there are in a list such as "1,3-5".
+// countIndexes returns the number of indexes in a list such as "1,3-5".
 func countIndexes(text string, completions int64) (total int64, err error) {
 	if text == "" {
 		return 0, nil
@@ -372,7 +373,7 @@ func conditionIsTrue(status *node, name string) bool {
 	})
 }
 
-// jobStatus checks what the status of a job says together.
+// jobStatus checks the fields of a job's status against each other.
 func jobStatus(n *node, _ string, _ []string) {
 	status := n.child("status")
 	before := &node{value: status.old, path: status.path, run: n.run}
@@ -484,7 +485,7 @@ func finishedJob(n, status *node, finished bool) {
 	}
 }
 
-// completions returns how many pods of a job have to succeed, -1 if that is not said. Of jobs that do not say how many pods they have, it is one.
+// completions returns the number of pods that must succeed, -1 if it is not specified. It is one for jobs without a number of pods.
 func (n *node) completions() int64 {
 	completions := n.child("completions")
 	switch {
@@ -538,7 +539,7 @@ func timeZone(n *node, _ string, _ []string) {
 	}
 }
 
-// hasTimeZones reports whether this machine knows time zones at all. Slim images do not.
+// hasTimeZones reports whether this machine has a database of time zones. Slim images do not.
 func hasTimeZones() bool {
 	_, err := time.LoadLocation("Europe/London")
 	return err == nil

@@ -130,7 +130,7 @@ func peers(n *node, _ string, _ []string) {
 	}
 }
 
-// exceptCIDR checks a range that is taken out of another one.
+// exceptCIDR checks a range that is excluded from another one.
 func exceptCIDR(n *node, _ string, _ []string) {
 	whole, ok := sloppyPrefix(n.parent.parent.string("cidr"))
 	if !ok {
@@ -201,7 +201,7 @@ func dualStackCIDRs(n *node, _ string, _ []string) {
 	}
 }
 
-// uniqueTexts refuses values that are there twice.
+// uniqueTexts refuses duplicate values.
 func (n *node) uniqueTexts() {
 	for _, item := range n.items() {
 		if slices.ContainsFunc(item.before(), func(other *node) bool { return other.text() == item.text() }) {

@@ -20,7 +20,7 @@ type run struct {
 
 // node is a value within the checked object.
 type node struct {
-	value, old any // the old one is that of the live object, nil in lists
+	value, old any // old is the value in the live object, nil in lists
 	path       string
 	index      int // in a list
 	parent     *node
@@ -35,7 +35,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// child returns the field of an object. It is there even if the field is absent.
+// child returns the field of an object. It returns a node even for a missing field.
 func (n *node) child(name string) *node {
 	c := &node{path: join(n.path, name), parent: n, run: n.run}
 	c.value = rawjson.AsMap(n.value)[name]
@@ -61,7 +61,7 @@ func (n *node) items() []*node {
 	return all
 }
 
-// entries returns the values of a map in the order of the keys, which is that of tests and not of kube-apiserver: that has none.
+// entries returns the values of a map, sorted by key for the tests. kube-apiserver has no order.
 func (n *node) entries() []*node {
 	m := rawjson.AsMap(n.value)
 	var all []*node
@@ -74,7 +74,7 @@ func (n *node) entries() []*node {
 // key returns the key of an entry.
 func (n *node) key() string { return strings.TrimSuffix(n.path[len(n.parent.path)+1:], "]") }
 
-// above returns the nearest value around this one whose path ends with the name, nil if there is none.
+// above returns the nearest parent whose path ends with the name, nil if there is none.
 func (n *node) above(name string) *node {
 	for ; n != nil; n = n.parent {
 		if n.path == name || strings.HasSuffix(n.path, "."+name) {
@@ -84,7 +84,7 @@ func (n *node) above(name string) *node {
 	return nil
 }
 
-// siblings are the items of a list, which are kept for comparisons of each with those before it.
+// siblings are the items of a list. They are kept to compare each item with those before it.
 type siblings struct {
 	values []any
 	items  []*node
@@ -127,7 +127,7 @@ func isEmpty(v any) bool {
 	return rawjson.IsEmpty(v)
 }
 
-// text returns a scalar as text, "" if it is absent.
+// text returns a scalar as text, "" if it is missing.
 func (n *node) text() string {
 	switch v := n.value.(type) {
 	case string:
@@ -140,7 +140,7 @@ func (n *node) text() string {
 	return ""
 }
 
-// number returns a number, 0 if it is absent.
+// number returns a number, 0 if it is missing.
 func (n *node) number() int64 {
 	number, _ := n.value.(json.Number)
 	i, _ := number.Int64()
@@ -159,17 +159,17 @@ func (n *node) texts() []string {
 // string returns the text of a field.
 func (n *node) string(path string) string { return n.at(path).text() }
 
-// has reports whether a field is there, even if it is empty.
+// has reports whether a field exists, even if it is empty.
 func (n *node) has(path string) bool { return n.at(path).value != nil }
 
 func (n *node) report(e field.Error) { n.run.faults = append(n.run.faults, e) }
 
 func (n *node) invalid(detail string) { n.report(field.Invalid(n.path, n.value, detail)) }
 
-// invalidText reports a text, also one that is absent.
+// invalidText reports a text, also a missing one.
 func (n *node) invalidText(detail string) { n.report(field.Invalid(n.path, n.text(), detail)) }
 
-// invalidNumber reports a number, also one that is absent.
+// invalidNumber reports a number, also a missing one.
 func (n *node) invalidNumber(detail string) {
 	n.report(field.Invalid(n.path, json.Number(strconv.FormatInt(n.number(), 10)), detail))
 }
@@ -184,7 +184,7 @@ func (n *node) checkEnum(values []string) {
 	}
 }
 
-// unsupported reports a value that is none of some.
+// unsupported reports a value that is not in the list of supported ones.
 func (n *node) unsupported(values ...string) {
 	quoted := make([]string, len(values))
 	for i, v := range values {
@@ -197,7 +197,7 @@ func (n *node) unsupported(values ...string) {
 	n.report(field.NotSupported(n.path, shown, "supported values: "+strings.Join(quoted, ", ")))
 }
 
-// checkUnique reports a field of an item that an item before it has, too.
+// checkUnique reports a field of an item that has the same value in an earlier item.
 func (n *node) checkUnique() {
 	item, name := n.parent, n.path[strings.LastIndex(n.path, ".")+1:]
 	for _, other := range item.before() {
@@ -217,7 +217,7 @@ func (n *node) checkImmutable(detail string) {
 	}
 }
 
-// same reports whether two values are the same to kube-apiserver, to which an empty list or map is as none.
+// same reports whether kube-apiserver treats two values as equal. An empty list or map equals a missing one.
 func same(a, b any) bool {
 	if rawjson.IsEmpty(a) && rawjson.IsEmpty(b) {
 		return true
@@ -240,7 +240,7 @@ func same(a, b any) bool {
 	return rawjson.Equal(a, b)
 }
 
-// checkOneOf checks that one of some fields is there, or at most one, and applies its set. Each is written as field/set, or field/set/path.
+// checkOneOf checks that exactly one of some fields is set, or at most one, and applies its set. Each is written as field/set, or field/set/path.
 func (n *node) checkOneOf(fields []string, what string, required bool) {
 	found := false
 	for _, text := range fields {

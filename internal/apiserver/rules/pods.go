@@ -39,7 +39,7 @@ func podFunctions() map[string]function {
 	}
 }
 
-// checkPodAnnotations checks the annotations that mean something to pods.
+// checkPodAnnotations checks the annotations that have a meaning for pods.
 func (n *node) checkPodAnnotations() {
 	spec := n.parent.parent.child("spec")
 	if mirror := n.child(mirrorAnnotation); mirror.value != nil && spec.string("nodeName") == "" {
@@ -56,7 +56,7 @@ func (n *node) checkPodAnnotations() {
 	}
 }
 
-// checkProfiles checks the annotations with profiles of seccomp and AppArmor, which fields have replaced.
+// checkProfiles checks the annotations for the profiles of seccomp and AppArmor, which fields have replaced.
 func (n *node) checkProfiles(spec *node) {
 	for _, key := range n.sortedKeys() {
 		annotation := n.child(key)
@@ -88,7 +88,7 @@ func (n *node) checkSeccomp() {
 	}
 }
 
-// windowsUser checks the name of a user of Windows, which may have a domain.
+// windowsUser checks the name of a Windows user, which may have a domain.
 func windowsUser(n *node, _ string, _ []string) {
 	const signs = `"/\:;|=,+*?<>@[]`
 	parts := strings.Split(n.text(), `\`)
@@ -136,7 +136,7 @@ func templateAnnotations(n *node, _ string, _ []string) {
 	annotations.checkPodAnnotations()
 }
 
-// projectedTokens refuses tokens of a service account in pods that have none.
+// projectedTokens refuses the tokens of a service account in pods that do not have one.
 func projectedTokens(n *node, _ string, _ []string) {
 	if n.string("spec.serviceAccountName") != "" || n.string("spec.serviceAccount") != "" {
 		return
@@ -150,12 +150,12 @@ func projectedTokens(n *node, _ string, _ []string) {
 	}
 }
 
-// containers returns the containers of the spec of a pod, in the order in which they are checked after it.
+// containers returns the containers in the spec of a pod, in the order in which kube-apiserver checks them after the spec.
 func (n *node) containers() []*node {
 	return slices.Concat(n.child("initContainers").items(), n.child("containers").items(), n.child("ephemeralContainers").items())
 }
 
-// hostPorts refuses ports of the host that two containers have.
+// hostPorts refuses a host port that two containers use.
 func hostPorts(n *node, _ string, _ []string) {
 	seen := make(map[string]bool)
 	for _, container := range n.items() {
@@ -182,7 +182,7 @@ func hostNetworkPorts(n *node, _ string, _ []string) {
 	for _, container := range n.items() {
 		for _, port := range container.child("ports").items() {
 			host := port.child("hostPort")
-			// Defaulting sets it.
+			// The defaults set it.
 			if host.value != nil && (inPod || host.number() != 0) && host.number() != port.child("containerPort").number() {
 				host.invalid("must match `containerPort` when `hostNetwork` is true")
 			}
@@ -190,7 +190,7 @@ func hostNetworkPorts(n *node, _ string, _ []string) {
 	}
 }
 
-// dnsConfig is checked even if it is absent, because a policy may need it.
+// dnsConfig is checked even if it is missing, because a policy may require it.
 func dnsConfig(n *node, _ string, _ []string) {
 	servers, searches := n.child("nameservers"), n.child("searches")
 	none := n.parent.string("dnsPolicy") == "None"
@@ -239,7 +239,7 @@ func schedulingGate(n *node, _ string, _ []string) {
 	}
 }
 
-// hostProcesses checks the processes that containers run on hosts with Windows.
+// hostProcesses checks the host processes of containers on Windows.
 func hostProcesses(n *node, _ string, _ []string) {
 	const option = "securityContext.windowsOptions.hostProcess"
 	containers := n.containers()
@@ -264,7 +264,7 @@ func hostProcesses(n *node, _ string, _ []string) {
 	}
 }
 
-// operatingSystem refuses what the operating system of a pod does not have.
+// operatingSystem refuses fields that the operating system of a pod does not support.
 func operatingSystem(n *node, _ string, _ []string) {
 	switch n.string("os.name") {
 	case "linux":
@@ -300,7 +300,7 @@ func (n *node) forbidAll(detail string, paths ...string) {
 	}
 }
 
-// fileKeyVolumes checks the volumes with the files that variables come from.
+// fileKeyVolumes checks the volumes with the files for environment variables.
 func fileKeyVolumes(n *node, _ string, _ []string) {
 	for _, container := range n.containers() {
 		for _, variable := range container.child("env").items() {
@@ -365,7 +365,7 @@ func sharedProcesses(n *node, _ string, _ []string) {
 	}
 }
 
-// hostSysctl refuses settings of the kernel in the namespaces that a pod shares with its host.
+// hostSysctl refuses kernel settings in the namespaces that a pod shares with its host.
 func hostSysctl(n *node, _ string, _ []string) {
 	spec := n.above("securityContext").parent
 	name := strings.ReplaceAll(n.text(), "/", ".")

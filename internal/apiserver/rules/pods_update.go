@@ -38,7 +38,7 @@ func podAnnotationUpdate(n *node, _ string, _ []string) {
 const podUpdatable = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`," +
 	"`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 
-// podUpdate checks a change of the spec of a pod, of which little may change.
+// podUpdate checks a change to the spec of a pod, most of which is immutable.
 func podUpdate(n *node, _ string, _ []string) {
 	for _, name := range []string{"containers", "initContainers"} {
 		if !podImages(n.child(name)) {
@@ -82,7 +82,7 @@ func podUpdate(n *node, _ string, _ []string) {
 	}
 }
 
-// difference stands for the lines in which kube-apiserver shows how two objects differ. It shows the fields in Go.
+// difference replaces the lines by which kube-apiserver shows the differences of two objects, with the names of Go fields.
 func difference(old, now any) string {
 	var fields []string
 	for _, key := range rawjson.UnionKeys(rawjson.AsMap(old), rawjson.AsMap(now)) {
@@ -108,7 +108,7 @@ func restoreField(spec, old map[string]any, name string) {
 	}
 }
 
-// podImages checks changed images, and reports whether the containers are as many as before.
+// podImages checks changed images, and reports whether the number of containers is the same.
 func podImages(n *node) bool {
 	before, _ := n.old.([]any)
 	now := n.items()
@@ -126,7 +126,7 @@ func podImages(n *node) bool {
 	return true
 }
 
-// podDeadline checks a changed deadline, and reports whether the check goes on.
+// podDeadline checks a changed deadline, and reports whether the check continues.
 func podDeadline(n *node) bool {
 	before := &node{value: n.old}
 	switch {
@@ -144,7 +144,7 @@ func podDeadline(n *node) bool {
 	return true
 }
 
-// podTolerations refuses changes and removals of tolerations.
+// podTolerations refuses to change or remove tolerations.
 func podTolerations(n *node) {
 	old, _ := n.old.([]any)
 	for _, o := range old {
@@ -192,7 +192,7 @@ func podNodeSelector(n *node) {
 	}
 }
 
-// podNodeAffinity checks a change of the node affinity of a pod with scheduling gates, and undoes it for what is checked after it.
+// podNodeAffinity checks a change to the node affinity of a pod with scheduling gates. It then reverts the change for the following checks.
 func podNodeAffinity(n *node, spec, old map[string]any) {
 	const required = "requiredDuringSchedulingIgnoredDuringExecution"
 	affinity := n.at("affinity.nodeAffinity")
@@ -221,7 +221,7 @@ func podNodeAffinity(n *node, spec, old map[string]any) {
 	}
 }
 
-// extends reports whether a term has what another one has, and perhaps more after that.
+// extends reports whether a term contains another one, and possibly more after that.
 func extends(term, old any) bool {
 	empty := true
 	for _, key := range []string{"matchExpressions", "matchFields"} {
@@ -246,7 +246,7 @@ func nominatedNode(n *node, _ string, _ []string) {
 	}
 }
 
-// containerStates refuses that a container that has terminated runs again, unless the pod restarts it.
+// containerStates refuses that a terminated container runs again, unless the pod restarts it.
 func containerStates(n *node, _ string, _ []string) {
 	policy := n.string("spec.restartPolicy")
 	for _, kind := range []string{"containers/containerStatuses", "initContainers/initContainerStatuses", "ephemeralContainers/ephemeralContainerStatuses"} {
@@ -292,7 +292,7 @@ func podIPs(n *node, _ string, _ []string) {
 	}
 }
 
-// ipForm returns a list of addresses as errors show it.
+// ipForm returns a list of addresses for errors.
 func ipForm(n *node) any {
 	all := []any{}
 	for _, item := range n.items() {

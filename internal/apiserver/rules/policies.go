@@ -47,7 +47,7 @@ func replicaRange(n *node, detail string, _ []string) {
 	}
 }
 
-// groupVersion checks the API version of a reference. Only objects whose metrics are read may have one without a group.
+// groupVersion checks the API version of a reference. It may lack a group only if the object is a source of metrics.
 func groupVersion(n *node, _ string, _ []string) {
 	text, ref := n.text(), n.parent
 	if old := rawjson.AsMap(ref.old); n.run.update && rawjson.Equal(old["apiVersion"], n.value) && rawjson.Equal(old["kind"], ref.child("kind").value) {
@@ -61,10 +61,10 @@ func groupVersion(n *node, _ string, _ []string) {
 	}
 }
 
-// metricSources are the sources by the types of metrics, in the order in which they are checked.
+// metricSources are the sources by the types of metrics, in the order of the checks.
 var metricSources = [][2]string{{"object", "Object"}, {"external", "External"}, {"pods", "Pods"}, {"resource", "Resource"}, {"containerResource", "ContainerResource"}}
 
-// metricSource demands the source that the type of a metric is about, and no other.
+// metricSource requires the source for the type of a metric, and no other.
 func metricSource(n *node, _ string, _ []string) {
 	expected, found := "", 0
 	for _, source := range metricSources {
@@ -94,7 +94,7 @@ func metricSource(n *node, _ string, _ []string) {
 	}
 }
 
-// zeroReplicas demands a metric that there is without pods, where all may be gone.
+// zeroReplicas requires a metric that exists without pods, if the minimum is zero replicas.
 func zeroReplicas(n *node, _ string, _ []string) {
 	metrics := n.child("metrics")
 	if least := n.child("minReplicas"); least.value == nil || least.number() != 0 {
@@ -108,7 +108,7 @@ func zeroReplicas(n *node, _ string, _ []string) {
 	metrics.forbidden("must specify at least one Object or External metric to support scaling to zero replicas")
 }
 
-// roleSelector checks a selector of roles, whose errors are reported once more as a whole.
+// roleSelector checks a selector of roles. Its errors are also reported for the selector as a whole.
 func roleSelector(n *node, _ string, _ []string) {
 	before := len(n.run.faults)
 	n.checkSelector()

@@ -7,7 +7,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Fields have replaced the annotations of pods that name profiles of seccomp and AppArmor. Where both are there, they have to be the same.
+// Fields have replaced the annotations of pods with profiles of seccomp and AppArmor. If a pod has both, they must be equal.
 
 const seccompOfPod, seccompOfContainer = "seccomp.security.alpha.kubernetes.io/pod", "container.seccomp.security.alpha.kubernetes.io/"
 
@@ -30,7 +30,7 @@ func equalProfiles(n *node, _ string, _ []string) {
 	}
 }
 
-// equalsAnnotation refuses a profile that is not that of an annotation, if both are there.
+// equalsAnnotation refuses a profile that differs from that in an annotation, if both exist.
 func (n *node) equalsAnnotation(annotation *node, what string) {
 	if n.value == nil || annotation.value == nil {
 		return
@@ -53,7 +53,7 @@ func (n *node) equalsAnnotation(annotation *node, what string) {
 	}
 }
 
-// seccompWarning warns of an annotation without the field that has replaced it.
+// seccompWarning warns of an annotation without the field that replaces it.
 func seccompWarning(n *node, _ string, _ []string) {
 	if !n.has("spec.securityContext.seccompProfile") {
 		n.warnOfSeccomp(seccompOfPod)
@@ -66,7 +66,8 @@ func (n *node) warnOfSeccomp(key string) {
 	}
 }
 
-// warnOfProfiles warns of the annotations of a container of a pod or a template. Those of pods that are about AppArmor are warned of when they are copied.
+// warnOfProfiles warns of the annotations for a container of a pod or a template. The warnings about AppArmor annotations of pods come from the
+// copying of those.
 func (n *node) warnOfProfiles(container *node) {
 	name := container.string("name")
 	if !container.has("securityContext.seccompProfile") {

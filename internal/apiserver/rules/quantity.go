@@ -7,7 +7,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/quantity"
 )
 
-// quantity returns the amount. Texts that are none are refused before, so there is nothing to say of them here.
+// quantity returns the amount. Malformed amounts are refused earlier, so it returns no error.
 func (n *node) quantity() (*quantity.Quantity, bool) {
 	if n.value == nil {
 		return nil, false
@@ -16,7 +16,7 @@ func (n *node) quantity() (*quantity.Quantity, bool) {
 	return q, err == nil
 }
 
-// amountOf returns a sum as an amount, in units of 1024 if that is how it was written.
+// amountOf returns a sum as an amount, in units of 1024 if binary is set.
 func amountOf(sum *big.Rat, binary bool) string {
 	if kibi := new(big.Rat).Quo(sum, big.NewRat(1024, 1)); binary && kibi.IsInt() {
 		return canonical(kibi.Num().String() + "Ki")

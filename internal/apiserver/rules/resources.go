@@ -44,17 +44,17 @@ func isQuotaResource(name string) bool {
 
 func isHugePages(name string) bool { return strings.HasPrefix(name, "hugepages-") }
 
-// isNative reports whether a resource is one of Kubernetes.
+// isNative reports whether a resource belongs to Kubernetes.
 func isNative(name string) bool {
 	return !strings.Contains(name, "/") || strings.Contains(name, "kubernetes.io/")
 }
 
-// isExtended reports whether a resource is one that nodes advertise.
+// isExtended reports whether nodes advertise a resource.
 func isExtended(name string) bool {
 	return !isNative(name) && !strings.HasPrefix(name, "requests.") && len(QualifiedName("requests."+name)) == 0
 }
 
-// resourceName checks the name of a resource, and reports whether it is one.
+// resourceName checks the name of a resource, and reports whether it is valid.
 func resourceName(n *node, name string) bool {
 	wrong := QualifiedName(name)
 	if len(wrong) == 0 && !strings.Contains(name, "/") && !isQuotaResource(name) && name != "storage" && !isHugePages(name) && !strings.HasPrefix(name, "requests.hugepages-") {
@@ -66,7 +66,7 @@ func resourceName(n *node, name string) bool {
 	return len(wrong) == 0
 }
 
-// containerResource checks the name of a resource that containers use.
+// containerResource checks the name of a resource of containers.
 func containerResource(n *node, name string) {
 	resourceName(n, name)
 	switch {
@@ -109,7 +109,7 @@ func (n *node) checkAmount(name string) {
 	}
 }
 
-// overcommits reports whether more of a resource may be promised than there is.
+// overcommits reports whether limits may exceed the requests of a resource.
 func overcommits(name string) bool { return isNative(name) && !isHugePages(name) }
 
 // checkResources checks limits and requests.
@@ -142,7 +142,7 @@ func (n *node) checkResources(checkName func(n *node, name string)) {
 	}
 }
 
-// requests returns the requests. Of pods, they are as large as the limits unless they say otherwise.
+// requests returns the requests. For pods, they default to the limits.
 func (n *node) requests() []*node {
 	requests := n.child("requests")
 	if n.podSpec().path != "spec" {
@@ -178,7 +178,7 @@ func (n *node) checkLimit(request, limit *node, name string) {
 	}
 }
 
-// checkPages demands whole pages of memory.
+// checkPages requires amounts of whole memory pages.
 func (n *node) checkPages() {
 	size, ok := strings.CutPrefix(n.key(), "hugepages-")
 	page, known := (&node{value: size}).quantity()
@@ -236,7 +236,7 @@ func podResources(n *node, _ string, _ []string) {
 	}
 }
 
-// sumOf returns the sum of what the containers of a pod request, and reports whether any does.
+// sumOf returns the sum of the requests of a pod's containers, and reports whether there are any.
 func (n *node) sumOf(resource string) (text string, requested bool) {
 	sum, binary := new(big.Rat), false
 	for _, container := range n.child("containers").items() {
@@ -250,7 +250,7 @@ func (n *node) sumOf(resource string) (text string, requested bool) {
 	return amountOf(sum, binary), requested
 }
 
-// overhead checks the resources of a pod that no container uses.
+// overhead checks the overhead of a pod, in addition to its containers.
 func overhead(n *node, _ string, _ []string) {
 	limits := *n
 	limits.path = join(n.path, "limits")
@@ -294,7 +294,7 @@ var (
 	contradictions = [][2]string{{"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"}}
 )
 
-// scopeCovers reports whether a scope makes sense for a resource.
+// scopeCovers reports whether a scope applies to a resource.
 func scopeCovers(scope, resource string) bool {
 	switch scope {
 	case "Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity":
@@ -307,7 +307,7 @@ func scopeCovers(scope, resource string) bool {
 	return true
 }
 
-// checkScope checks the name of a scope, and whether it covers the resources of the quota.
+// checkScope checks the name of a scope, and whether it applies to the resources of the quota.
 func (n *node) checkScope(scope string, hard *node, list, shown *node) {
 	if !slices.Contains(scopes, scope) {
 		n.report(field.Invalid(n.path, shown.value, "unsupported scope"))
@@ -347,7 +347,7 @@ func scopeSelector(n *node, _ string, _ []string) {
 	list := n.child("matchExpressions")
 	var names []string
 	for _, requirement := range list.items() {
-		requirement.path = list.path // as kube-apiserver tells it
+		requirement.path = list.path // as in kube-apiserver
 		scope, operator, values := requirement.child("scopeName"), requirement.child("operator"), requirement.child("values")
 		names = append(names, scope.text())
 		scope.checkScope(scope.text(), n.parent.child("hard"), list, scope)
@@ -380,7 +380,7 @@ func limitType(n *node, _ string, _ []string) {
 	}
 }
 
-// limits checks what is allowed to one kind of thing.
+// limits checks one item of a limit range.
 func limits(n *node, _ string, _ []string) {
 	kind := n.string("type")
 	names := []string{"max", "min", "default", "defaultRequest", "maxLimitRequestRatio"}
@@ -411,7 +411,7 @@ func limits(n *node, _ string, _ []string) {
 	}
 }
 
-// compareLimits compares what is allowed of one resource.
+// compareLimits compares the limits of one resource.
 func (n *node) compareLimits(resource, kind string) {
 	get := func(name string) (q *quantity.Quantity, path string, ok bool) {
 		if kind == "Pod" && strings.HasPrefix(name, "default") {
@@ -467,7 +467,7 @@ func (n *node) compareRatio(resource string, get func(string) (*quantity.Quantit
 func nodeResources(n *node, _ string, _ []string) {
 	for _, name := range []string{"capacity", "allocatable"} {
 		list := n.child(name)
-		if name == "allocatable" && list.value == nil { // defaulted
+		if name == "allocatable" && list.value == nil { // it has a default
 			list.value = n.child("capacity").value
 		}
 		for _, entry := range list.entries() {

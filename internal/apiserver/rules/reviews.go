@@ -19,7 +19,7 @@ func reviewFunctions() map[string]function {
 	}
 }
 
-// emptyMetadata refuses metadata of a review, which is not stored. Its namespace is that of the address.
+// emptyMetadata refuses metadata of a review, which is not stored. Its namespace comes from the address.
 func emptyMetadata(n *node, detail string, _ []string) {
 	meta := maps.Clone(rawjson.AsMap(n.value))
 	delete(meta, "namespace")
@@ -47,7 +47,7 @@ func nonResources(n *node, detail string, _ []string) {
 
 func noAttributes(n *node, detail string, _ []string) { n.invalid(detail) }
 
-// reviewSelector checks a selector of fields or labels of the objects that a review is about.
+// reviewSelector checks a selector for the fields or labels of the objects under review.
 func reviewSelector(n *node, _ string, _ []string) {
 	raw, requirements := n.child("rawSelector"), n.child("requirements")
 	switch {
@@ -62,7 +62,7 @@ func reviewSelector(n *node, _ string, _ []string) {
 		if !ofLabels && key.text() == "" {
 			key.required("must be specified")
 		}
-		requirement.checkOperator(values) // a review may have others
+		requirement.checkOperator(values) // a review allows others
 		if !ofLabels {
 			continue
 		}

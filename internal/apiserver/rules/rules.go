@@ -1,4 +1,4 @@
-// Package rules has what kube-apiserver demands of objects of built-in kinds, beyond their types.
+// Package rules validates objects of built-in kinds as kube-apiserver does, in addition to the check of their types.
 package rules
 
 import (
@@ -17,14 +17,14 @@ var rulesText string
 type rule struct {
 	when   []condition
 	field  []string // the path of the field, none for the value itself
-	each   bool     // the words hold for each item
-	set    string   // which values count as set: ? present ones, * all, "" those that are not empty
+	each   bool     // the words apply to each item
+	set    string   // the values that count as set: ? existing ones, * all, "" those that are not empty
 	at     string   // the path in errors, if it differs
 	words  []word
 	detail string
 }
 
-// word is one thing that a rule says of a value, such as required, or enum:A,B.
+// word is one requirement of a rule for a value, such as required, or enum:A,B.
 type word struct {
 	name   string
 	args   []string
@@ -35,15 +35,15 @@ type word struct {
 // function is a rule in Go.
 type function func(n *node, detail string, args []string)
 
-// condition is what has to hold for a rule to apply.
+// condition is a requirement for a rule to apply.
 type condition struct {
 	field  []string
 	set    string
-	values []string // one of which the field must have, none if it only must be set
+	values []string // the field must have one of them; if there are none, it must be set
 	not    bool
 }
 
-// ruleTable is the parsed table: the rules by the names of the sets, the formats of the names of objects by kind, and what the words mean.
+// ruleTable is the parsed table: the rules by the names of the sets, the formats of the names of objects by kind, and the meanings of the words.
 type ruleTable struct {
 	sets      map[string][]rule
 	names     map[string]format
@@ -51,7 +51,7 @@ type ruleTable struct {
 	formats   map[string]format
 }
 
-// lazyTable is made when it is first asked for, because an initial value would be in every operator.
+// lazyTable is made on first use, because an initial value would take memory in every operator.
 var lazyTable struct {
 	once  sync.Once
 	value *ruleTable
@@ -119,7 +119,7 @@ func (t *ruleTable) parseRule(line string) rule {
 	return r
 }
 
-// cutMark cuts the mark of what counts as set off.
+// cutMark cuts off the mark for values that count as set.
 func cutMark(text string) (name, mark string) {
 	for _, mark := range []string{"?", "*"} {
 		if rest, ok := strings.CutSuffix(text, mark); ok {
@@ -244,8 +244,7 @@ func (w *word) check(n *node, r *rule) {
 	}
 }
 
-// Validate returns what kube-apiserver finds wrong with an object of a built-in kind, apart from its metadata. The live
-// object is nil for creations.
+// Validate returns the errors in an object of a built-in kind, except in its metadata. The live object is nil for creations.
 func Validate(group, kind, subresource string, live, object map[string]any) []field.Error {
 	set := setOf(group, kind)
 	verb := "create"
@@ -271,7 +270,8 @@ func Validate(group, kind, subresource string, live, object map[string]any) []fi
 	return run.faults
 }
 
-// ValidateAddresses returns what is wrong with the addresses of a service, which are checked alone before it gets those that it does not ask for. The object live is nil for a new one.
+// ValidateAddresses validates the addresses of a service. This check comes before the service gets the addresses that it does not request. The object
+// live is nil for a new one.
 func ValidateAddresses(live, object map[string]any) []field.Error {
 	run := &run{}
 	n := &node{value: object, run: run}
@@ -282,7 +282,7 @@ func ValidateAddresses(live, object map[string]any) []field.Error {
 	return run.faults
 }
 
-// setOf returns the name of the set of a kind. The kind of the name that there is twice has its group before it.
+// setOf returns the name of the set of a kind. If two kinds have the same name, one of them has its group in front.
 func setOf(group, kind string) string {
 	if group == "events.k8s.io" {
 		return "events." + kind
@@ -290,7 +290,7 @@ func setOf(group, kind string) string {
 	return kind
 }
 
-// CheckName returns what is wrong with the name of an object of a built-in kind. A prefix may end with a dash.
+// CheckName validates the name of an object of a built-in kind. A prefix may end with a dash.
 func CheckName(kind, name string, prefix bool) []string {
 	wrong, ok := table().names[kind]
 	if !ok {

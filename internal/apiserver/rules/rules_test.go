@@ -8,7 +8,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/types"
 )
 
-// TestTable checks that the table has no set that is not used, uses no set that it does not have, and names only fields of the types.
+// TestTable checks that the table has no unused or undefined sets, and that all its fields exist in the types.
 func TestTable(t *testing.T) {
 	sets := table().sets
 	used := make(map[string]bool)

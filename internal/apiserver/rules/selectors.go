@@ -21,7 +21,7 @@ func (n *node) checkSelector() {
 	}
 }
 
-// checkOperator checks whether a requirement has values if its operator needs them, and reports whether there is such an operator.
+// checkOperator checks that a requirement has values if its operator needs them, and reports whether the operator is known.
 func (n *node) checkOperator(values *node) bool {
 	switch n.string("operator") {
 	case "In", "NotIn":
@@ -45,7 +45,7 @@ func (n *node) format(wrong format) {
 	}
 }
 
-// selects reports whether a selector selects labels, and whether it can be evaluated at all. None selects nothing.
+// selects reports whether a selector selects labels, and whether it is valid. A missing one selects nothing.
 func (n *node) selects(labels map[string]any) (selects, valid bool) {
 	if n.value == nil {
 		return false, true
@@ -83,7 +83,7 @@ func (n *node) selects(labels map[string]any) (selects, valid bool) {
 	return true, true
 }
 
-// selectsAll reports whether a selector is there and has no requirements.
+// selectsAll reports whether a selector exists and has no requirements.
 func (n *node) selectsAll() bool {
 	return n.value != nil && isEmpty(n.child("matchLabels").value) && isEmpty(n.child("matchExpressions").value)
 }

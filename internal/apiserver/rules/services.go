@@ -29,7 +29,7 @@ func serviceFunctions() map[string]function {
 	}
 }
 
-// ips returns the cluster IPs of the spec of a service. Defaulting copies the first one.
+// ips returns the cluster IPs in the spec of a service. The defaults copy the first one.
 func (n *node) ips() []string {
 	if list := n.child("clusterIPs"); list.value != nil {
 		return list.texts()
@@ -82,7 +82,7 @@ func servicePortName(n *node, _ string, _ []string) {
 	}
 }
 
-// targetPort checks where a port leads to, which is the same port unless it says otherwise.
+// targetPort checks the target of a port, by default the same port.
 func targetPort(n *node, _ string, _ []string) {
 	if isEmpty(n.value) {
 		n.value = n.parent.child("port").value
@@ -166,7 +166,7 @@ func externalIP(n *node, _ string, _ []string) {
 	n.format(unusableIP)
 }
 
-// protocol returns the protocol of a port, which is TCP unless it says otherwise.
+// protocol returns the protocol of a port, TCP by default.
 func (n *node) protocol() string {
 	if text := n.string("protocol"); text != "" {
 		return text
@@ -174,7 +174,7 @@ func (n *node) protocol() string {
 	return "TCP"
 }
 
-// nodePorts checks the ports on nodes, and that no two ports are the same.
+// nodePorts checks the node ports, and that no two ports are the same.
 func nodePorts(n *node, _ string, _ []string) {
 	ports, kind := n.at("spec.ports").items(), n.string("spec.type")
 	if kind == "" || kind == "ClusterIP" {
@@ -184,7 +184,7 @@ func nodePorts(n *node, _ string, _ []string) {
 			}
 		}
 	}
-	type key struct { // of what two ports of a service may not share
+	type key struct { // two ports of a service must differ in it
 		protocol string
 		number   int64
 	}
@@ -225,12 +225,12 @@ func sourceRanges(n *node, _ string, _ []string) {
 	}
 }
 
-// externalTraffic checks what concerns traffic from outside.
+// externalTraffic checks the fields for traffic from outside.
 func externalTraffic(n *node, _ string, _ []string) {
 	kind, policy, check := n.string("type"), n.child("externalTrafficPolicy"), n.child("healthCheckNodePort")
 	accessible := kind == "LoadBalancer" || kind == "NodePort" || (kind == "" || kind == "ClusterIP") && !isEmpty(n.child("externalIPs").value)
 	switch {
-	case policy.text() == "": // defaulted
+	case policy.text() == "": // it has a default
 	case !accessible:
 		policy.invalid("may only be set for externally-accessible services")
 	default:
@@ -250,7 +250,7 @@ func (n *node) checksHealth() bool {
 	return n.string("type") == "LoadBalancer" && n.string("externalTrafficPolicy") == "Local"
 }
 
-// serviceUpdate refuses changes of addresses that a service has.
+// serviceUpdate refuses changes to the addresses of a service.
 func serviceUpdate(n *node, _ string, _ []string) {
 	spec := n.child("spec")
 	old := &node{value: spec.old, path: spec.path, run: n.run}
@@ -270,7 +270,7 @@ func serviceUpdate(n *node, _ string, _ []string) {
 	}
 }
 
-// shownIPs returns the addresses as errors show them.
+// shownIPs returns the addresses for errors.
 func (n *node) shownIPs() any {
 	list := []any{}
 	for _, text := range n.ips() {
@@ -344,7 +344,7 @@ func loadBalancerStatus(n *node, _ string, _ []string) {
 			address.format(ip)
 		}
 		switch {
-		case mode.value == nil: // defaulted
+		case mode.value == nil: // it has a default
 		case address.text() == "":
 			mode.forbidden("may not be specified when `ip` is not set")
 		default:

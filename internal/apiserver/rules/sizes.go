@@ -70,7 +70,7 @@ func (w *word) number(i int) int64 {
 	return number
 }
 
-// checkRange reports a number that is too small or too large. A negative maximum is none.
+// checkRange reports a number that is too small or too large. A negative maximum means none.
 func (n *node) checkRange(least, most int64, detail string) {
 	if v := n.number(); v < least || most >= 0 && v > most {
 		shown := n.value
@@ -140,7 +140,7 @@ func (n *node) checkIntOrPercent() {
 	n.checkRange(0, -1, "must be greater than or equal to 0")
 }
 
-// percent returns the number of a percentage.
+// percent returns the number in a percentage.
 func (n *node) percent() (int64, bool) {
 	number, ok := strings.CutSuffix(n.text(), "%")
 	if !ok || !consistsOf(number, digits) {

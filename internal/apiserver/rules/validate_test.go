@@ -15,7 +15,7 @@ const (
 	runOnce   = `"template":{"spec":{"restartPolicy":"Never","containers":[` + container + `]}}`
 )
 
-// pod returns a pod whose container, and whose spec, have some more fields.
+// pod returns a pod with additional fields in its container and in its spec.
 func pod(more, spec string) string {
 	if more != "" {
 		more = "," + more
@@ -26,7 +26,7 @@ func pod(more, spec string) string {
 	return `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"a","image":"b"` + more + `}]` + spec + `}}`
 }
 
-// webhook returns a webhook with some fields that replace its own.
+// webhook returns a webhook with some fields replaced.
 func webhook(more string) string {
 	least := `{"name":"a.example.com","clientConfig":{"url":"https://localhost"},"sideEffects":"None","admissionReviewVersions":["v1"],"timeoutSeconds":10}`
 	if more == "" {
@@ -35,7 +35,7 @@ func webhook(more string) string {
 	return strings.TrimSuffix(least, "}") + "," + more + "}"
 }
 
-// TestValidate has the answers of kube-apiserver to a part of the objects that the tests in e2e send to it.
+// TestValidate checks responses of kube-apiserver to some of the objects that the tests in e2e send.
 func TestValidate(t *testing.T) {
 	for _, tt := range []struct {
 		kind, object string
@@ -141,7 +141,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestValidateUpdate has answers of kube-apiserver to changes.
+// TestValidateUpdate checks responses of kube-apiserver to changes.
 func TestValidateUpdate(t *testing.T) {
 	const (
 		claim   = `{"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"2Gi"}}}}`
@@ -189,7 +189,7 @@ func TestValidateUpdate(t *testing.T) {
 	}
 }
 
-// TestValidateStatus has answers of kube-apiserver to changes of the status.
+// TestValidateStatus checks responses of kube-apiserver to changes of the status.
 func TestValidateStatus(t *testing.T) {
 	for _, tt := range []struct {
 		kind, live, object string
@@ -209,7 +209,7 @@ func TestValidateStatus(t *testing.T) {
 	}
 }
 
-// TestWarnings has warnings of kube-apiserver.
+// TestWarnings checks warnings of kube-apiserver.
 func TestWarnings(t *testing.T) {
 	for _, tt := range []struct {
 		kind, live, object string
@@ -241,7 +241,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// compare checks an object. The last of the wanted errors may be the beginning of one.
+// compare checks an object. The last expected error may be a prefix.
 func compare(t *testing.T, kind, subresource, live, object string, want []string) {
 	t.Helper()
 	var before map[string]any
@@ -272,7 +272,7 @@ func decoded(t *testing.T, text string) map[string]any {
 	return object
 }
 
-// TestCheckName checks names of the kinds that do not have subdomains as names.
+// TestCheckName checks names of the kinds whose names are not subdomains.
 func TestCheckName(t *testing.T) {
 	for _, tt := range []struct {
 		kind, name string

@@ -39,7 +39,7 @@ func (n *node) podName() string {
 	return spec.parent.string("metadata.name")
 }
 
-// ephemeralClaim refuses a claim that is made for another volume of the pod.
+// ephemeralClaim refuses a claim that belongs to another volume of the pod.
 func ephemeralClaim(n *node, _ string, _ []string) {
 	pod, list := n.podName(), n.parent.parent.parent
 	if pod == "" {
@@ -89,7 +89,7 @@ func iqn(n *node, detail string, _ []string) {
 	}
 }
 
-// azureDisk compares the address of a disk with its kind.
+// azureDisk checks that the URI of a disk fits its kind.
 func azureDisk(n *node, _ string, _ []string) {
 	kind, address := n.string("kind"), n.child("diskURI")
 	switch {
@@ -124,7 +124,7 @@ func noSlash(n *node, _ string, _ []string) {
 	}
 }
 
-// downwardItems checks files. Their errors are told of the volume.
+// downwardItems checks files. Their errors have the path of the volume.
 func downwardItems(n *node, _ string, _ []string) {
 	for _, item := range n.items() {
 		item.path = n.parent.path
@@ -154,7 +154,7 @@ func flexOptions(n *node, _ string, _ []string) {
 	}
 }
 
-// projectedSources checks the sources of a volume, of which two may not write the same file.
+// projectedSources checks the sources of a volume. No two of them may write the same file.
 func projectedSources(n *node, _ string, _ []string) {
 	seen := make(map[string]bool)
 	write := func(path, shown string) {
@@ -219,7 +219,7 @@ func templateMeta(n *node, _ string, _ []string) {
 	}
 }
 
-// imageReference demands the image of pods. Templates may leave it out.
+// imageReference requires the image in pods. Templates may omit it.
 func imageReference(n *node, _ string, _ []string) {
 	if n.podSpec().path == "spec" {
 		n.child("reference").required("")

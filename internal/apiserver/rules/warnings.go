@@ -9,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Warnings returns what kube-apiserver warns of in a valid object of a built-in kind. The live object is nil for creations.
+// Warnings returns the warnings about a valid object of a built-in kind. The live object is nil for creations.
 func Warnings(group, kind string, live, object map[string]any) []string {
 	set := setOf(group, kind) + ".warnings"
 	if live != nil {
@@ -50,7 +50,7 @@ func warningFunctions() map[string]function {
 
 func (n *node) warn(text string) { n.warnPlainly(n.path + ": " + text) }
 
-// warnPlainly adds a warning, which is sent once only.
+// warnPlainly adds a warning once.
 func (n *node) warnPlainly(text string) {
 	if !slices.Contains(n.run.warnings, text) {
 		n.run.warnings = append(n.run.warnings, text)
@@ -64,7 +64,7 @@ func hostnameWarning(n *node, text string, _ []string) {
 	}
 }
 
-// labelAdvice returns what to do about a deprecated label of nodes, "" for other labels.
+// labelAdvice returns the replacement of a deprecated node label, "" for other labels.
 func labelAdvice(key string) string {
 	switch key {
 	case "beta.kubernetes.io/arch":
@@ -99,7 +99,7 @@ func labelWarning(n *node, _ string, _ []string) {
 	}
 }
 
-// valueWarnings warns of values that no label has.
+// valueWarnings warns of values that are invalid in labels.
 func valueWarnings(n *node, _ string, _ []string) {
 	for _, value := range n.items() {
 		for _, detail := range LabelValue(value.text()) {
@@ -108,7 +108,7 @@ func valueWarnings(n *node, _ string, _ []string) {
 	}
 }
 
-// overlapWarnings warns of files in a volume that hide each other.
+// overlapWarnings warns of overlapping paths in a volume.
 func overlapWarnings(n *node, _ string, _ []string) {
 	name := n.string("name")
 	n.warnOfOverlaps(name, fmt.Sprintf("ConfigMap %q", n.string("configMap.name")), n.at("configMap.items").pathsOf(""))
@@ -154,7 +154,7 @@ func selectorWarning(n *node, _ string, _ []string) {
 	}
 }
 
-// duplicateWarning warns of a value that an item before has, too.
+// duplicateWarning warns of a value that an earlier item has, too.
 func duplicateWarning(n *node, what string, _ []string) {
 	name := n.path[strings.LastIndex(n.path, ".")+1:]
 	if slices.ContainsFunc(n.parent.before(), func(other *node) bool { return other.string(name) == n.text() }) {
@@ -169,7 +169,7 @@ func fractionWarning(n *node, _ string, _ []string) {
 	}
 }
 
-// containerWarnings warns of what the containers of a pod have twice.
+// containerWarnings warns of duplicates in the containers of a pod.
 func containerWarnings(n *node, _ string, _ []string) {
 	containers := n.containers()
 	for _, container := range containers {
@@ -195,7 +195,7 @@ func containerWarnings(n *node, _ string, _ []string) {
 	}
 }
 
-// hiddenVariable warns of a variable that hides another one of its name, and does not refer to it.
+// hiddenVariable warns of a variable that replaces another one of its name without referring to it.
 func hiddenVariable(n *node) {
 	name, value := n.string("name"), n.string("value")
 	reference := "$(" + name + ")"
@@ -241,7 +241,7 @@ func keyPairWarning(n *node, _ string, _ []string) {
 	}
 }
 
-// quotaWarnings warns of requests that may be larger than the limits.
+// quotaWarnings warns of requests that may exceed the limits.
 func quotaWarnings(n *node, _ string, _ []string) {
 	for _, resource := range []string{"cpu", "memory", "ephemeral-storage"} {
 		name := "requests." + resource
@@ -263,7 +263,7 @@ func indexedWarning(n *node, text string, _ []string) {
 	}
 }
 
-// changedTemplate warns of the template of pods in an object whose spec has changed.
+// changedTemplate warns of the pod template in an object whose spec has changed.
 func changedTemplate(n *node, _ string, _ []string) {
 	if !rawjson.Equal(n.value, n.old) {
 		n.child("template").apply("TemplateWarnings")

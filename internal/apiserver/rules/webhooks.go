@@ -22,7 +22,7 @@ func webhookFunctions() map[string]function {
 	}
 }
 
-// threeLabels checks the name of a webhook, which is that of a host in a domain.
+// threeLabels checks the name of a webhook, which must be a domain name of three labels.
 func threeLabels(n *node, detail string, _ []string) {
 	switch name := n.text(); {
 	case name == "":
@@ -41,7 +41,7 @@ func starAlone(n *node, detail string, _ []string) {
 	}
 }
 
-// webhookResources checks that no resource of a rule is in another one: resources, and their subresources after a slash, may be stars.
+// webhookResources checks that no resource of a rule includes another one. Resources and subresources, which follow a slash, may be stars.
 func webhookResources(n *node, _ string, _ []string) {
 	taken := make(map[string]bool)
 	star, plain := false, false
@@ -71,7 +71,7 @@ func webhookResources(n *node, _ string, _ []string) {
 	}
 }
 
-// matchConditions checks conditions in CEL, without a look at what they say.
+// matchConditions checks conditions in CEL, except for their expressions.
 func matchConditions(n *node, _ string, _ []string) {
 	names := make(map[string]bool)
 	for _, item := range n.items() {
@@ -98,7 +98,7 @@ func reviewVersions(n *node, detail string, _ []string) {
 	}
 }
 
-// ReviewVersions returns what is wrong with the versions of reviews that a webhook understands. There is one at least.
+// ReviewVersions validates the review versions that a webhook supports. There must be one.
 func ReviewVersions(versions []string, path string) (faults []field.Error) {
 	for i, version := range versions {
 		at := fmt.Sprintf("%s[%d]", path, i)
@@ -120,7 +120,7 @@ func webhookClient(n *node, _ string, _ []string) {
 	n.run.faults = append(n.run.faults, WebhookClient(rawjson.AsMap(n.value), n.path)...)
 }
 
-// WebhookClient returns what is wrong with how to reach a webhook.
+// WebhookClient validates the address of a webhook.
 func WebhookClient(client map[string]any, path string) []field.Error {
 	address, byURL := client["url"].(string)
 	if byURL == (client["service"] != nil) {

@@ -37,7 +37,7 @@ func selectorNotEmpty(n *node, detail string, _ []string) {
 
 const notSelected = "`selector` does not match template `labels`"
 
-// labelsShown returns labels as errors show them.
+// labelsShown returns labels for errors.
 func labelsShown(labels map[string]any) any {
 	if labels == nil {
 		return nil
@@ -82,7 +82,7 @@ func deploymentStrategy(n *node, _ string, _ []string) {
 		unavailable, surge := update.child("maxUnavailable"), update.child("maxSurge")
 		unavailable.checkIntOrPercent()
 		surge.checkIntOrPercent()
-		// Defaulting sets them, so that an absent one is not zero.
+		// The defaults set them, so that a missing one is not zero.
 		if unavailable.value != nil && surge.value != nil && unavailable.isZero() && surge.isZero() {
 			unavailable.invalid("may not be 0 when `maxSurge` is 0")
 		}
@@ -104,7 +104,7 @@ func progressDeadline(n *node, _ string, _ []string) {
 	}
 }
 
-// replicaCounts compares the numbers of replicas in a status: the last one named is of available ones, which must be ready, too.
+// replicaCounts compares the numbers of replicas in a status. The last name is that of available replicas, which must be ready, too.
 func replicaCounts(n *node, detail string, names []string) {
 	all := n.child("replicas").number()
 	for _, name := range names {
@@ -134,7 +134,7 @@ func replicationTemplate(n *node, _ string, _ []string) {
 		return
 	}
 	labels := template.labelsOf()
-	for key, value := range rawjson.AsMap(selector.value) { // defaulting copies the labels to an empty selector
+	for key, value := range rawjson.AsMap(selector.value) { // the defaults copy the labels to an empty selector
 		if !rawjson.Equal(labels[key], value) {
 			n.report(field.Invalid(template.path+".metadata.labels", labelsShown(labels), notSelected))
 			break
@@ -190,7 +190,7 @@ func statefulSetStrategy(n *node, _ string, _ []string) {
 	}
 }
 
-// claimTemplates checks the claims of a new stateful set. They cannot change.
+// claimTemplates checks the claims of a new stateful set. They are immutable.
 func claimTemplates(n *node, _ string, _ []string) {
 	if n.run.update {
 		return
@@ -243,7 +243,7 @@ func daemonSetStrategy(n *node, _ string, _ []string) {
 	}
 	unavailable.checkHundred()
 	surge.checkHundred()
-	none := unavailable.value != nil && unavailable.isZero() // defaulting sets it to 1
+	none := unavailable.value != nil && unavailable.isZero() // the default is 1
 	switch {
 	case !none && !surge.isZero():
 		shown := surge.value

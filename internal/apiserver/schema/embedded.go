@@ -39,7 +39,7 @@ func (s *Schema) EmbeddedIn(value any, at string) (all []Embedded) {
 	return all
 }
 
-// CheckType returns what is wrong with the API version and the kind of an embedded object.
+// CheckType validates the API version and the kind of an embedded object.
 func (e Embedded) CheckType() (faults []field.Error) {
 	for _, key := range []string{"apiVersion", "kind"} {
 		at := strings.TrimPrefix(e.Path+"."+key, ".")

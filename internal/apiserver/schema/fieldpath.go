@@ -8,7 +8,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// FieldAt returns the schema of the field at a path such as ".spec.color", and the keys of the path. In brackets, keys are quoted: ".spec['a.b']".
+// FieldAt returns the schema of the field at a path such as ".spec.color", and the keys of the path. Keys in brackets are quoted: ".spec['a.b']".
 func FieldAt(s map[string]any, path string, brackets bool) (found map[string]any, keys []string, err error) {
 	for path != "" {
 		key := ""
@@ -23,7 +23,7 @@ func FieldAt(s map[string]any, path string, brackets bool) (found map[string]any
 				end = len(path) - 1
 			}
 			if end == 0 && len(path) > 1 {
-				end = 1 // the delimiter itself is taken as a key
+				end = 1 // the delimiter itself is the key
 			}
 			key, path = path[1:1+end], path[1+end:]
 			if key == "" {
@@ -59,7 +59,7 @@ func fieldOf(s map[string]any, key string) (map[string]any, error) {
 	return child, nil
 }
 
-// quotedKey returns the key in brackets at the beginning of a path, without the first one, and the rest.
+// quotedKey returns the key in brackets at the beginning of a path, and the rest. The opening bracket is cut off already.
 func quotedKey(path string) (key, rest string, err error) {
 	if path == "" {
 		return "", "", errors.New("unexpected end of JSON path")

@@ -16,25 +16,25 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// formats are the formats of strings that are checked, without their dashes. All others are ignored.
+// formats are the checked formats of strings, without their dashes. All others are ignored.
 func formats() map[string]func(text string) bool {
 	lazyFormats.once.Do(func() { lazyFormats.value = makeFormats() })
 	return lazyFormats.value
 }
 
-// lazyFormats is made when it is first asked for, by a function, because an initial value would be in every operator.
+// lazyFormats is made on first use, by a function, because an initial value would take memory in every operator.
 var lazyFormats struct {
 	once  sync.Once
 	value map[string]func(text string) bool
 }
 
-// lazyPattern is a regular expression that is compiled when it is first asked for.
+// lazyPattern is a regular expression that is compiled on first use.
 type lazyPattern struct {
 	once  sync.Once
 	value *regexp.Regexp
 }
 
-// compiled returns the regular expression, which is always the same one.
+// compiled returns the compiled expression, which is the same in each call.
 func (p *lazyPattern) compiled(expression string) *regexp.Regexp {
 	p.once.Do(func() { p.value = regexp.MustCompile(expression) })
 	return p.value
@@ -108,7 +108,7 @@ func KnownFormat(typ, format string) bool {
 	return false
 }
 
-// hostnameLetter is what hostnames consist of, besides dashes and dots.
+// hostnameLetter matches the characters of hostnames, except dashes and dots.
 const hostnameLetter = `[a-zA-Z0-9\p{S}\p{L}]`
 
 const (
@@ -214,7 +214,7 @@ func isBase64(text string) bool {
 	return err == nil && text != "" && !strings.ContainsAny(text, "\r\n")
 }
 
-// isDuration reports whether a text is a duration of Go, or one such as "2 days".
+// isDuration reports whether a text is a Go duration, or one such as "2 days".
 func isDuration(text string) bool {
 	if _, err := time.ParseDuration(text); err == nil {
 		return true

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Texts have the formats that kube-apiserver finds that they have. A test in e2e sends them to a real server.
+// Texts have the same formats as in kube-apiserver. A test in e2e sends them to a real server.
 func TestFormats(t *testing.T) {
 	lines, err := os.ReadFile("../testdata/formats.txt")
 	if err != nil {

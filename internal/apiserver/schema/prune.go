@@ -58,7 +58,7 @@ var MetaFields = []string{
 	"deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers", "managedFields",
 }
 
-// pruneMetadata prunes the metadata of an embedded object, and drops what is empty.
+// pruneMetadata prunes the metadata of an embedded object, and drops empty fields.
 func pruneMetadata(meta map[string]any, at string, unknown *[]string) {
 	for key, v := range meta {
 		if rawjson.IsEmpty(v) || v == "" {

@@ -10,16 +10,16 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file checks what kube-apiserver demands of schemas besides their structure.
+// This file has the rules of kube-apiserver for schemas, in addition to their structure.
 
-// position is where a schema is.
+// position is the place of a schema.
 type position struct {
 	root       bool
 	inMeta     bool   // whether it is below the metadata, the kind or the API version
-	noDefaults string // why it can have no default, "" if it can
+	noDefaults string // the reason why defaults are not allowed, "" if they are
 }
 
-// within returns the position of a schema below.
+// within returns the position of a nested schema.
 func (p position) within() position {
 	p.root = false
 	return p
@@ -33,11 +33,11 @@ var allowedAtRoot = []string{
 	"uniqueItems", "multipleOf", "required", "items", "properties", "externalDocs", "example", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",
 }
 
-// allowedNames are the same keys as messages have them.
+// allowedNames are the same keys for messages.
 const allowedNames = "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems " +
 	"MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations]"
 
-// checkRoot refuses what would be lost to the schema of the status if that is checked alone.
+// checkRoot refuses keys that have no effect when the schema of the status is used alone.
 func (n node) checkRoot(at string) []field.Error {
 	if typ := n.text("type"); typ != "" && typ != "object" {
 		return []field.Error{field.Invalid(at+".type", typ, `only "object" is allowed as the type at the root of the schema if the status subresource is enabled`)}
@@ -50,7 +50,7 @@ func (n node) checkRoot(at string) []field.Error {
 	return nil
 }
 
-// checkRules checks a schema and those in it.
+// checkRules checks a schema and its nested schemas.
 func (n node) checkRules(at string, p position) []field.Error {
 	faults := n.checkForbidden(at, p)
 	if n.is("uniqueItems") {
@@ -102,7 +102,7 @@ func (n node) checkRules(at string, p position) []field.Error {
 	return append(faults, n.checkValidations(at)...)
 }
 
-// checkForbidden refuses what is in OpenAPI and not in schemas of CRDs.
+// checkForbidden refuses keys of OpenAPI that schemas of CRDs do not allow.
 func (n node) checkForbidden(at string, p position) []field.Error {
 	var faults []field.Error
 	typ := n.text("type")
@@ -132,7 +132,7 @@ func (n node) checkForbidden(at string, p position) []field.Error {
 	return faults
 }
 
-// checkTyped checks that a schema with an extension has the type that this is for.
+// checkTyped checks that a schema with an extension has the type that the extension requires.
 func (n node) checkTyped(at, key, want string) []field.Error {
 	typ := n.text("type")
 	detail := fmt.Sprintf("must be %s if %s is specified", want, key)
@@ -164,7 +164,7 @@ func (n node) checkListType(at string) []field.Error {
 		case items.text("type") == "array" && list != nil && list != "atomic":
 			faults = append(faults, field.Invalid(at+".items."+key, list, detail))
 		case items.text("type") == "object" && items["x-kubernetes-map-type"] != "atomic":
-			faults = append(faults, field.Invalid(at+".items.x-kubernetes-map-type", list, detail)) // the value is that of the list type in kube-apiserver, too
+			faults = append(faults, field.Invalid(at+".items.x-kubernetes-map-type", list, detail)) // kube-apiserver, too, reports the value of the list type
 		}
 	}
 	if typ != nil && typ != "atomic" && typ != "set" && typ != "map" {
@@ -208,7 +208,7 @@ func (n node) checkMapKeys(at string, keys []string) []field.Error {
 		child := node(rawjson.AsMap(rawjson.AsMap(n["properties"])[key]))
 		if child == nil {
 			faults = append(faults, field.Invalid(at+".x-kubernetes-list-map-keys", keys, "entries must all be names of item properties"))
-		} else if typ := child.text("type"); typ == "array" || typ == "object" { // the value is the type of the items in kube-apiserver, too
+		} else if typ := child.text("type"); typ == "array" || typ == "object" { // kube-apiserver, too, reports the type of the items
 			faults = append(faults, field.Invalid(at+".items.properties["+key+"].type", n.text("type"), "must be a scalar type if parent array's x-kubernetes-list-type is map"))
 		}
 		if slices.Contains(keys[:i], key) {
@@ -218,7 +218,7 @@ func (n node) checkMapKeys(at string, keys []string) []field.Error {
 	return faults
 }
 
-// checkKeys checks that items of lists and their keys are always there.
+// checkKeys checks that the items of sets and maps are not null, and that keys of items are required, or have a default.
 func (n node) checkKeys(at string) []field.Error {
 	typ, items := n["x-kubernetes-list-type"], n.child("items")
 	if items == nil || typ != "set" && typ != "map" {

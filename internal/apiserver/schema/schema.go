@@ -18,7 +18,7 @@ import (
 
 // Schema is one node of a compiled schema.
 type Schema struct {
-	Source          map[string]any // as the CRD has it, for OpenAPI
+	Source          map[string]any // the source in the CRD, for OpenAPI
 	Type            string
 	Format          string
 	nullable        bool
@@ -26,7 +26,7 @@ type Schema struct {
 	IntOrString     bool
 	Embedded        bool // x-kubernetes-embedded-resource
 	Properties      map[string]*Schema
-	Additional      *Schema // of the values of keys that are not properties, nil if there is none
+	Additional      *Schema // for the values of keys that are not properties, nil if there is none
 	AnyAdditional   bool    // additionalProperties: true
 	Items           *Schema
 	Default         any
@@ -58,11 +58,10 @@ type bound struct {
 
 var lengthKeys = [6]string{"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
 
-// maxSchemaDepth is the largest depth of a schema.
+// maxSchemaDepth is the maximum depth of a schema.
 const maxSchemaDepth = 200
 
-// Compile compiles the openAPIV3Schema of a CRD. It returns an error if the schema is too deep, or
-// has a pattern that is no regular expression.
+// Compile compiles the openAPIV3Schema of a CRD. It returns an error if the schema is too deep, or has an invalid pattern.
 func Compile(openAPIV3Schema map[string]any) (*Schema, error) {
 	return compileNode(openAPIV3Schema, 0)
 }
@@ -170,11 +169,11 @@ func (s *Schema) choices(key string, depth int) (all []*Schema, err error) {
 	return all, nil
 }
 
-// BuiltinRules are how strategic merge patches treat a field of a built-in kind.
+// BuiltinRules specify how strategic merge patches treat a field of a built-in kind.
 type BuiltinRules struct {
-	Name     string // of the type
-	Package  string // of the type in Go, such as v1
-	Merge    bool   // whether the list is merged, by the key of its items
+	Name     string // the name of the type
+	Package  string // the Go package of the type, such as v1
+	Merge    bool   // whether the list is merged by the key of its items
 	MergeKey string // "" for scalars
 	Replace  bool   // whether the field is replaced as a whole
 }

@@ -28,8 +28,7 @@ func compiled(t *testing.T, pattern string) (*Schema, error) {
 	return Compile(source)
 }
 
-// TestPatterns checks that patterns are the regular expressions of Go, as in kube-apiserver, and
-// match anywhere in a text.
+// TestPatterns checks that patterns are Go regular expressions, as in kube-apiserver, and match anywhere in a text.
 func TestPatterns(t *testing.T) {
 	for _, tt := range []struct{ pattern, fits, misfits string }{
 		{`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`, "a-9", "a-"},
@@ -86,8 +85,7 @@ func TestPatternIsLinear(t *testing.T) {
 	}
 }
 
-// FuzzSchema compiles a schema, and has an object pruned, completed and checked by it. Doing so
-// once more changes nothing.
+// FuzzSchema compiles a schema, and uses it to prune, complete and validate an object. A repetition changes nothing.
 func FuzzSchema(f *testing.F) {
 	f.Add(`{"type":"object","properties":{"a":{"type":"array","uniqueItems":true,"items":{"type":"integer","multipleOf":0.5,"maximum":1e300}}}}`, `{"a":[1,1,1e400],"b":2}`)
 	f.Add(`{"properties":{"a":{"default":{"b":1},"properties":{"b":{"default":[2]}}},"c":{"nullable":true,"type":"string","pattern":"^(a|b)*$","maxLength":-1}},"not":{"required":["a"]}}`, `{"a":null,"c":null}`)

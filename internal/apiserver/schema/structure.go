@@ -12,10 +12,11 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file checks that a schema is structural: that it says the type of each value, and that logical junctors only restrict what stands outside of them. See
+// This file checks that a schema is structural: it specifies the type of each value, and logical junctors only restrict fields that are specified
+// outside of them. See
 // https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema
 
-// Check returns what is wrong with the openAPIV3Schema of a CRD at a path. The status may be a subresource.
+// Check validates the openAPIV3Schema of a CRD at a path. The status may be a subresource.
 func Check(s map[string]any, at string, hasStatus bool) []field.Error {
 	n := node(s)
 	var faults []field.Error
@@ -40,7 +41,7 @@ func Check(s map[string]any, at string, hasStatus bool) []field.Error {
 	return faults
 }
 
-// node is one node of a schema, as the CRD has it.
+// node is one node of a schema in a CRD.
 type node map[string]any
 
 // is reports whether a mark is set.
@@ -51,7 +52,7 @@ func (n node) text(key string) string { return unstructured.Text(n, key) }
 // child returns the schema at a key, nil if there is none.
 func (n node) child(key string) node { return node(rawjson.AsMap(n[key])) }
 
-// each calls a function for each schema in a map of schemas, in the order of the names.
+// each calls a function for each schema in a map of schemas, sorted by name.
 func (n node) each(key string, f func(name string, child node)) {
 	schemas := rawjson.AsMap(n[key])
 	for _, name := range rawjson.SortedKeys(schemas) {
@@ -73,7 +74,7 @@ func (n node) all(key string) (list []node) {
 // junctors are the keys of lists of schemas of which all, one, or any must fit.
 var junctors = []string{"anyOf", "allOf", "oneOf"}
 
-// children calls a function for all schemas within a schema, until it returns a text.
+// children calls a function for all nested schemas, until it returns a text.
 func (n node) children(f func(child node) string) (found string) {
 	visit := func(child node) {
 		if child != nil && found == "" {
@@ -92,7 +93,7 @@ func (n node) children(f func(child node) string) (found string) {
 	return found
 }
 
-// unsupported returns why a schema cannot be a structural one, "" if nothing speaks against it.
+// unsupported returns the reason why a schema cannot be structural, "" if there is none.
 func (n node) unsupported(depth int) string {
 	if depth > maxSchemaDepth {
 		return fmt.Sprintf("the schema is nested deeper than %d levels", maxSchemaDepth)
@@ -123,7 +124,7 @@ const (
 	atField
 )
 
-// checkStructural returns what is not structural in a schema, sorted by the messages.
+// checkStructural returns the violations of the structural rules in a schema, sorted by the messages.
 func (n node) checkStructural(at string) []field.Error {
 	faults := n.checkInvariants(at, atRoot)
 	faults = append(faults, n.checkComplete(n, at, at)...)
@@ -201,7 +202,7 @@ func (n node) checkType(at string, l level) []field.Error {
 	return faults
 }
 
-// checkMetadata returns what is wrong with the schema of the metadata, which can restrict the names alone.
+// checkMetadata validates the schema of the metadata, which may restrict only the names.
 func (n node) checkMetadata(at string, l level) []field.Error {
 	meta := node(rawjson.AsMap(rawjson.AsMap(n["properties"])["metadata"]))
 	if meta == nil {
@@ -227,8 +228,8 @@ func (n node) checkMetadata(at string, l level) []field.Error {
 	return faults
 }
 
-// choosesIntOrString reports whether a junctor has the form that goes with x-kubernetes-int-or-string: a choice of both types, or a first
-// schema with it.
+// choosesIntOrString reports whether a junctor has a form that x-kubernetes-int-or-string allows: a choice of both types, or that choice in its first
+// schema.
 func (n node) choosesIntOrString(junctor string) bool {
 	choices := n.all(junctor)
 	if junctor == "allOf" {
@@ -245,7 +246,7 @@ func (n node) choosesIntOrString(junctor string) bool {
 	return true
 }
 
-// checkValues checks the pattern, and what is in junctors. The choice of an int-or-string may have types, and so may that in the first schema of allOf.
+// checkValues checks the pattern and the junctors. The choice of an int-or-string may have types, also in the first schema of allOf.
 func (n node) checkValues(at string, anyOfTyped, allOfTyped bool) []field.Error {
 	var faults []field.Error
 	for _, key := range junctors {
@@ -267,7 +268,7 @@ func (n node) checkValues(at string, anyOfTyped, allOfTyped bool) []field.Error 
 	return faults
 }
 
-// nestedForbidden are the keys that schemas in junctors cannot have, and what they have to be.
+// nestedForbidden are the keys that schemas in junctors must not set, and the values that they must have.
 var nestedForbidden = [...][2]string{
 	{"type", "must be empty to be structural"},
 	{"additionalProperties", "must be undefined to be structural"},
@@ -308,7 +309,7 @@ func (n node) checkNested(at string, anyOfTyped bool) []field.Error {
 	return faults
 }
 
-// checkComplete checks that what the junctors of a schema restrict is in the structure, whose path is that of the structure.
+// checkComplete checks that the structure specifies all fields that the junctors of a schema restrict. The path is that of the structure.
 func (n node) checkComplete(structure node, path, at string) []field.Error {
 	var faults []field.Error
 	visit := func(child node, at string) {
@@ -341,11 +342,11 @@ func (n node) checkNestedComplete(structure node, path, at string) []field.Error
 	return faults
 }
 
-// checkDefaults returns what is wrong with the defaults in a structural schema.
+// checkDefaults validates the defaults in a structural schema.
 func checkDefaults(s map[string]any, at string) []field.Error {
 	compiled, err := Compile(s)
 	if err != nil {
-		return nil // it is reported for its pattern
+		return nil // it is reported because of its pattern
 	}
 	compiled.Embedded = true
 	return compiled.checkDefaults(at)
@@ -368,7 +369,7 @@ func (s *Schema) checkDefaults(at string) []field.Error {
 			check.value(s, s.Default, previous{}, "")
 			wrong = check.faults
 		}
-		for _, f := range wrong { // whose details have no path but that within the default
+		for _, f := range wrong { // their details only have the path within the default
 			f.Path = strings.TrimSuffix(at+".default."+f.Path, ".")
 			faults = append(faults, f)
 		}
@@ -380,7 +381,7 @@ func (s *Schema) checkDefaults(at string) []field.Error {
 	return faults
 }
 
-// HasDefaults reports whether something in a schema has a default.
+// HasDefaults reports whether a schema, or a nested one, has a default.
 func HasDefaults(s map[string]any) bool {
 	found := node(s).children(func(child node) string {
 		if HasDefaults(child) {

@@ -15,7 +15,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Validate returns what is wrong with an object. Of a change, which has an old object, that is only what is wrong with the values that it changes. See
+// Validate returns the errors in an object. For a change, with an old object, it returns only the errors in changed values. See
 // https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-ratcheting
 func (s *Schema) Validate(obj, old map[string]any) []field.Error {
 	v := &validator{}
@@ -25,7 +25,7 @@ func (s *Schema) Validate(obj, old map[string]any) []field.Error {
 	return v.faults
 }
 
-// sortedAs returns the path by which an error is sorted.
+// sortedAs returns the path for sorting an error.
 func sortedAs(f field.Error) string {
 	if rest, ok := strings.CutPrefix(f.Detail, `"`); f.Path == nowhere && ok {
 		path, _, _ := strings.Cut(rest, `"`)
@@ -37,8 +37,7 @@ func sortedAs(f field.Error) string {
 	return f.Path
 }
 
-// ValidateStatus returns what is wrong with the status of an object. The details name its fields
-// without the prefix "status".
+// ValidateStatus returns the errors in the status of an object. The details omit the prefix "status" of its fields.
 func (s *Schema) ValidateStatus(obj, old map[string]any) []field.Error {
 	status, ok := obj["status"]
 	if !ok || s.Properties["status"] == nil {
@@ -55,7 +54,7 @@ func (s *Schema) ValidateStatus(obj, old map[string]any) []field.Error {
 // validator collects errors.
 type validator struct {
 	faults  []field.Error
-	checked int // values, those within others included
+	checked int // the number of values, including nested ones
 }
 
 // previous is a value of the old object, if there is one.
@@ -70,7 +69,7 @@ func (p previous) at(key string) previous {
 	return previous{value, there}
 }
 
-// item returns the item of a list that is the same as one of the new list. Only lists with keys tell that.
+// item returns the item of the old list that corresponds to an item of the new one. Only lists with keys have such items.
 func (p previous) item(s *Schema, now any) previous {
 	list, _ := p.value.([]any)
 	if s.ListType != "map" {
@@ -124,7 +123,7 @@ func (v *validator) value(s *Schema, value any, old previous, at string) {
 	v.choice(s, value, at)
 }
 
-// wrongType adds the errors of a value of another type.
+// wrongType adds the errors of a value of the wrong type.
 func (v *validator) wrongType(s *Schema, typ, at string) {
 	if s.Type != "integer" || typ != "number" {
 		v.fault(field.ReasonTypeInvalid, at, typ, "%s in body must be of type %s: %q", at, s.Type, typ)
@@ -138,7 +137,7 @@ func (v *validator) wrongType(s *Schema, typ, at string) {
 	v.wrongNumber(s, at)
 }
 
-// nowhere is the path of errors of numbers, whose details have it.
+// nowhere is the path in the errors of numbers, whose details contain the path.
 const nowhere = "<nil>"
 
 func (v *validator) wrongNumber(s *Schema, at string) {
@@ -149,7 +148,7 @@ func (v *validator) wrongNumber(s *Schema, at string) {
 	v.fault(field.ReasonInvalid, nowhere, "", "Checked value must be of type %s %s in %s", s.Type, format, at)
 }
 
-// numberFormat returns the format of numbers, "" if they have none that is checked.
+// numberFormat returns the checked format of numbers, "" if there is none.
 func numberFormat(s *Schema) string {
 	if s.Format != "" && s.Type != "string" && KnownFormat(s.Type, s.Format) {
 		return s.Format
@@ -204,7 +203,7 @@ func (v *validator) length(s *Schema, first, n int, at, noun string) {
 
 func (v *validator) text(s *Schema, text, at string) {
 	least, most := s.lengths[0], s.lengths[1]
-	switch n := utf8.RuneCountInString(text); { // of these, kube-apiserver tells only the first
+	switch n := utf8.RuneCountInString(text); { // kube-apiserver reports only the first of these
 	case most != nil && n > *most:
 		v.fault(field.ReasonTooLong, at, text, "may not be more than %s", field.Count(*most, "byte"))
 	case least != nil && n < *least:
@@ -291,7 +290,8 @@ func (v *validator) logic(s *Schema, value any, at string) {
 	}
 }
 
-// alternatives returns how many schemas a value fits, and the errors of that one of the others which knows the most of its values, or is the first of those.
+// alternatives returns the number of schemas that a value fits, and the errors of the closest other schema. That is the first one of those that
+// declare the most values.
 func alternatives(all []*Schema, value any, at string) (fits int, closest []field.Error) {
 	most := 0
 	for _, child := range all {
@@ -326,7 +326,7 @@ func TypeOf(v any) string {
 	return "object"
 }
 
-// IsWhole reports whether a number is an integer, however it is written.
+// IsWhole reports whether a number is an integer, in any notation.
 func IsWhole(n json.Number) bool {
 	if _, err := n.Int64(); err == nil {
 		return true
@@ -363,8 +363,8 @@ func orEqual(b *bound) string {
 	return "or equal to "
 }
 
-// FitsScalar reports whether a scalar has the type of the schema, as managedFields see it: all
-// numbers are one type, and a field with a format takes any scalar.
+// FitsScalar reports whether a scalar has the type of the schema for managedFields: all numbers are one type, and a field with a format accepts any
+// scalar.
 func (s *Schema) FitsScalar(v any) bool {
 	typ := TypeOf(v)
 	switch s.Type {

@@ -8,7 +8,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// TestValidate has the answers of kube-apiserver to values that do not fit limits and combinations of schemas.
+// TestValidate checks responses of kube-apiserver to values that violate limits and combinations of schemas.
 func TestValidate(t *testing.T) {
 	const fields = `"properties":{"a":{"type":"integer"},"b":{"type":"integer"},"c":{"type":"object","properties":{"d":{"type":"string"}}}}`
 	for _, tt := range []struct {

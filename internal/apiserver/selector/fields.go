@@ -7,8 +7,8 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 )
 
-// ParseFields parses a field selector such as "metadata.name=a,status.phase!=b". In values, commas, equals signs and backslashes
-// have a backslash before them. Errors are an [apierrors.StatusError] in the words of kube-apiserver.
+// ParseFields parses a field selector such as "metadata.name=a,status.phase!=b". In values, a backslash escapes commas, equals signs and backslashes.
+// Errors are an [apierrors.StatusError] with the messages of kube-apiserver.
 func ParseFields(text string) ([]Requirement, error) {
 	var all []Requirement
 	terms := splitTerms(text)
@@ -40,7 +40,7 @@ func ParseFields(text string) ([]Requirement, error) {
 	return all, nil
 }
 
-// splitTerms splits a selector at the commas that are not escaped.
+// splitTerms splits a selector at unescaped commas.
 func splitTerms(text string) (terms []string) {
 	start, escaped := 0, false
 	for i, c := range []byte(text) {
@@ -57,7 +57,7 @@ func splitTerms(text string) (terms []string) {
 	return append(terms, text[start:])
 }
 
-// unescape returns what a value means.
+// unescape returns the unescaped value.
 func unescape(value string) (string, error) {
 	var b strings.Builder
 	escaped := false

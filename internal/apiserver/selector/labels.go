@@ -11,8 +11,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/rules"
 )
 
-// ParseLabels parses a label selector such as "a=b,c!=d,e in (f,g),h,!i". Errors are an
-// [apierrors.StatusError] in the words of kube-apiserver.
+// ParseLabels parses a label selector such as "a=b,c!=d,e in (f,g),h,!i". Errors are an [apierrors.StatusError] with the messages of kube-apiserver.
 func ParseLabels(text string) ([]Requirement, error) {
 	var all []Requirement
 	p := &labelParser{rest: text}
@@ -43,7 +42,7 @@ func ParseLabels(text string) ([]Requirement, error) {
 	}
 }
 
-// labelParser reads a selector token by token. The last token is empty.
+// labelParser parses a selector token by token. The last token is empty.
 type labelParser struct{ rest string }
 
 const (
@@ -104,7 +103,7 @@ func (p *labelParser) requirement() (*Requirement, error) {
 	return r, err
 }
 
-// value reads the value after an operator, which may be empty.
+// value parses the value after an operator, which may be empty.
 func (p *labelParser) value() ([]string, error) {
 	next := p.peek()
 	if next == "" || next == "," {
@@ -116,7 +115,7 @@ func (p *labelParser) value() ([]string, error) {
 	return []string{next}, nil
 }
 
-// list reads values in parentheses. Between commas, there may be none.
+// list parses values in parentheses. Values between commas may be empty.
 func (p *labelParser) list() ([]string, error) {
 	if next := p.next(); next != "(" {
 		return nil, fmt.Errorf("found '%s' expected: '('", next)
@@ -142,7 +141,7 @@ func (p *labelParser) list() ([]string, error) {
 	}
 }
 
-// check returns what is wrong with the values.
+// check validates the values.
 func (r *Requirement) check() error {
 	var faults []string
 	for i, value := range r.values {

@@ -17,7 +17,7 @@ type Requirement struct {
 	values []string
 }
 
-// Matches reports whether a value meets the requirement. The value of a missing key is not present.
+// Matches reports whether a value meets the requirement. If the key is missing, present is false.
 func (r Requirement) Matches(value string, present bool) bool {
 	switch r.op {
 	case "=":
@@ -41,8 +41,7 @@ func (r Requirement) Matches(value string, present bool) bool {
 	return r.op == ">" && a > b || r.op == "<" && a < b
 }
 
-// MatchesLabels reports whether the labels of an object match a selector with matchLabels and
-// matchExpressions. An unknown operator matches no labels.
+// MatchesLabels reports whether the labels of an object match a selector with matchLabels and matchExpressions. An unknown operator matches nothing.
 func MatchesLabels(selector, object map[string]any) bool {
 	labels := rawjson.AsMap(rawjson.AsMap(object["metadata"])["labels"])
 	for key, want := range rawjson.AsMap(selector["matchLabels"]) {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestParse has answers of kube-apiserver to selectors.
+// TestParse checks responses of kube-apiserver to selectors.
 func TestParse(t *testing.T) {
 	labels := func(text string) error { _, err := ParseLabels(text); return err }
 	fields := func(text string) error { _, err := ParseFields(text); return err }
@@ -53,7 +53,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzLabelSelector reads a selector, and one that is written anew from what it means.
+// FuzzLabelSelector parses a selector, and the selector that it formats from the result.
 func FuzzLabelSelector(f *testing.F) {
 	f.Add("a=b,c!=d,e in (f,g),h,!i,j>1,k notin ()")
 	f.Add("a in (")
@@ -91,7 +91,7 @@ func FuzzLabelSelector(f *testing.F) {
 	})
 }
 
-// FuzzFieldSelector does likewise for fields.
+// FuzzFieldSelector does the same for fields.
 func FuzzFieldSelector(f *testing.F) {
 	f.Add("metadata.name=a,status.phase!=b,c==d")
 	f.Add(",=,")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Lists of older versions (resourceVersionMatch=Exact) are kept for their pages with states that were replaced before the list was kept: these count for nothing, and stay in memory when
-// the history has long dropped them.
+// Pages of older lists (resourceVersionMatch=Exact) may keep states that were replaced before the store kept the list. Those must count, because they
+// stay in memory when the history has dropped them.
 func TestOldListsAreBounded(t *testing.T) {
 	s := New(10_000)
 	text := strings.Repeat("x", 1<<20)

@@ -1,5 +1,5 @@
-// Package store keeps the objects of a server, and their history for watches. An object is kept as
-// the bytes that are sent. These are replaced and never changed, so all readers share them.
+// Package store keeps the objects of a server, and their history for watches. It keeps each object as the bytes of responses. The store replaces
+// these and never changes them, so all readers share them.
 package store
 
 import (
@@ -26,31 +26,31 @@ type Item struct {
 // Object decodes the item. The caller may change the result.
 func (i *Item) Object() map[string]any { return unstructured.View(i.Raw).Map() }
 
-// Change is one step in the history of a collection.
+// Change is one change in the history of a collection.
 type Change struct {
 	Type   ChangeType
-	Now    *Item // the state after the change; of deletions, the last one
+	Now    *Item // the state after the change; for deletions, the last one
 	Before *Item // nil for creations
 }
 
-// collection is all objects of one group and resource, in all their versions.
+// collection has all objects of one group and resource, in all their versions.
 type collection struct {
 	objects map[string]*Item
-	sorted  []*Item  // by key, as of the last list; nil if that is too long ago. The slice itself is never changed
+	sorted  []*Item  // sorted by key, as of the last list; nil if that is outdated. The slice itself never changes
 	dirty   []string // the keys that have changed since then
 	history []Change // by version
-	bytes   int      // of the states in the history
+	bytes   int      // the size of the states in the history
 	oldest  uint64   // the version before the first change in the history
 	changed chan struct{}
 }
 
-// Store is all objects of a server. It is safe for concurrent use.
+// Store has all objects of a server. It is safe for concurrent use.
 type Store struct {
 	mu          sync.RWMutex // guards all other fields
 	version     uint64
-	compacted   uint64                 // the version up to which the history is gone
+	compacted   uint64                 // the version up to which the history was dropped
 	collections map[string]*collection // by plural.group
-	limit       int                    // of the changes in each history
+	limit       int                    // the maximum number of changes in each history
 	bytes       int                    // of all histories
 	snapshots   []*snapshot            // for the pages of lists, newest last
 	kept        int                    // the bytes of all snapshots
@@ -61,27 +61,26 @@ type snapshot struct {
 	version uint64
 	where   *collection
 	items   []*Item
-	readers int // who have not read the last page
-	bytes   int // of those states in it that no newer snapshot has and that are not the newest ones any more
+	readers int // those that have not read the last page
+	bytes   int // of its states that are outdated, and not in a newer snapshot
 }
 
-// MaxHistoryBytes is how large the states in all histories may be together.
+// MaxHistoryBytes is the maximum total size of the states in all histories.
 const MaxHistoryBytes = 64 << 20
 
-// maxSnapshots is how many lists can be read by pages at the same time, and MaxSnapshotBytes is how large the states may be together that are kept for them alone.
+// maxSnapshots is the maximum number of snapshots for pages. MaxSnapshotBytes is the maximum total size of the states that only snapshots keep.
 const (
 	maxSnapshots     = 64
 	MaxSnapshotBytes = 32 << 20
 	pointerBytes     = 8 // of each item in a list
 )
 
-// New returns an empty store, whose history has at most limit changes per collection, and [MaxHistoryBytes].
+// New returns an empty store. Its history has at most limit changes per collection, and at most [MaxHistoryBytes].
 func New(limit int) *Store {
 	return &Store{version: 1, collections: make(map[string]*collection), limit: limit}
 }
 
-// collectionLocked returns a collection, which it makes if necessary. The caller holds the lock for
-// writing, or knows that it is there.
+// collectionLocked returns a collection. It adds a missing one, so the caller holds the lock for writing, unless the collection exists.
 func (s *Store) collectionLocked(name string) *collection {
 	c := s.collections[name]
 	if c == nil {
@@ -111,12 +110,11 @@ func (s *Store) Get(name, key string) *Item {
 	return c.objects[key]
 }
 
-// ErrTooLarge is the error about objects that are larger than they may be.
+// ErrTooLarge is the error about objects that exceed the limit.
 var ErrTooLarge = errors.New("the object is too large")
 
-// Put stores an object in place of before, which is nil for a new object, and sets its
-// resourceVersion. It reports false if the stored object is another one by now. It returns
-// [ErrTooLarge] if the object has more bytes than the limit. 0 means no limit.
+// Put stores an object in place of before, which is nil for a new object, and sets its resourceVersion. It reports false if the stored object differs
+// from before. It returns [ErrTooLarge] if the object has more bytes than the limit. 0 means no limit.
 func (s *Store) Put(name, key string, before *Item, object map[string]any, limit int) (*Item, bool, error) {
 	c := s.collection(name)
 	s.mu.Lock()
@@ -140,8 +138,8 @@ func (s *Store) Put(name, key string, before *Item, object map[string]any, limit
 	return now, true, nil
 }
 
-// Remove deletes an object. The object is its last state, and gets a resourceVersion of its own. It
-// reports false if the stored object is not before any more.
+// Remove deletes an object. The parameter object is its last state, which gets a new resourceVersion. It reports false if the stored object differs
+// from before.
 func (s *Store) Remove(name, key string, before *Item, object map[string]any) (*Item, bool, error) {
 	c := s.collection(name)
 	s.mu.Lock()
@@ -193,17 +191,17 @@ func (s *Store) recordLocked(c *collection, step Change) {
 	c.changed = make(chan struct{})
 }
 
-// touchLocked notes a changed key for the next list.
+// touchLocked marks a key as changed for the next list.
 func (c *collection) touchLocked(key string) {
 	if c.sorted == nil {
 		return
 	}
-	if c.dirty = append(c.dirty, key); len(c.dirty) > 100+len(c.objects)/16 { // sorting all is no more work
+	if c.dirty = append(c.dirty, key); len(c.dirty) > 100+len(c.objects)/16 { // sorting all keys takes no more time
 		c.sorted, c.dirty = nil, nil
 	}
 }
 
-// trimLocked drops all but some last changes of a history.
+// trimLocked drops all but the last changes of a history.
 func (s *Store) trimLocked(c *collection, keep int) {
 	drop := len(c.history) - keep
 	for _, step := range c.history[:drop] {
@@ -242,7 +240,7 @@ func (s *Store) List(name string) ([]*Item, uint64) {
 	return c.sortedLocked(), s.version
 }
 
-// sortedLocked returns the objects by key. It sorts only those that have changed since it was called last.
+// sortedLocked returns the objects by key. It sorts only those that have changed since the last call.
 func (c *collection) sortedLocked() []*Item {
 	if len(c.dirty) > 0 {
 		c.sorted, c.dirty = c.mergedLocked(), nil
@@ -257,7 +255,7 @@ func (c *collection) sortedLocked() []*Item {
 	return c.sorted
 }
 
-// mergedLocked returns the sorted objects with those that have changed since.
+// mergedLocked returns the sorted objects, merged with those that have changed since.
 func (c *collection) mergedLocked() []*Item {
 	slices.Sort(c.dirty)
 	old, merged := c.sorted, make([]*Item, 0, len(c.objects))
@@ -297,7 +295,8 @@ func (s *Store) At(name string, version uint64) ([]*Item, bool) {
 	return (&collection{objects: objects}).sortedLocked(), true
 }
 
-// Keep keeps a list for its next pages, until as many readers as have called it call [Store.Release]. The oldest lists are given up earlier, if all together are too many or too large.
+// Keep keeps a list for its next pages. Each reader that has called Keep must call [Store.Release]. If the lists are too many or too large, the store
+// drops the oldest ones earlier.
 func (s *Store) Keep(name string, version uint64, items []*Item) {
 	c := s.collection(name)
 	s.mu.Lock()
@@ -308,7 +307,7 @@ func (s *Store) Keep(name string, version uint64, items []*Item) {
 	}
 	kept := &snapshot{version: version, where: c, items: items, readers: 1}
 	at, _ := slices.BinarySearchFunc(s.snapshots, version, func(o *snapshot, v uint64) int { return cmp.Compare(o.version, v) })
-	newer := make(map[*Item]bool) // which count them
+	newer := make(map[*Item]bool) // of newer snapshots, which count these states
 	for _, o := range s.snapshots[at:] {
 		if o.where == c {
 			for _, item := range o.items {
@@ -317,7 +316,7 @@ func (s *Store) Keep(name string, version uint64, items []*Item) {
 		}
 	}
 	for _, item := range items {
-		if c.objects[item.Key] != item && !newer[item] { // it was replaced before the list was kept
+		if c.objects[item.Key] != item && !newer[item] { // it was replaced before the store kept the list
 			kept.bytes += len(item.Raw)
 		}
 	}
@@ -326,7 +325,7 @@ func (s *Store) Keep(name string, version uint64, items []*Item) {
 	s.limitSnapshotsLocked()
 }
 
-// Release ends the use of a list by a reader, who has read its last page.
+// Release ends the use of a list by a reader that has read the last page.
 func (s *Store) Release(name string, version uint64) {
 	c := s.collection(name)
 	s.mu.Lock()
@@ -343,7 +342,7 @@ func (s *Store) snapshotLocked(c *collection, version uint64) int {
 	return slices.IndexFunc(s.snapshots, func(kept *snapshot) bool { return kept.version == version && kept.where == c })
 }
 
-// countLocked counts a state that has been replaced for the newest snapshot that has it.
+// countLocked adds a replaced state to the size of the newest snapshot that contains it.
 func (s *Store) countLocked(c *collection, old *Item) {
 	if old == nil {
 		return
@@ -355,7 +354,7 @@ func (s *Store) countLocked(c *collection, old *Item) {
 	}
 }
 
-// newestLocked returns the last of the first n snapshots that is one of a collection, nil if there is none.
+// newestLocked returns the last one of the first n snapshots that belongs to a collection, nil if there is none.
 func (s *Store) newestLocked(c *collection, n int) *snapshot {
 	for i := n - 1; i >= 0; i-- {
 		if s.snapshots[i].where == c {
@@ -372,7 +371,7 @@ func (s *Store) limitSnapshotsLocked() {
 	}
 }
 
-// dropSnapshotLocked drops a snapshot. An older one of the same collection may have the same states, and counts them from now on.
+// dropSnapshotLocked drops a snapshot. An older one of the same collection may contain the same states. It counts them afterwards.
 func (s *Store) dropSnapshotLocked(i int) {
 	dropped := s.snapshots[i]
 	s.kept -= pointerBytes * len(dropped.items)
@@ -415,7 +414,7 @@ func (s *Store) Now() uint64 {
 	return s.version
 }
 
-// ChangeType is the type of a change, as watch events name it.
+// ChangeType is the type of a change in watch events.
 type ChangeType string
 
 // The types of changes.

@@ -13,7 +13,7 @@ func object(name, data string) map[string]any {
 	return map[string]any{"metadata": map[string]any{"name": name}, "data": data}
 }
 
-// A list has the newest state of each object by key, however few or many have changed since the last one.
+// A list has the newest state of each object by key, regardless of the number of changes since the last one.
 func TestList(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -56,7 +56,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Large states are forgotten earlier than small ones, and those of the collection that has most of them.
+// The history drops large states earlier than small ones, first from the collection with the largest history.
 func TestHistoryBytes(t *testing.T) {
 	s := New(10_000)
 	put := func(name string, before *Item, size int) *Item {
@@ -113,7 +113,7 @@ func BenchmarkListAfterWrite(b *testing.B) {
 	}
 }
 
-// A list at a version has nothing newer, while others write and the history is trimmed.
+// A list at a version contains nothing newer during writes and trimming.
 func TestAtWhileWriting(t *testing.T) {
 	s := New(4)
 	done := make(chan error)
@@ -145,7 +145,7 @@ func TestAtWhileWriting(t *testing.T) {
 	}
 }
 
-// Lists that are read by pages keep a limited number of bytes of old states, and none when their last pages have been read.
+// Paged lists keep a limited number of bytes of old states, and none after their last pages.
 func TestSnapshotBytes(t *testing.T) {
 	s := New(10)
 	text := strings.Repeat("x", 1<<20)
@@ -175,7 +175,7 @@ func TestSnapshotBytes(t *testing.T) {
 		t.Error("the list is gone while it has a reader")
 	}
 	s.Release("all", first)
-	s.Release("all", first) // by a reader that asks for the last page again
+	s.Release("all", first) // by a reader that requests the last page again
 	if _, ok := s.Snapshot("all", first); ok || s.kept != 0 {
 		t.Errorf("the list is kept after its last pages: %t, with %d bytes", ok, s.kept)
 	}
@@ -196,7 +196,7 @@ func TestSnapshotBytes(t *testing.T) {
 	if _, ok := s.Snapshot("all", versions[19]); !ok {
 		t.Error("the newest list is not kept")
 	}
-	for _, version := range slices.Backward(versions) { // their states stay with the older ones
+	for _, version := range slices.Backward(versions) { // older ones keep their states
 		s.Release("all", version)
 	}
 	if s.kept != 0 || len(s.snapshots) != 0 {

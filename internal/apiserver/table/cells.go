@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file has the functions that columns.txt calls: each makes a cell of a value that may be missing.
+// This file has the functions for columns.txt. Each formats a cell from a value that may be missing.
 
 const (
 	none    = "<none>"
@@ -20,8 +20,7 @@ const (
 	unknown = "<unknown>"
 )
 
-// call returns what a function of columns.txt makes of a value. Those of pods are in pods.go, those of the network and of nodes in
-// network.go.
+// call returns the result of a function of columns.txt. The functions for pods are in pods.go, those for the network and for nodes in network.go.
 func call(function string, v any, now time.Time) any {
 	switch function {
 	case "number":
@@ -250,7 +249,7 @@ func formatSelector(v any) string {
 	return or(strings.Join(texts, ","), none)
 }
 
-// controller returns the owner that controls an object.
+// controller returns the controlling owner of an object.
 func controller(owners any) string {
 	for _, owner := range items(owners) {
 		if owner["controller"] != true {
@@ -265,7 +264,7 @@ func controller(owners any) string {
 	return none
 }
 
-// since returns how long ago a time was.
+// since returns the time since a timestamp.
 func since(v any, now time.Time) string {
 	if v == nil {
 		return unknown
@@ -290,7 +289,7 @@ func lastSeen(event any, now time.Time) string {
 	return firstSeen(event, now)
 }
 
-// targets returns what a HorizontalPodAutoscaler has measured, and what it aims at.
+// targets returns the measured and the target values of a HorizontalPodAutoscaler.
 func targets(scaler any) string {
 	statuses := items(at(scaler, "status.currentMetrics"))
 	var all []string
@@ -333,7 +332,7 @@ func target(source string, spec, current any) string {
 	return prefix + have + "/" + want
 }
 
-// firstOf joins the first n texts, and tells how many there are besides.
+// firstOf joins the first n texts, and adds the number of the others.
 func firstOf(all []string, n int, separator, empty string) string {
 	if len(all) > n {
 		return fmt.Sprintf("%s + %d more...", strings.Join(all[:n], separator), len(all)-n)
@@ -341,7 +340,7 @@ func firstOf(all []string, n int, separator, empty string) string {
 	return or(strings.Join(all, separator), empty)
 }
 
-// quota returns what is used of a ResourceQuota: of the limits of resources, or of all else.
+// quota returns the usage of a ResourceQuota, either for limits of resources or for all others.
 func quota(status any, limits bool) string {
 	hard := rawjson.AsMap(at(status, "hard"))
 	var all []string
@@ -368,7 +367,7 @@ func accessModes(v any) string {
 	return strings.Join(all, ",")
 }
 
-// subjects returns those of a kind that a role is bound to.
+// subjects returns the subjects of a kind in a role binding.
 func subjects(v any, kind string) string {
 	var all []string
 	for _, subject := range items(v) {
@@ -383,7 +382,7 @@ func subjects(v any, kind string) string {
 	return strings.Join(all, ", ")
 }
 
-// requestStatus returns what became of a CertificateSigningRequest.
+// requestStatus returns the status of a CertificateSigningRequest.
 func requestStatus(status any) string {
 	has := func(typ string) bool { return condition(status, typ) != nil }
 	said := "Pending"
@@ -402,7 +401,7 @@ func requestStatus(status any) string {
 	return said
 }
 
-// condition returns the first condition of a type that a status has, nil if there is none.
+// condition returns the first condition of a type in a status, nil if there is none.
 func condition(status any, typ string) map[string]any {
 	for _, c := range items(at(status, "conditions")) {
 		if c["type"] == typ {
@@ -414,7 +413,7 @@ func condition(status any, typ string) map[string]any {
 
 func isTrue(status any, typ string) bool { return condition(status, typ)["status"] == "True" }
 
-// isDefault reports whether annotations make a class the one that is used when none is named.
+// isDefault reports whether annotations mark a class as the default.
 func isDefault(annotations any) bool {
 	for _, key := range []string{"storageclass.kubernetes.io", "storageclass.beta.kubernetes.io", "ingressclass.kubernetes.io"} {
 		if rawjson.AsMap(annotations)[key+"/is-default-class"] == "true" {
@@ -435,7 +434,7 @@ func paramRef(ref any) string {
 	return or(unstructured.Word(at(ref, "namespace")), "*") + "/" + name
 }
 
-// goSelector returns a label selector as Go prints its type, which is what kube-apiserver does with those of bindings.
+// goSelector returns a label selector in Go syntax, as kube-apiserver prints those of bindings.
 func goSelector(v any) string {
 	labels := rawjson.AsMap(at(v, "matchLabels"))
 	var text strings.Builder

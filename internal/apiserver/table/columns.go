@@ -10,7 +10,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file knows the columns of built-in kinds; columns.txt has them, and describes its notation.
+// This file parses the columns of built-in kinds from columns.txt, which describes its notation.
 
 //go:embed columns.txt
 var columnsText string
@@ -20,7 +20,7 @@ func builtinColumns() map[string][]Column {
 	return lazyColumns.value
 }
 
-// lazyColumns is made when it is first asked for, by a function, because an initial value would be in every operator.
+// lazyColumns is made on first use, by a function, because an initial value would take memory in every operator.
 var lazyColumns struct {
 	once  sync.Once
 	value map[string][]Column
@@ -31,8 +31,7 @@ var (
 	ageColumn  = Column{name: "Age", typ: "date", path: ".metadata.creationTimestamp"}
 )
 
-// Columns returns the columns of a kind: those that its CRD defines, if any, or those of a built-in
-// kind with a plural.
+// Columns returns the columns of a kind: those of its CRD, if any, or those of a built-in kind with a plural.
 func Columns(plural string, custom bool, defined []Column) []Column {
 	switch {
 	case defined != nil:
@@ -98,7 +97,7 @@ func parseColumn(text string) Column {
 // template is the notation of a cell.
 type template []expression
 
-// expression is a piece of a template: literal text, or what stands in braces.
+// expression is a piece of a template: literal text, or an expression in braces.
 type expression struct {
 	text     string
 	function string

@@ -9,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file has the cells of services, of what leads to them, and of nodes.
+// This file has the cells of services, of resources for their traffic, and of nodes.
 
 func callForNetwork(function string, v any) (cell any, ok bool) {
 	switch function {
@@ -134,7 +134,7 @@ func sliceAddresses(endpoints any) string {
 	return firstOf(all, 3, ",", unset)
 }
 
-// hosts returns the hosts of the rules of an ingress. How many are left out is counted in rules, with those that have no host.
+// hosts returns the hosts in the rules of an ingress. The number of omitted hosts includes rules without a host.
 func hosts(rules any) string {
 	all := slices.DeleteFunc(each(rules, "host"), func(host string) bool { return host == "" })
 	if len(all) == 0 {

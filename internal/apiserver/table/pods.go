@@ -41,7 +41,7 @@ func callForPods(function string, v any, now time.Time) (cell any, ok bool) {
 	return nil, false
 }
 
-// podSummary is what a table shows of the containers of a pod.
+// podSummary summarizes the containers of a pod for a table.
 type podSummary struct {
 	status            string
 	ready, containers int
@@ -71,7 +71,7 @@ func newPodSummary(pod any) *podSummary {
 	return s
 }
 
-// sidecars returns the names of the initial containers that go on running, and counts them with the others.
+// sidecars returns the names of the initial containers that keep running, and counts them with the others.
 func (s *podSummary) sidecars(pod any) map[string]bool {
 	names := map[string]bool{}
 	for _, c := range items(at(pod, "spec.initContainers")) {
@@ -88,7 +88,7 @@ func (s *podSummary) restarted(c map[string]any) {
 	s.lastRestart = max(s.lastRestart, unstructured.Word(at(c, "lastState.terminated.finishedAt")))
 }
 
-// initialize looks at the initial containers, and reports whether one of them has not done its work.
+// initialize evaluates the initial containers, and reports whether one of them is unfinished.
 func (s *podSummary) initialize(pod any, sidecars map[string]bool) (unfinished bool) {
 	for i, c := range items(at(pod, "status.initContainerStatuses")) {
 		s.restarted(c)
@@ -124,7 +124,7 @@ func exitReason(terminated any) string {
 	return fmt.Sprintf("ExitCode:%d", unstructured.Whole(at(terminated, "exitCode")))
 }
 
-// run looks at the containers, the first of which counts most.
+// run evaluates the containers. Earlier ones take precedence.
 func (s *podSummary) run(status any) {
 	running, failure := false, ""
 	statuses := items(at(status, "containerStatuses"))

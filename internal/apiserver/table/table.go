@@ -95,7 +95,7 @@ func (c *Column) value(o unstructured.View, now time.Time) any {
 	}
 }
 
-// age returns the time since a timestamp in the form of kubectl.
+// age returns the time since a timestamp in the format of kubectl.
 func age(timestamp string, now time.Time) string {
 	t, err := time.Parse(time.RFC3339, timestamp)
 	if err != nil {
@@ -104,7 +104,7 @@ func age(timestamp string, now time.Time) string {
 	return humanDuration(now.Sub(t))
 }
 
-// humanDuration returns a duration in the form of kubectl.
+// humanDuration returns a duration in the format of kubectl.
 func humanDuration(d time.Duration) string {
 	seconds, minutes, hours := int(d.Seconds()), int(d.Minutes()), int(d.Hours())
 	days := hours / 24
@@ -138,7 +138,7 @@ func humanDuration(d time.Duration) string {
 	return text
 }
 
-// Partial returns an object with its metadata alone.
+// Partial returns an object with only its metadata.
 func Partial(object map[string]any) map[string]any {
 	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]}
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// FuzzTablePath follows the path of a column: what it finds is in the object, and not more than is
-// there.
+// FuzzTablePath follows the path of a column. The result must be in the object, and must not be larger.
 func FuzzTablePath(f *testing.F) {
 	f.Add(`{"a":[{"b":"x","c":1},{"b":"y"}]}`, `.a[?(@.b=="x")].c`)
 	f.Add(`{"a":[1,2]}`, `{$.a[-9223372036854775808]}`)
@@ -36,7 +35,7 @@ func FuzzTablePath(f *testing.F) {
 	})
 }
 
-// FuzzAge shows how old objects are.
+// FuzzAge formats the ages of objects.
 func FuzzAge(f *testing.F) {
 	f.Add("2020-01-01T00:00:00Z", int64(0))
 	f.Add("9999-12-31T23:59:59Z", int64(1)<<62)

@@ -13,9 +13,9 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Decode gives an object the form that it has after being decoded into its Go type and encoded again: fields that the type does not have are dropped,
-// and so are empty ones if the type omits them; amounts, times and bytes are written in their canonical form. It returns the sorted paths of the
-// dropped fields that the type does not have. The object has to be one without a [DecodeError].
+// Decode gives an object the form that it has after it was decoded into its Go type and encoded again. It drops unknown fields, and empty ones that
+// the type omits. It writes amounts, times and bytes in their canonical form. It returns the sorted paths of the unknown fields. The object must not
+// have a [DecodeError].
 func (t *Type) Decode(object map[string]any) (unknown []string) {
 	d := &decoder{}
 	d.object(t, object)
@@ -23,24 +23,24 @@ func (t *Type) Decode(object map[string]any) (unknown []string) {
 	return d.unknown
 }
 
-// Store gives an object the form that it has after being stored: Protocol Buffers have no empty lists, so that those that are not omitted become null. They
-// are lists until then, and have managers.
+// Store gives an object the form that it has after it was stored. Protocol Buffers have no empty lists, so lists that are not omitted become null.
+// Until then they are lists with managers.
 func (t *Type) Store(object map[string]any) { (&decoder{stored: true}).object(t, object) }
 
 // decoder decodes an object.
 type decoder struct {
-	stored  bool // whether the result is that of storing the object
+	stored  bool // whether the result is the stored form
 	unknown []string
-	at      []step // where it is; paths are hardly ever asked for, and would take longer to write than the rest takes
+	at      []step // the current place; paths are rarely needed, and would be the slowest part
 }
 
-// step is a key on the way to a value, or an index in a list.
+// step is a key on the path to a value, or an index in a list.
 type step struct {
 	key   string
 	index int // negative for a key
 }
 
-// below decodes a value at a key, or at an index, of the present place.
+// below decodes a value at a key, or at an index, of the current place.
 func (d *decoder) below(key string, index int, decode func(*decoder, *Field, any) any, f *Field, v any) any {
 	d.at = append(d.at, step{key, index})
 	v = decode(d, f, v)
@@ -48,7 +48,7 @@ func (d *decoder) below(key string, index int, decode func(*decoder, *Field, any
 	return v
 }
 
-// path returns the path of a field at the present place.
+// path returns the path of a field at the current place.
 func (d *decoder) path(name string) string {
 	var b strings.Builder
 	for _, s := range d.at {
@@ -82,7 +82,7 @@ func (d *decoder) object(t *Type, object map[string]any) {
 	}
 }
 
-// field decodes the value of a field: a single one, a list or a map.
+// field decodes the value of a field: a single value, a list or a map.
 func (d *decoder) field(f *Field, v any) any {
 	switch v := v.(type) {
 	case nil:
@@ -134,7 +134,7 @@ func (d *decoder) value(f *Field, v any) any {
 		}
 		return v
 	case "bytes":
-		data, _ := base64.StdEncoding.DecodeString(text) // it was checked
+		data, _ := base64.StdEncoding.DecodeString(text) // already checked
 		return base64.StdEncoding.EncodeToString(data)
 	case "Time", "MicroTime":
 		if !isText || text == "" {
@@ -162,7 +162,7 @@ func (d *decoder) value(f *Field, v any) any {
 	return object
 }
 
-// schemaOr decodes what is a schema in definitions, or something else.
+// schemaOr decodes a field of a CRD that is a schema or an alternative.
 func (d *decoder) schemaOr(f *Field, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -189,7 +189,7 @@ func (f *Field) omits(v any) bool {
 	return v == "" || v == false || rawjson.IsEmpty(v)
 }
 
-// canonicalTime returns a time as the type writes it.
+// canonicalTime returns a time in the format of the type.
 func canonicalTime(typ, text string) any {
 	t, err := time.Parse(time.RFC3339, text)
 	switch {
@@ -201,10 +201,10 @@ func canonicalTime(typ, text string) any {
 	return unstructured.Timestamp(t)
 }
 
-// microTime is the form of times with microseconds.
+// microTime is the format of times with microseconds.
 const microTime = "2006-01-02T15:04:05.000000Z07:00"
 
-// canonicalQuantity returns an amount, which may be a number, as it is written.
+// canonicalQuantity returns the canonical form of an amount, which may be a number.
 func canonicalQuantity(v any) any {
 	q, err := quantity.Parse(quantityText(v))
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
 )
 
-// DecodeError returns the error of kube-apiserver for a value that cannot be decoded into the Go
-// type called owner, "" if it can. It replaces nulls by empty strings where strings are expected.
+// DecodeError returns the error of kube-apiserver for a value that cannot be decoded into the Go type owner, "" if it can. It replaces nulls by empty
+// strings for strings.
 func DecodeError(s *schema.Schema, v any, owner string) string {
 	return goValueError(s, v, owner, "").String()
 }
 
-// decodingError is why a value cannot be decoded into a Go type of kube-apiserver.
+// decodingError is the reason why a value cannot be decoded into a Go type of kube-apiserver.
 type decodingError struct {
-	text               string // the whole message, if it has no place in it
-	word, owner, typed string // the kind of the value, the type that it is in, and the wanted type
+	text               string // the whole message, if it has no fixed form
+	word, owner, typed string // the kind of the value, the type that contains it, and the expected type
 	path               string
 }
 
@@ -35,8 +35,7 @@ func (e *decodingError) String() string {
 	return fmt.Sprintf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", e.word, e.owner, e.path, e.typed)
 }
 
-// goValueError returns why a value called name in a type called owner cannot be decoded, nil if it
-// can.
+// goValueError returns the reason why a value called name in the type owner cannot be decoded, nil if it can.
 func goValueError(s *schema.Schema, v any, owner, name string) *decodingError {
 	switch {
 	case s.Format == "quantity":
@@ -83,7 +82,7 @@ func goValueError(s *schema.Schema, v any, owner, name string) *decodingError {
 	return nil
 }
 
-// goFieldsError returns the error of the first bad key, in order.
+// goFieldsError returns the error of the first invalid key, in order.
 func goFieldsError(s *schema.Schema, m map[string]any, owner, name string) *decodingError {
 	var found *decodingError
 	var first string
@@ -139,7 +138,7 @@ func fitsInteger(format string, number json.Number) bool {
 	return err == nil
 }
 
-// badQuantity returns why a value is no amount, nil if it is one.
+// badQuantity returns the reason why a value is no amount, nil if it is one.
 func badQuantity(v any) *decodingError {
 	switch v.(type) {
 	case nil:
@@ -153,7 +152,7 @@ func badQuantity(v any) *decodingError {
 	return &decodingError{text: quantity.ErrFormat.Error()}
 }
 
-// badIntOrString returns why a value is neither a string nor an integer of 32 bits, nil if it is one.
+// badIntOrString returns the reason why a value is neither a string nor an integer of 32 bits, nil if it is one.
 func badIntOrString(s *schema.Schema, v any, owner, name string) *decodingError {
 	if _, ok := v.(string); ok {
 		return nil
@@ -161,7 +160,7 @@ func badIntOrString(s *schema.Schema, v any, owner, name string) *decodingError 
 	return goValueError(&schema.Schema{Type: "integer", Format: "int32"}, v, owner, name)
 }
 
-// badText returns why a text does not have a format, nil if it does.
+// badText returns the reason why a text does not have a format, nil if it does.
 func badText(format, text string) *decodingError {
 	var err error
 	switch format {
@@ -178,7 +177,7 @@ func badText(format, text string) *decodingError {
 	return nil
 }
 
-// goType returns the Go type of a field as the errors of kube-apiserver name it.
+// goType returns the Go type of a field for the errors of kube-apiserver.
 func goType(s *schema.Schema, field string) string {
 	switch {
 	case field == "uid":

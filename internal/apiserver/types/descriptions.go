@@ -9,13 +9,13 @@ import (
 //go:embed descriptions.txt
 var descriptionsText string
 
-// Description is what OpenAPI documents say of a type.
+// Description is the description of a type in OpenAPI documents.
 type Description struct {
 	Text   string
-	Fields map[string]string // what they say of its fields, by their names
+	Fields map[string]string // the descriptions of its fields, by their names
 }
 
-// Description returns what OpenAPI documents say of the type, which may be nothing.
+// Description returns the description of the type in OpenAPI documents, which may be empty.
 func (t *Type) Description() Description { return descriptions()[t] }
 
 func descriptions() map[*Type]Description {
@@ -23,7 +23,7 @@ func descriptions() map[*Type]Description {
 	return lazyDescriptions.value
 }
 
-// lazyDescriptions is made when it is first asked for, by a function, because an initial value would be in every operator.
+// lazyDescriptions is made on first use, by a function, because an initial value would take memory in every operator.
 var lazyDescriptions struct {
 	once  sync.Once
 	value map[*Type]Description

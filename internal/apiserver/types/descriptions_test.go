@@ -2,7 +2,7 @@ package types
 
 import "testing"
 
-// TestDescriptions checks that what is described is in the table of types.
+// TestDescriptions checks that all described types and fields are in the table of types.
 func TestDescriptions(t *testing.T) {
 	if len(descriptions()) < 60 {
 		t.Errorf("only %d types are described", len(descriptions()))

@@ -1,6 +1,5 @@
-// Package types has the types of the built-in kinds: their fields, how lists of them are merged,
-// and their numbers in Protocol Buffers. The tables are parsed when they are first needed, and are
-// read-only from then on.
+// Package types has the types of the built-in kinds: their fields, the merge strategies of their lists, and their numbers in Protocol Buffers. The
+// tables are parsed on first use, and are read-only afterwards.
 //
 // See https://kubernetes.io/docs/reference/kubernetes-api/
 package types
@@ -21,13 +20,13 @@ var typesText string
 // Type is a named type: a structure, or a scalar.
 type Type struct {
 	name     string // the last part of the full name
-	FullName string // as OpenAPI documents name it
-	Scalar   string // the type in OpenAPI, "" of structures
+	FullName string // the name in OpenAPI documents
+	Scalar   string // the type in OpenAPI, "" for structs
 	Format   string
 	Atomic   bool
 	Fields   []Field
 	byName   map[string]*Field
-	always   []*Field // those that are never omitted
+	always   []*Field // the fields that are never omitted
 	// Defaulted are the fields with a default.
 	Defaulted []*Field
 	Schema    *schema.Schema
@@ -36,7 +35,7 @@ type Type struct {
 	Numbered map[uint64]*Field
 }
 
-// Field is one field of a structure.
+// Field is one field of a struct.
 type Field struct {
 	Name      string
 	Type      string // a word of [ScalarWord], or the name of a type
@@ -52,9 +51,9 @@ type Field struct {
 	MapType   string            // atomic or granular, if it differs from the type
 	inJSON    bool              // the field is stored as JSON
 	Default   string            // in JSON, strings without quotes unless they are empty; "" if there is none
-	Value     any               // that Default means
+	Value     any               // the value of Default
 	number    string            // in Protocol Buffers, "" if there is none; two with a dot where the field is in an embedded message
-	Pointer   bool              // the field may be unset, which is not the same as empty
+	Pointer   bool              // the field may be unset, which differs from empty
 	Always    bool              // the field is never omitted
 	Embedded  map[uint64]*Field // the fields of an embedded message, by number
 }
@@ -79,14 +78,14 @@ func ScalarWord(word string) (typ, format string, scalar bool) {
 	return "", "", false
 }
 
-// table is all types by their full names and by their short names. Where two types have the same
-// short name, that of the second one has its group before it.
+// table has all types by their full names and by their short names. If two types have the same short name, that of the second one has its group in
+// front.
 func table() map[string]*Type {
 	lazyTable.once.Do(func() { lazyTable.value = makeTable() })
 	return lazyTable.value
 }
 
-// lazyTable is made when it is first asked for, by a function, because an initial value would be in every operator.
+// lazyTable is made on first use, by a function, because an initial value would take memory in every operator.
 var lazyTable struct {
 	once  sync.Once
 	value map[string]*Type
@@ -170,8 +169,7 @@ func cutMark(word, mark, value, otherwise string) (string, string) {
 	return word, otherwise
 }
 
-// linkTypes makes a schema for each type. Some types contain themselves, so all schemas exist
-// before any is filled.
+// linkTypes creates a schema for each type. Some types contain themselves, so all schemas exist before any is filled.
 func linkTypes(all map[string]*Type) {
 	for _, t := range all {
 		t.Schema = &schema.Schema{Type: "object", Properties: make(map[string]*schema.Schema, len(t.Fields)), Builtin: &schema.BuiltinRules{Name: t.name, Package: t.goPackage()}}
@@ -261,7 +259,7 @@ func scalarSchema(name, typ, format string) schema.Schema {
 	return schema.Schema{Type: typ, Format: format, PreserveUnknown: typ == "object"}
 }
 
-// schemaOf returns the schema of a field. It requires nothing, as in the types of kube-apiserver.
+// schemaOf returns the schema of a field. It has no required fields, as in the types of kube-apiserver.
 func (f *Field) schemaOf() *schema.Schema {
 	one := &schema.Schema{}
 	one.Type, one.Format, _ = ScalarWord(f.Type)
@@ -301,7 +299,7 @@ func (f *Field) schemaOf() *schema.Schema {
 	return s
 }
 
-// goPackage returns the name of the type's package in Go.
+// goPackage returns the name of the type's Go package.
 func (t *Type) goPackage() string {
 	words := strings.Split(t.FullName, ".")
 	return words[len(words)-2]

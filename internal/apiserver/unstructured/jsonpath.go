@@ -9,8 +9,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// JSONPath returns the values at a path in the subset of JSONPath that CRDs use: .a.b, ['a'], [0],
-// [*], and [?(@.a=="b")]. A malformed path leads to no values.
+// JSONPath returns the values at a path in the subset of JSONPath that CRDs use: .a.b, ['a'], [0], [*], and [?(@.a=="b")]. A malformed path has no
+// values.
 func JSONPath(v any, path string) []any {
 	now := []any{v}
 	path = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(path, "{"), "$"), "}")
@@ -41,7 +41,7 @@ func JSONPath(v any, path string) []any {
 	return now
 }
 
-// pathKey follows a key, or all keys and items by a star.
+// pathKey follows a key. A star follows all keys and items.
 func pathKey(now []any, key string) []any {
 	var next []any
 	for _, v := range now {
@@ -96,7 +96,7 @@ func pathFilter(v any, filter string) bool {
 	return same != negated
 }
 
-// Cell returns a value as the text of a cell.
+// Cell formats a value for a table cell.
 func Cell(v any) any {
 	switch v := v.(type) {
 	case string:

@@ -1,5 +1,4 @@
-// Package unstructured reads objects that have no Go types: decoded ones, and ones that are still
-// bytes.
+// Package unstructured reads objects without Go types, decoded or as bytes.
 package unstructured
 
 import (
@@ -58,7 +57,7 @@ func Word(v any) string {
 	return ""
 }
 
-// Whole returns a whole number, 0 for all other values.
+// Whole returns an integer, 0 for all other values.
 func Whole(v any) int64 {
 	number, _ := v.(json.Number)
 	n, _ := number.Int64()
@@ -95,7 +94,7 @@ func DropNulls(v any) {
 	}
 }
 
-// GroupVersionKind returns a group, a version and a kind in the form of API documents.
+// GroupVersionKind returns a group, a version and a kind as fields of an API document.
 func GroupVersionKind(group, version, kind string) map[string]any {
 	return map[string]any{"group": group, "version": version, "kind": kind}
 }
