@@ -71,8 +71,7 @@ func (k *kindInfo) collection() string {
 	return k.resource.Plural + "." + k.resource.Group
 }
 
-// inStorage returns the kind in the version in which its objects are stored. The server makes its own changes in this version, so that they need no
-// webhook.
+// inStorage returns the kind in the version in which its objects are stored. The server makes its own changes in this version, so that they need no webhook.
 func (k *kindInfo) inStorage() *kindInfo {
 	if k.stored != nil {
 		return k.stored

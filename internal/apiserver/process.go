@@ -2,16 +2,14 @@ package apiserver
 
 import "sync"
 
-// processing has the objects that controllers work on. Like the queue of a controller, it repeats the work for an object that changes in the
-// meantime.
+// processing has the objects that controllers work on. Like the queue of a controller, it repeats the work for an object that changes in the meantime.
 type processing struct {
 	mu    sync.Mutex         // guards following
 	dirty map[objectKey]bool // the objects in progress, and whether their work must be repeated
 }
 
-// process does some work of a controller on an object. If the object is in progress already, in another request or in a caller of this one, process
-// returns at once, and the work is repeated when it has ended. Otherwise the end of each of many objects would start the work on all the others
-// again.
+// process does some work of a controller on an object. If the object is in progress already, in another request or in a caller of this one, process returns
+// at once, and the work is repeated when it has ended. Otherwise the end of each of many objects would start the work on all the others again.
 func (s *Server) process(object objectKey, work func()) {
 	if s.processing.join(object) {
 		return

@@ -134,8 +134,7 @@ func (a *apiRequest) locate() error {
 	return nil
 }
 
-// flag reports whether the query has a boolean parameter that is true. All values are true except "false" and "0", in any case. The empty value is
-// true.
+// flag reports whether the query has a boolean parameter that is true. All values are true except "false" and "0", in any case. The empty value is true.
 func (a *apiRequest) flag(key string) bool {
 	text := a.query.Get(key)
 	return a.query.Has(key) && !strings.EqualFold(text, "false") && text != "0"

@@ -67,8 +67,7 @@ type Options struct {
 	HistoryLimit int
 	// BookmarkInterval is the time between the bookmarks of a watch. Default: 1 minute.
 	BookmarkInterval time.Duration
-	// WebhookTransport sends requests to admission and conversion webhooks. Default: [http.DefaultTransport] with the CA bundles of the
-	// configurations.
+	// WebhookTransport sends requests to admission and conversion webhooks. Default: [http.DefaultTransport] with the CA bundles of the configurations.
 	WebhookTransport http.RoundTripper
 	// DisableGarbageCollector keeps objects whose owners are gone, and creates no service accounts. Default: false.
 	DisableGarbageCollector bool

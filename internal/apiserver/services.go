@@ -33,8 +33,7 @@ type service struct {
 	current      bool // whether the uses of the reservations are those of the stored services
 }
 
-// settleService allocates the addresses and the ports of a service. It keeps those that a client omits, and drops those that the new type does not
-// have.
+// settleService allocates the addresses and the ports of a service. It keeps those that a client omits, and drops those that the new type does not have.
 func (a *apiRequest) settleService(live, object map[string]any) error {
 	s := &service{apiRequest: a, live: live, object: object, old: rawjson.AsMap(live["spec"]), spec: rawjson.AsMap(object["spec"])}
 	if s.spec == nil {

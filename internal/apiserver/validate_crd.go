@@ -479,8 +479,7 @@ func storedVersions(status map[string]any, versions []map[string]any) []string {
 	return stored
 }
 
-// approvalAnnotation is the annotation for the approval of CRDs in the groups of Kubernetes. Its value is the approval, or the reason why there is
-// none.
+// approvalAnnotation is the annotation for the approval of CRDs in the groups of Kubernetes. Its value is the approval, or the reason why there is none.
 const approvalAnnotation = "api-approved.kubernetes.io"
 
 // isProtected reports whether a group is reserved for Kubernetes.

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what operators write into the webhook configurations that they manage, and when.
+// This suite proves which webhook configurations operators write, and when.
 
 var _ = Suite("admission_configuration", func(t *testing.T, c *C) {
 	c.Run(t, "AC-1 what makes no sense is refused at registration", proveAdmissionOptions)
@@ -41,7 +41,7 @@ var _ = Suite("admission_configuration", func(t *testing.T, c *C) {
 
 func accept(context.Context, *kopf.Admission) error { return nil }
 
-// managed is an operator that manages its configurations.
+// managed is an operator that manages its webhook configurations.
 type managed struct {
 	*Running
 	c      *C
@@ -51,7 +51,7 @@ type managed struct {
 
 const registration = "admissionregistration.k8s.io/v1"
 
-// Managed starts an operator that manages its configurations, which are deleted at the end of the leaf.
+// Managed starts an operator that manages its webhook configurations, which are deleted at the end of the leaf.
 func (c *C) Managed(registry *kopf.Registry, adjust ...func(*kopf.Operator)) *managed {
 	c.Helper()
 	m := &managed{c: c, name: c.Unique("hooks") + ".kopf.dev"}
@@ -67,7 +67,7 @@ func (c *C) Managed(registry *kopf.Registry, adjust ...func(*kopf.Operator)) *ma
 	return m
 }
 
-// hooks returns the entries of a configuration when there are so many.
+// hooks waits until a configuration has the given number of webhooks, and returns them.
 func (m *managed) hooks(kind string, number int) []map[string]any {
 	m.c.Helper()
 	var list []map[string]any
@@ -84,7 +84,7 @@ func (m *managed) hooks(kind string, number int) []map[string]any {
 	return list
 }
 
-// written returns what the operator has sent last about a configuration.
+// written returns the last configuration that the operator has sent.
 func (m *managed) written(plural string) map[string]any {
 	m.c.Helper()
 	var last map[string]any
@@ -122,7 +122,7 @@ func proveAdmissionOptions(c *C) {
 	}
 }
 
-// refusal returns what a function panics with, or nothing.
+// refusal returns the value of a function's panic, "" if there is none.
 func refusal(f func()) (text string) {
 	defer func() { text, _ = recover().(string) }()
 	f()
@@ -218,7 +218,7 @@ func proveNoEmptyConfiguration(c *C) {
 		c.WaitFor("the end of the old webhook", func() bool { return len(asList(empty.Get(m.name).Map()["webhooks"])) == 0 })
 		again.Stop()
 		empty.Delete(m.name)
-		unprivileged := start(func(op *kopf.Operator) { // and it needs no rights for the other one
+		unprivileged := start(func(op *kopf.Operator) { // it needs no permissions for the other configuration
 			op.Connection.HTTPClient.Transport.(*Wire).Fault(func(r *Request) (*http.Response, error) {
 				if strings.Contains(r.Path, strings.ToLower(other)+"webhook") {
 					return Answer(403, "Forbidden", "no"), nil
@@ -360,7 +360,7 @@ func proveHookSelectors(c *C) {
 	expect(c, "no selector", list[1].(map[string]any)["objectSelector"], any(nil))
 }
 
-// silent is a server that is never announced.
+// silent is a server that never announces itself.
 type silent struct{}
 
 func (silent) Serve(ctx context.Context, _ kopf.ReviewFunc, _ func(kopf.WebhookClientConfig)) error {
@@ -401,7 +401,7 @@ func proveHookAddresses(c *C) {
 	expect(c, "the service without a path", client(), any(map[string]any{"service": map[string]any{"namespace": "n", "name": "s", "path": "/f3cn-ca2b0103/x"}}))
 }
 
-// proveServiceAddresses announces a service for handlers with ids of all sorts: the API server takes only subdomains in its path.
+// proveServiceAddresses announces a service for handlers with all kinds of ids: the API server accepts only subdomains in its path.
 func proveServiceAddresses(c *C) {
 	registry, l := &kopf.Registry{}, &asking{}
 	ids := []string{"plain", "camelCase", "camelcase", "snake_case", "a.b/c-d", "field/spec.someField", "a//b", "fn<x>y", strings.Repeat("Long", 15)}

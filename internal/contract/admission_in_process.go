@@ -16,7 +16,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that the in-memory API server asks the webhooks of an operator in the same process, in 3-admission-auth-client.md.
+// This suite proves that the in-memory API server calls the webhooks of an operator in the same process, in 3-admission-auth-client.md.
 
 var _ = Suite("admission_in_process", func(t *testing.T, c *C) {
 	c.Run(t, "AC-10 the API server in memory asks the operator beside it", inMemoryReviews)
@@ -24,7 +24,7 @@ var _ = Suite("admission_in_process", func(t *testing.T, c *C) {
 	c.Run(t, "AC-19 how a handler has decided is logged", inMemoryLog)
 })
 
-// crossing is an operator and a server that asks it.
+// crossing is an operator, and a server that calls its webhooks.
 type crossing struct {
 	c        *C
 	client   *kopf.Client
@@ -33,7 +33,7 @@ type crossing struct {
 	runner   *kopf.Runner
 }
 
-// RoundTrip notes the warnings of the answers.
+// RoundTrip keeps the warnings in the responses.
 func (x *crossing) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := x.c.info.HTTPClient.Transport.RoundTrip(r)
 	if err == nil {
@@ -62,11 +62,11 @@ func (c *C) cross(register func(r *kopf.Registry)) *crossing {
 		Registry: r, Settings: settings, Connection: server.ConnectionInfo(), Namespaces: []string{c.Namespace},
 		Logger: slog.New(&recorder{logs: x.logs, next: kopf.NewLogHandler(&kopf.LogOptions{Verbose: true, Output: c.Output()})}),
 	}, nil)
-	c.Pass(time.Second) // for the configurations to be made
+	c.Pass(time.Second) // for the configurations to be created
 	return x
 }
 
-// newJudged is a server of the leaf's own, because that of the judge is only reached as clients reach it.
+// newJudged is a server of the leaf itself, because the server of the judge is only accessible as for clients.
 func newJudged(c *C) *kopf.APIServer {
 	server := kopf.NewAPIServer(nil)
 	for _, manifest := range append(Manifests(), map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": c.Namespace}}) {
@@ -91,7 +91,7 @@ func (x *crossing) ref(name string) kopf.ObjectReference {
 	return kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample", Namespace: x.c.Namespace, Name: name}
 }
 
-// badSpec is why an object is denied.
+// badSpec are the causes of a denial.
 var badSpec = []kopf.ErrorCause{{Reason: "FieldValueInvalid", Message: "it is true", Field: "spec.bad"}, {Message: "it is not good"}}
 
 func inMemoryReviews(c *C) {

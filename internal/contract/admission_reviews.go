@@ -18,8 +18,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves how reviews are answered: by which handlers, with what arguments, and in which form. The server is one that the leaf
-// itself asks, so that nothing stands between.
+// This suite proves how an operator answers reviews: by which handlers, with what arguments, and in which form. The leaf itself sends the reviews,
+// without an API server.
 
 var _ = Suite("admission_reviews", func(t *testing.T, c *C) {
 	c.Run(t, "AC-3 the id is the function's name and the field", proveAdmissionIDs)
@@ -54,7 +54,7 @@ var _ = Suite("admission_reviews", func(t *testing.T, c *C) {
 	c.Run(t, "AC-42 a server that returns ends the operator", proveAdmissionServerEnds)
 })
 
-// reviewer is a server that the leaf itself asks.
+// reviewer is an admission server to which the leaf sends reviews.
 type reviewer struct {
 	mu       sync.Mutex // guards following
 	review   kopf.ReviewFunc
@@ -82,7 +82,7 @@ func (s *reviewer) serves() bool {
 	return s.review != nil
 }
 
-// Reviewed starts an operator with a server that the leaf asks.
+// Reviewed starts an operator with a server to which the leaf sends reviews.
 func (c *C) Reviewed(registry *kopf.Registry, adjust ...func(*kopf.Operator)) (*reviewer, *Running) {
 	c.Helper()
 	s := &reviewer{fails: make(chan error, 1)}
@@ -110,7 +110,7 @@ func (c *C) reviewOf(changes map[string]any) []byte {
 	return data
 }
 
-// ask has a review answered, and returns the response.
+// ask sends a review, and returns the response.
 func (s *reviewer) ask(c *C, id string, changes map[string]any) map[string]any {
 	c.Helper()
 	answer, err := s.raw(c, &kopf.ReviewRequest{Handler: id, Body: c.reviewOf(changes)})
@@ -130,7 +130,7 @@ func (s *reviewer) raw(c *C, r *kopf.ReviewRequest) (map[string]any, error) {
 	return answer, json.Unmarshal(data, &answer)
 }
 
-// refused returns the code with which a review is refused, 0 if it is not.
+// refused returns the code by which the operator refuses a review, 0 if it accepts the review.
 func (s *reviewer) refused(c *C, id string, body []byte) int {
 	_, err := s.review(c.Context(), &kopf.ReviewRequest{Handler: id, Body: body})
 	if wrong := (*kopf.ReviewError)(nil); errors.As(err, &wrong) {
@@ -139,7 +139,7 @@ func (s *reviewer) refused(c *C, id string, body []byte) int {
 	return 0
 }
 
-// asking notes which handlers are called.
+// asking keeps the names of the called handlers.
 type asking struct {
 	mu   sync.Mutex // guards list
 	list []string
@@ -153,7 +153,7 @@ func (l *asking) take() []string {
 	return list
 }
 
-// handler makes a handler that notes its call and returns the error.
+// handler returns a handler that keeps its name, and returns the error.
 func (l *asking) handler(name string, err error) kopf.AdmissionFunc {
 	return func(context.Context, *kopf.Admission) error {
 		l.mu.Lock()
@@ -528,7 +528,7 @@ func proveAdmissionAnswer(c *C) {
 func proveAdmissionEmpty(c *C) {
 	registry := &kopf.Registry{}
 	registry.OnMutate(Examples, func(_ context.Context, a *kopf.Admission) error {
-		a.Patch.Set("spec.x", 1) // as it is
+		a.Patch.Set("spec.x", 1) // unchanged
 		a.Patch.Remove("spec.nothing")
 		return nil
 	}, &kopf.AdmissionOptions{ID: "fn"})
@@ -720,7 +720,7 @@ func proveAdmissionMemoLife(c *C) {
 	s := &reviewer{}
 	op := c.Operator(registry, func(op *kopf.Operator) {
 		op.Settings.Admission.Server = s
-		op.Ready = func() { // before the first listing
+		op.Ready = func() { // before the first list
 			for !s.serves() {
 				time.Sleep(time.Millisecond)
 			}
@@ -751,7 +751,7 @@ func proveAdmissionNoServer(c *C) {
 	if err == nil || !strings.Contains(err.Error(), "admission handlers exist, but no admission server is configured") {
 		c.Errorf("the operator has ended with %v", err)
 	}
-	other := &kopf.Registry{} // set in time
+	other := &kopf.Registry{} // set before it is used
 	other.OnValidate(Examples, namedAdmission, nil)
 	s := &reviewer{}
 	other.OnStartup(func(_ context.Context, a *kopf.Activity) error { a.Settings.Admission.Server = s; return nil }, &kopf.ActivityOptions{ID: "start"})

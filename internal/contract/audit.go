@@ -79,7 +79,7 @@ var _ = Suite("audit", func(t *testing.T, c *C) {
 			return nil
 		}, &kopf.TimerOptions{ID: "timer", Interval: time.Minute, WithoutFinalizer: true})
 		s, op := c.Reviewed(r, log.attach, func(o *kopf.Operator) { o.Settings.Networking.ErrorBackoffs = nil })
-		op.Wire.Fault(func(q *Request) (*http.Response, error) { // so that the first change is still to be sent
+		op.Wire.Fault(func(q *Request) (*http.Response, error) { // the first change is not sent yet
 			if q.Method == http.MethodPatch {
 				return Answer(http.StatusServiceUnavailable, "ServiceUnavailable", "not now"), nil
 			}
@@ -153,7 +153,7 @@ type auditLog struct {
 	lines []auditLine
 }
 
-// auditLine is one record.
+// auditLine is one line of the audit.
 type auditLine struct{ attrs, object map[string]string }
 
 func (l *auditLog) attach(o *kopf.Operator) {
@@ -180,7 +180,7 @@ func (l *auditLog) all() []auditLine {
 	return slices.Clone(l.lines)
 }
 
-// calls returns the handlers, kinds, causes, attempts, outcomes, fields and errors of the records.
+// calls returns the handlers, kinds, causes, attempts, outcomes, fields and errors of the lines.
 func (l *auditLog) calls() (all []string) {
 	for _, line := range l.all() {
 		a := line.attrs
@@ -193,7 +193,7 @@ func (l *auditLog) calls() (all []string) {
 	return all
 }
 
-// uidOf returns the uid in the first record.
+// uidOf returns the uid in the first line.
 func (c *C) uidOf(l *auditLog) string {
 	c.Helper()
 	all := l.all()

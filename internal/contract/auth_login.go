@@ -24,7 +24,7 @@ var _ = Suite("auth_login", func(t *testing.T, c *C) {
 	loginLogs(t, c)
 })
 
-// entry is the login handlers of an operator, which have a way to the server to give.
+// entry has the login handlers of an operator, and the connection that they return.
 type entry struct {
 	registry kopf.Registry
 	calls    calls
@@ -35,14 +35,14 @@ type entry struct {
 
 func newEntry() *entry { return &entry{began: time.Now()} }
 
-// door is the adjustment of the operator that logs in.
+// door configures the operator to log in.
 func (e *entry) door(op *kopf.Operator) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.way, op.Connection = op.Connection, nil
 }
 
-// info is a way to the server.
+// info returns a connection to the server.
 func (e *entry) info() *kopf.ConnectionInfo {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -50,7 +50,7 @@ func (e *entry) info() *kopf.ConnectionInfo {
 	return &info
 }
 
-// login registers a handler that notes its calls, returns the errors one after another, and then what give returns.
+// login registers a handler that counts its calls. It returns the errors one after another, and then the result of give.
 func (e *entry) login(name kopf.HandlerID, opts kopf.ActivityOptions, give func() *kopf.ConnectionInfo, errs ...error) {
 	opts.ID = name
 	e.registry.OnLogin(func(ctx context.Context, l *kopf.Login) (*kopf.ConnectionInfo, error) {
@@ -64,7 +64,7 @@ func (e *entry) login(name kopf.HandlerID, opts kopf.ActivityOptions, give func(
 
 func nobody() *kopf.ConnectionInfo { return nil }
 
-// fails runs an operator that cannot log in, and returns its error.
+// fails runs an operator whose login fails, and returns its error.
 func (e *entry) fails(c *C) (*Wire, *Logs, error) {
 	c.Helper()
 	op, wire, logs := c.operatorOn(&e.registry)
@@ -208,7 +208,7 @@ func loginRounds(t *testing.T, c *C) {
 	})
 }
 
-// messages returns the messages of the lines, with their levels, that contain the text.
+// messages returns the messages that contain the text, with their levels.
 func (l *Logs) messages(text string) (all []string) {
 	for _, line := range l.Find(text) {
 		all = append(all, line.Level.String()+" "+line.Message)
@@ -223,7 +223,7 @@ func loginLogs(t *testing.T, c *C) {
 		e.registry.OnLogin(func(ctx context.Context, l *kopf.Login) (*kopf.ConnectionInfo, error) {
 			info := e.info()
 			token++
-			info.Priority = token // they differ
+			info.Priority = token // so that they differ
 			return info, nil
 		}, id("vault"))
 		e.registry.OnCreate(Examples, ready, named("create"))

@@ -13,12 +13,12 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that the secrets of credentials are never told, in 3-admission-auth-client.md.
+// This suite proves that the secrets of credentials are never logged or returned, in 3-admission-auth-client.md.
 
 const theSecret = "hunter2"
 
 var _ = Suite("auth_secrets", func(t *testing.T, c *C) {
-	// trouble runs an operator with a login that knows the secret, and returns all that is told: its log lines and its error.
+	// trouble runs an operator with a login that has the secret, and returns all of its output: its log lines and its error.
 	trouble := func(c *C, login func(ctx context.Context, l *kopf.Login, info *kopf.ConnectionInfo) (*kopf.ConnectionInfo, error), fault func(*Request) (*http.Response, error), adjust ...func(*kopf.Operator)) string {
 		e := newEntry()
 		e.registry.OnLogin(func(ctx context.Context, l *kopf.Login) (*kopf.ConnectionInfo, error) { return login(ctx, l, e.info()) },

@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what daemons and timers are given, in 2-background.md.
+// This suite proves what arguments daemons and timers get, in 2-background.md.
 
 var _ = Suite("background_arguments", func(t *testing.T, c *C) {
 	optioning(t, c)
@@ -32,7 +32,7 @@ func fieldsOf(v any) (names []string) {
 	return names
 }
 
-// panicOf returns the text of the panic of a registration, "" if there is none.
+// panicOf returns the message of the panic of a registration, "" if there is none.
 func panicOf(register func()) (text string) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -168,7 +168,7 @@ func optioning(t *testing.T, c *C) {
 	})
 }
 
-// once is a timer that notes its call.
+// once is a timer that counts its call.
 func (k *ticker) once(ctx context.Context, t *kopf.Timer) error {
 	k.add("once")
 	return nil
@@ -281,7 +281,7 @@ func attending(t *testing.T, c *C) {
 		c.Pass(time.Minute)
 		k.began = time.Now()
 		c.Patch("a", spec(map[string]any{"x": 1}))
-		close(write) // before the operator has seen the change
+		close(write) // before the operator has received the change
 		c.WaitFor("the mark", func() bool { return c.Get("a").Status().Bool("mark") })
 		c.Pass(time.Minute)
 		c.expect(&k.calls, "update 1s")

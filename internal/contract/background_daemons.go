@@ -21,7 +21,7 @@ var _ = Suite("background_daemons", func(t *testing.T, c *C) {
 	exiting(t, c)
 })
 
-// daemon returns a daemon that notes its beginning and its end with the reason, and ends when it is asked to.
+// daemon returns a daemon that records its start, and its end with the reason. It ends when it is stopped.
 func (l *calls) daemon(name string) kopf.DaemonFunc {
 	return func(ctx context.Context, d *kopf.Daemon) error {
 		l.add("%s begins %d", name, d.Retry)
@@ -35,7 +35,7 @@ func daemonID(id kopf.HandlerID) *kopf.DaemonOptions { return &kopf.DaemonOption
 
 func holds(body *kopf.Body) bool { return strings.Contains(fmt.Sprint(body.Finalizers()), finalizer) }
 
-// held waits until an object is held by the finalizer.
+// held waits until an object has the finalizer.
 func (c *C) held(name string) {
 	c.Helper()
 	c.WaitFor("the finalizer of "+name, func() bool { return holds(c.Get(name)) })
@@ -345,7 +345,7 @@ func running(t *testing.T, c *C) {
 		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
 			for d.Sleep(7 * time.Second) {
 				if ctx.Err() != nil {
-					return errOops // another run after the end of the context
+					return errOops // another attempt after the context was canceled
 				}
 			}
 			k.tick(fmt.Sprintf("%v stopped=%t ", ctx.Err(), d.StopReason() != ""))

@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what holds the objects of daemons and timers, how these are let go, and what the log says of that, in 2-background.md.
+// This suite proves when the objects of daemons and timers have a finalizer, when kopf removes it, and the messages about that, in 2-background.md.
 
 var _ = Suite("background_ends", func(t *testing.T, c *C) {
 	holding(t, c)
@@ -362,7 +362,7 @@ func saying(t *testing.T, c *C) {
 		op.Wire.Fault(func(req *Request) (*http.Response, error) {
 			if req.ContentType == jsonPatch && len(refusals.all()) < 2 {
 				refusals.add("refused")
-				c.Patch("a", map[string]any{"status": map[string]any{"beat": len(refusals.all())}}) // another client was quicker
+				c.Patch("a", map[string]any{"status": map[string]any{"beat": len(refusals.all())}}) // another client wins the race
 			}
 			return nil, nil
 		})

@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what indices hold, and when they are complete, in 2-background.md.
+// This suite proves what indices contain, and when they are complete, in 2-background.md.
 
 var _ = Suite("background_indices", func(t *testing.T, c *C) {
 	indexing(t, c)
@@ -28,7 +28,7 @@ func byColor(_ context.Context, i *kopf.Indexing) (map[string]string, error) {
 	return map[string]string{i.Spec().String("color"): i.Name()}, nil
 }
 
-// reader registers a handler that notes what an index holds, for objects that ask for it.
+// reader registers a handler that records the content of an index, for objects that request it.
 func reader[K comparable, V any](r *kopf.Registry, x *kopf.Index[K, V], l *calls) {
 	r.OnEvent(Examples, func(ctx context.Context, e *kopf.WatchEvent) error {
 		if e.Type != kopf.Deleted && e.Spec().Has("ask") {
@@ -38,7 +38,7 @@ func reader[K comparable, V any](r *kopf.Registry, x *kopf.Index[K, V], l *calls
 	}, &kopf.EventOptions{ID: "reader"})
 }
 
-// contents is all of an index, in order.
+// contents formats the content of an index, sorted.
 func contents[K comparable, V any](x *kopf.Index[K, V], h kopf.HandlerArgument) string {
 	var all []string
 	for key, values := range x.All(h) {
@@ -53,7 +53,7 @@ func contents[K comparable, V any](x *kopf.Index[K, V], h kopf.HandlerArgument) 
 	return strings.Join(all, " ")
 }
 
-// ask has the reader read.
+// ask has the reader read the index, and checks the result.
 func (c *C) ask(l *calls, want string) {
 	c.Helper()
 	before := len(l.all())
@@ -165,7 +165,7 @@ func indexing(t *testing.T, c *C) {
 		c.ask(&l, "red=a+b+c")
 		c.Patch("a", labelled("off", "yes"))
 		c.Delete("b")
-		c.Delete("c") // which is held
+		c.Delete("c") // the finalizer blocks the deletion
 		c.Pass(100 * time.Millisecond)
 		c.ask(&l, "red=c")
 		c.Patch("c", map[string]any{"metadata": map[string]any{"finalizers": nil}})
@@ -205,7 +205,7 @@ func indexing(t *testing.T, c *C) {
 		c.Pass(time.Second)
 		c.ask(&l, "blue=a//")
 		c.Pass(2 * time.Minute)
-		c.ask(&l, "blue=a//blue=a") // the permanent error is for ever, and the temporary one for a minute
+		c.ask(&l, "blue=a//blue=a") // the permanent error has no end, and the temporary one lasts a minute
 	})
 	c.Run(t, "BG-T10 a temporary error is tried again when its delay is over", func(c *C) {
 		c.OnlyInBubble("the delays are long")
@@ -229,7 +229,7 @@ func indexing(t *testing.T, c *C) {
 	c.Run(t, "BG-85 a kind that is only indexed is never written to", func(c *C) {
 		r := &kopf.Registry{}
 		kopf.OnIndexIn(r, Examples, func(_ context.Context, i *kopf.Indexing) (map[string]string, error) {
-			i.Patch.Set("status.x", 1) // which is dropped (BG-84)
+			i.Patch.Set("status.x", 1) // kopf drops it (BG-84)
 			return map[string]string{"x": i.Name()}, nil
 		}, &kopf.IndexOptions{ID: "x"})
 		op := c.Operator(r)

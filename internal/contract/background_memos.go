@@ -14,8 +14,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what is known beside the objects: indices outside of the handlers of objects, memos, and what is
-// forgotten when, in 2-background.md.
+// This suite proves the state that kopf keeps for objects in memory: indices outside of the handlers of objects, memos, and when kopf drops them, in
+// 2-background.md.
 
 var _ = Suite("background_memos", func(t *testing.T, c *C) {
 	indexingMore(t, c)
@@ -190,7 +190,7 @@ func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.next.RoundTrip(r)
 }
 
-// mind is a memo of a user's own type.
+// mind is a memo of a user-defined type.
 type mind struct {
 	thoughts int
 	shared   *sync.Map
@@ -283,7 +283,7 @@ func recalling(t *testing.T, c *C) {
 			return nil
 		}, &kopf.EventOptions{ID: "event"})
 		c.Operator(r)
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		c.Create("a", nil)
 		c.expect(&l, "ADDED <nil>")
 		c.Delete("a")

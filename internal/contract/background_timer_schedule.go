@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves when timers are called, to the millisecond, in 2-background.md.
+// This suite proves when timers run, to the millisecond, in 2-background.md.
 
 var _ = Suite("background_timer_schedule", func(t *testing.T, c *C) {
 	ticking(t, c)
@@ -22,7 +22,7 @@ var _ = Suite("background_timer_schedule", func(t *testing.T, c *C) {
 	delivering(t, c)
 })
 
-// ticker notes the times of calls since its beginning.
+// ticker keeps the times of calls since its start.
 type ticker struct {
 	calls
 	began time.Time
@@ -30,7 +30,7 @@ type ticker struct {
 
 func (k *ticker) tick(name string) { k.add("%s%s", name, time.Since(k.began).Round(time.Millisecond)) }
 
-// timer returns a timer that takes a time, and fails with the given errors one after another, and then succeeds.
+// timer returns a timer that takes some time. It returns the given errors one after another, and then succeeds.
 func (k *ticker) timer(takes time.Duration, errs ...error) kopf.TimerFunc {
 	n := 0
 	return func(ctx context.Context, t *kopf.Timer) error {
@@ -43,7 +43,7 @@ func (k *ticker) timer(takes time.Duration, errs ...error) kopf.TimerFunc {
 	}
 }
 
-// timing starts an operator with a timer, and creates an object at the beginning of the clock.
+// timing starts an operator with a timer, and creates an object when the clock starts.
 func (c *C) timing(k *ticker, fn kopf.TimerFunc, opts kopf.TimerOptions) *Running {
 	c.Helper()
 	c.OnlyInBubble("the times are exact")
@@ -51,7 +51,7 @@ func (c *C) timing(k *ticker, fn kopf.TimerFunc, opts kopf.TimerOptions) *Runnin
 	opts.ID, opts.WithoutFinalizer = "t", true
 	r.OnTimer(Examples, fn, &opts)
 	op := c.Operator(r)
-	c.Pass(time.Second) // for the listing to be over
+	c.Pass(time.Second) // after the initial list
 	k.began = time.Now()
 	c.Create("a", nil)
 	return op
@@ -281,7 +281,7 @@ func delivering(t *testing.T, c *C) {
 		op := c.Operator(r)
 		op.Wire.Fault(func(req *Request) (*http.Response, error) {
 			if req.ContentType == jsonPatch && refused.CompareAndSwap(false, true) {
-				c.Patch("a", map[string]any{"status": map[string]any{"other": true}}) // another client was quicker
+				c.Patch("a", map[string]any{"status": map[string]any{"other": true}}) // another client wins the race
 			}
 			return nil, nil
 		})

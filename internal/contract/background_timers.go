@@ -12,8 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that what timers and daemons want to change arrives, whatever happens in between, and when a timer
-// that has failed begins again.
+// This suite proves that the changes of timers and daemons are written in spite of failures in between, and when a failed timer starts again.
 
 var _ = Suite("background_timers", func(t *testing.T, c *C) {
 	pendingWrites(t, c)
@@ -34,7 +33,7 @@ func setDone(object map[string]any) error {
 // isDone reports whether status.done is set.
 func (c *C) isDone(name string) bool { return c.Get(name).Status().Bool("done") }
 
-// spoiling runs a timer that sets status.merged at each call, and whose first patch is spoiled in addition.
+// spoiling runs a timer that sets status.merged at each call. In addition, a function makes its first patch fail.
 func (c *C) spoiling(k *ticker, backoff time.Duration, spoil func(*kopf.Patch)) *Running {
 	c.Helper()
 	return c.timing(k, func(_ context.Context, t *kopf.Timer) error {
@@ -109,7 +108,7 @@ func pendingWrites(t *testing.T, c *C) {
 		table.sit("boss", rival(100, 3600))
 		c.paused(op, 1)
 		c.Pass(time.Second)
-		examples.Patch("a", spec(map[string]any{"size": 2})) // which no stream shows in the pause
+		examples.Patch("a", spec(map[string]any{"size": 2})) // no stream shows it during the pause
 		door.let()
 		c.Pass(3 * time.Second)
 		if !c.isDone("a") {
@@ -292,7 +291,7 @@ func permanentFailures(t *testing.T, c *C) {
 			if before != 1 {
 				c.Errorf("%+v: got the calls %q, want one", opts, k.all())
 			}
-			c.Patch("a", map[string]any{"status": map[string]any{"x": 1}}) // which is no change
+			c.Patch("a", map[string]any{"status": map[string]any{"x": 1}}) // not a change of the spec
 			c.Pass(time.Hour)
 			if got := len(k.all()); got != before {
 				c.Errorf("%+v: got the calls %q after a change of the status", opts, k.all())
@@ -322,7 +321,7 @@ func permanentFailures(t *testing.T, c *C) {
 		c.Pass(30 * time.Second)
 		c.Patch("a", spec(map[string]any{"size": "good"}))
 		c.Pass(30 * time.Second)
-		c.Patch("a", map[string]any{"spec": nil}) // what it was when the timer failed
+		c.Patch("a", map[string]any{"spec": nil}) // the state in which the timer failed
 		c.Pass(time.Hour)
 		c.expect(&k.calls, " 0s", "good 30s", " 1m30s")
 	})
@@ -333,7 +332,7 @@ func permanentFailures(t *testing.T, c *C) {
 			k.tick("")
 			if len(k.all()) == 1 {
 				examples.Patch("a", spec(map[string]any{"size": 2}))
-				time.Sleep(time.Second) // for the stream to show it
+				time.Sleep(time.Second) // until the stream shows it
 			}
 			return kopf.Permanent(errOops)
 		}, kopf.TimerOptions{Interval: time.Minute})

@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves how changes become causes, and causes become calls of handlers, in 1-change-handling.md.
+// This suite proves how kopf derives causes from changes, and calls of handlers from causes, in 1-change-handling.md.
 
 const (
 	finalizer = "kopf.zalando.org/KopfFinalizerMarker"
@@ -22,7 +22,7 @@ const (
 
 var errOops = errors.New("oops")
 
-// calls remembers the calls of handlers as "id reason retry".
+// calls records the calls of handlers as "id reason retry".
 type calls struct {
 	mu   sync.Mutex
 	list []string
@@ -50,7 +50,7 @@ func (l *calls) count(prefix string) int {
 	return n
 }
 
-// handler returns a handler that notes its calls, and returns the given errors one after another, and then nil.
+// handler returns a handler that records its calls. It returns the given errors one after another, and then nil.
 func (l *calls) handler(name string, errs ...error) kopf.ChangeFunc {
 	return func(ctx context.Context, ch *kopf.Change) error {
 		l.add("%s %s %d", name, ch.Reason, ch.Retry)
@@ -63,7 +63,7 @@ func (l *calls) handler(name string, errs ...error) kopf.ChangeFunc {
 
 func named(id kopf.HandlerID) *kopf.ChangeOptions { return &kopf.ChangeOptions{ID: id} }
 
-// expect waits until the calls are those.
+// expect waits until exactly these calls were recorded.
 func (c *C) expect(l *calls, want ...string) {
 	c.Helper()
 	c.WaitFor(fmt.Sprintf("the calls %q", want), func() bool { return len(l.all()) >= len(want) })
@@ -72,7 +72,7 @@ func (c *C) expect(l *calls, want ...string) {
 	}
 }
 
-// handled waits until an object has been handled in its present state.
+// handled waits until the operator has handled the current state of an object.
 func (c *C) handled(name string) *kopf.Body {
 	c.Helper()
 	var body *kopf.Body
@@ -84,7 +84,7 @@ func (c *C) handled(name string) *kopf.Body {
 	return body
 }
 
-// records returns the ids of the handlers whose progress is stored on the object.
+// records returns the ids of the handlers with a progress record on the object.
 func records(body *kopf.Body) []string {
 	var ids []string
 	for key := range body.Annotations() {
@@ -260,7 +260,7 @@ func detecting(t *testing.T, c *C) {
 			return errOops
 		}, &kopf.EventOptions{ID: "event"})
 		c.Operator(r)
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		c.Create("a", spec(map[string]any{"x": 1}))
 		c.Patch("a", spec(map[string]any{"x": 2}))
 		c.Delete("a")

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what becomes of the conditions that handlers set: since when they have their status, and what is sent for them.
+// This suite proves how kopf writes the conditions that handlers set: their transition times, and the requests for them.
 
 var _ = Suite("change_conditions", func(t *testing.T, c *C) {
 	steadyConditions(t, c)
@@ -20,7 +20,7 @@ var _ = Suite("change_conditions", func(t *testing.T, c *C) {
 	wrongConditions(t, c)
 })
 
-// conditionsOf returns the types of the conditions of an object with their statuses, reasons, generations, and since when they are so.
+// conditionsOf returns the types of an object's conditions with their statuses, reasons, generations, and transition times.
 func (c *C) conditionsOf(name string) string {
 	var all []string
 	for _, v := range c.statuses().Get(name).Status().Views("conditions") {
@@ -39,7 +39,7 @@ func (c *C) everySecond(fn func(tm *kopf.Timer)) *Running {
 	return c.Operator(r)
 }
 
-// withConditions creates an object whose conditions were set before.
+// withConditions creates an object with conditions.
 func (c *C) withConditions(conditions ...any) {
 	c.statuses().Create("a", sized(1))
 	c.statuses().PatchStatus("a", map[string]any{"status": map[string]any{"conditions": conditions}})

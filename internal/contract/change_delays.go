@@ -19,16 +19,16 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what operators wait for: delays, own patches that have to come back, and pauses after errors.
+// This suite proves when operators wait: for delays, for watch events of their own patches, and for the backoff after errors.
 
-// lagging delays the events of watches, and can swallow some of them.
+// lagging delays the events of watches, and can drop some of them.
 type lagging struct {
 	next    http.RoundTripper
 	lag     time.Duration
 	swallow func(line string) bool
 }
 
-// RoundTrip makes the request, and gives a watch a slow body.
+// RoundTrip sends the request. For a watch, it delays the body.
 func (l *lagging) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := l.next.RoundTrip(req)
 	if err != nil || !strings.Contains(req.URL.RawQuery, "watch=true") || !strings.Contains(req.URL.Path, "kopfexamples") {
@@ -202,9 +202,9 @@ func delaying(t *testing.T, c *C) {
 		c.OnlyInBubble("the events are to be late")
 		for timeout, want := range map[time.Duration]string{5 * time.Second: "4s", 0: "3s"} {
 			var l calls
-			var at atomic.Value // the time of the beginning
+			var at atomic.Value // the start time
 			r := &kopf.Registry{}
-			r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error { // somebody else changes it meanwhile
+			r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error { // another client changes it in the meantime
 				_, err := ch.Client.Patch(ctx, ch.Body.Reference(), spec(map[string]any{"x": 1}), nil)
 				time.Sleep(2 * time.Second)
 				return err
@@ -214,7 +214,7 @@ func delaying(t *testing.T, c *C) {
 				return nil
 			}, named("update"))
 			op := c.Operator(r, slowly(time.Second, nil), func(op *kopf.Operator) { op.Settings.Persistence.ConsistencyTimeout = timeout })
-			c.Pass(time.Second) // for the listing to be over
+			c.Pass(time.Second) // after the initial list
 			at.Store(time.Now())
 			c.Create(fmt.Sprintf("a%d", int(timeout.Seconds())), nil)
 			c.Pass(20 * time.Second)
@@ -227,7 +227,7 @@ func delaying(t *testing.T, c *C) {
 	c.Run(t, "CH-202 an outdated state is waited over, and the next one is handled", func(c *C) {
 		c.OnlyInBubble("the events are to be late")
 		var l calls
-		var at atomic.Value // the time of the beginning
+		var at atomic.Value // the start time
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
 			_, err := ch.Client.Patch(ctx, ch.Body.Reference(), spec(map[string]any{"x": 1}), nil)
@@ -239,11 +239,11 @@ func delaying(t *testing.T, c *C) {
 			return nil
 		}, named("update"))
 		c.Operator(r, slowly(time.Second, nil))
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		at.Store(time.Now())
 		c.Create("a", nil)
 		c.Pass(time.Minute)
-		// The creation is seen at 1 s and patched at 3 s, which is seen at 4 s; the state in between came at 2 s.
+		// The creation arrives at 1 s and is patched at 3 s, which arrives at 4 s. The state in between came at 2 s.
 		c.expect(&l, "x=1 at 4s")
 	})
 	c.Run(t, "CH-T10 a newer state than the awaited one is as good", func(c *C) {
@@ -257,7 +257,7 @@ func delaying(t *testing.T, c *C) {
 		c.Operator(r, slowly(0, func(line string) bool {
 			return strings.Contains(line, `"type":"MODIFIED"`) && !strings.Contains(line, `"x":1`)
 		}))
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		c.Create("a", nil)
 		c.handled("a")
 		began := time.Now()
@@ -274,7 +274,7 @@ func delaying(t *testing.T, c *C) {
 		r.OnCreate(Examples, l.handler("create"), named("create"))
 		op := c.Operator(r, slowly(0, func(line string) bool { return strings.Contains(line, `"type":"MODIFIED"`) }),
 			func(op *kopf.Operator) { op.Settings.Persistence.ConsistencyTimeout = time.Hour })
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		c.Create("a", nil)
 		c.handled("a")
 		began := time.Now()
@@ -302,7 +302,7 @@ func delaying(t *testing.T, c *C) {
 			return nil
 		}, named("two"))
 		c.Operator(r, slowly(time.Second, nil), func(op *kopf.Operator) { op.Settings.Execution.FlushAfter = 0 })
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		c.Create("a", nil)
 		c.held("a")
 		c.Delete("a")
@@ -327,14 +327,14 @@ func delaying(t *testing.T, c *C) {
 				}
 				return nil
 			}, named("two"))
-			op := c.Operator(r, slowly(10*time.Second, nil)) // the change of the first handler is seen when the record of its success is not
+			op := c.Operator(r, slowly(10*time.Second, nil)) // the change of the first handler arrives before the record of its success
 			op.Wire.Fault(func(q *Request) (*http.Response, error) {
 				if q.Method == http.MethodGet && strings.HasSuffix(q.Path, "/"+name) && !readable {
 					return Answer(403, "Forbidden", "asked for"), nil
 				}
 				return nil, nil
 			})
-			c.Pass(time.Second) // for the listing to be over
+			c.Pass(time.Second) // after the initial list
 			c.Create(name, nil)
 			c.Pass(5 * time.Minute)
 			op.Stop()
@@ -396,7 +396,7 @@ func delaying(t *testing.T, c *C) {
 			}
 			return q.Method == http.MethodPatch && n == 1
 		})
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		c.Create("a", nil)
 		c.Pass(5 * time.Minute)
 		c.expect(&l, "one 0", "one 1")
@@ -408,7 +408,7 @@ func delaying(t *testing.T, c *C) {
 	})
 	c.Run(t, "CH-204 nor if the answer to the last patch has an older version, and the object cannot be read for a while", func(c *C) {
 		c.OnlyInBubble("versions are made up")
-		for _, changed := range []bool{false, true} { // by another client meanwhile, which the operator does not see in time
+		for _, changed := range []bool{false, true} { // by another client, too late for the operator to receive it
 			var l calls
 			r := &kopf.Registry{}
 			r.OnDelete(statusExamples, func(ctx context.Context, ch *kopf.Change) error {
@@ -432,7 +432,7 @@ func delaying(t *testing.T, c *C) {
 				}
 				return nil, nil
 			})
-			c.Pass(5 * time.Second) // for the listing to be over
+			c.Pass(5 * time.Second) // after the initial list
 			c.statuses().Create("a", nil)
 			c.Pass(10 * time.Second)
 			c.statuses().Delete("a")
@@ -452,7 +452,7 @@ func delaying(t *testing.T, c *C) {
 			return err
 		}, named("delete"))
 		c.Operator(r, slowly(time.Second, nil))
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		c.Create("a", nil)
 		c.held("a")
 		c.Delete("a")
@@ -471,7 +471,7 @@ func delaying(t *testing.T, c *C) {
 				if q.Method != http.MethodPatch || n > 0 {
 					return nil, nil
 				}
-				if n++; message == "" { // as servers answer that know nothing of the path
+				if n++; message == "" { // as servers without the path answer
 					return &http.Response{StatusCode: 404, Header: http.Header{"Content-Type": {"text/plain"}}, Body: io.NopCloser(strings.NewReader("404 page not found\n"))}, nil
 				}
 				return Answer(404, "NotFound", message), nil
@@ -508,7 +508,7 @@ func delaying(t *testing.T, c *C) {
 	})
 }
 
-// refusing makes the API server refuse the patches of an operator as long as the function says so, and notes when.
+// refusing makes the API server refuse the patches of an operator as long as the function returns true, and records the times.
 func refusing(op *Running, l *calls, refuses func() bool) {
 	began := time.Now()
 	op.Wire.Fault(func(req *Request) (*http.Response, error) {
@@ -626,7 +626,7 @@ func throttling(t *testing.T, c *C) {
 	})
 }
 
-// withVersion makes the request of a patch, and answers with another version than the server has.
+// withVersion sends the request of a patch, and returns a response with another version than that of the server.
 func (c *C) withVersion(q *Request, version string) *http.Response {
 	path, _, _ := strings.Cut(q.Path, "?")
 	req, err := http.NewRequestWithContext(c.Context(), http.MethodPatch, c.info.Server+path, strings.NewReader(q.Body))

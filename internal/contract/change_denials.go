@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that a refusal of what one handler has set, with whatever code, keeps neither the object nor others waiting.
+// This suite proves that a refused change of one handler delays neither the object nor other objects, for all codes.
 
 var _ = Suite("change_denials", func(t *testing.T, c *C) {
 	deniedPatches(t, c)

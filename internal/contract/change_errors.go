@@ -11,7 +11,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that nothing is lost when something goes wrong, in 1-change-handling.md.
+// This suite proves that kopf loses nothing when errors occur, in 1-change-handling.md.
 
 var _ = Suite("change_errors", func(t *testing.T, c *C) { robust(t, c) })
 
@@ -31,7 +31,7 @@ func robust(t *testing.T, c *C) {
 		})
 		c.Create("a", nil)
 		c.handled("a")
-		c.expect(&l, "h create 0") // and the handler is not called again for that (CH-T4)
+		c.expect(&l, "h create 0") // and this does not call the handler again (CH-T4)
 	})
 	c.Run(t, "CH-T42 what was deleted while nobody watched is noticed", func(c *C) {
 		c.OnlyInBubble("the watch is to be lost")
@@ -42,7 +42,7 @@ func robust(t *testing.T, c *C) {
 			return nil
 		}, &kopf.EventOptions{ID: "event"})
 		op := c.Operator(r)
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		c.Create("a", nil)
 		c.Create("b", nil)
 		c.WaitFor("both", func() bool { return len(l.all()) == 2 })

@@ -14,8 +14,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that an operator which fights for a field, with somebody else or with itself, notices that, tells it, and slows down; that nothing
-// is lost by that; and that what is no fight is not slowed down.
+// This suite proves that an operator detects a hot loop over a field, with another client or with itself. It logs the hot loop and slows down,
+// without losing changes. It does not slow down other changes.
 
 var _ = Suite("change_flapping", func(t *testing.T, c *C) {
 	c.Run(t, "a handler that is called because of its own change without end is slowed down and told", proveSelfFight)
@@ -41,16 +41,16 @@ var _ = Suite("change_flapping", func(t *testing.T, c *C) {
 	}
 })
 
-// counting is a handler of updates that changes the object so that it is called again.
+// counting is an update handler whose change triggers the handler again.
 func counting(_ context.Context, ch *kopf.Change) error {
 	ch.Patch.Set("spec.counter", ch.Spec().Int("counter")+1)
 	return nil
 }
 
-// setting is a handler that gives a field its value.
+// setting is a handler that sets a field to its value.
 func setting(field kopf.FieldPath, value any) kopf.ChangeFunc {
 	return func(_ context.Context, ch *kopf.Change) error {
-		time.Sleep(10 * time.Millisecond) // as requests take on real servers
+		time.Sleep(10 * time.Millisecond) // the duration of requests to real servers
 		if got := ch.Body.Get(field); got != value {
 			ch.Patch.Set(field, value)
 		}
@@ -60,12 +60,12 @@ func setting(field kopf.FieldPath, value any) kopf.ChangeFunc {
 
 const slowedText = "The handling of the object is slowed down while that goes on."
 
-// slowed returns the messages about fights.
+// slowed returns the messages about hot loops.
 func (op *Running) slowed() []Line {
 	return op.Logs.Find("Fields of the object are changed again and again; slowing down its handling")
 }
 
-// wantFight waits until a fight over the fields is logged, and checks that it is logged once, with the managers of the others, if there are any.
+// wantFight waits until a hot loop over the fields is logged. It checks that it is logged once, with the managers of the other clients, if there are any.
 func (op *Running) wantFight(c *C, fields, managers string) {
 	c.Helper()
 	c.WaitFor("the warning", func() bool { return len(op.slowed()) > 0 })
@@ -75,7 +75,7 @@ func (op *Running) wantFight(c *C, fields, managers string) {
 	}
 }
 
-// wantSlow checks that few patches were sent in the ten minutes after so many rounds, and not none.
+// wantSlow checks that the operator sent few patches in the ten minutes after the first rounds, but at least one if the loop continues.
 func (op *Running) wantSlow(c *C, began time.Time, goesOn bool) {
 	c.Helper()
 	if !c.InBubble() {
@@ -89,7 +89,7 @@ func (op *Running) wantSlow(c *C, began time.Time, goesOn bool) {
 		}
 	}
 	c.Logf("patches in each minute: %d", minutes)
-	// The last state is stored as handled by a patch of its own, if nothing was changed.
+	// The operator stores the last state as handled by an additional patch, if it changed nothing.
 	if minutes[0] < 21 || minutes[0] > 2*(21+8) {
 		c.Errorf("%d patches were sent in the first minute, want 21 to 58", minutes[0])
 	}
@@ -100,7 +100,7 @@ func (op *Running) wantSlow(c *C, began time.Time, goesOn bool) {
 	}
 }
 
-// postedReasons returns the reasons and messages of the events about an object.
+// posted returns the reasons and messages of the events about an object.
 func (c *C) posted(name string) (all []string) {
 	for _, ev := range c.Of("v1", "Event").List() {
 		if ev.View("involvedObject").String("name") == name {
@@ -151,7 +151,7 @@ func proveEventFight(c *C) {
 	op.wantSlow(c, began, true)
 }
 
-// rival sets a field to its own value whenever it has another one, until the context ends.
+// A competing client sets a field to its own value whenever it has another one, until the context is canceled.
 func (c *C) rival(ctx context.Context, name, field string, value any) (done chan struct{}) {
 	done = make(chan struct{})
 	go func() {
@@ -162,7 +162,7 @@ func (c *C) rival(ctx context.Context, name, field string, value any) (done chan
 				return
 			}
 			if ev.Body.Name() == name && fmt.Sprint(ev.Body.Spec().Get(kopf.FieldPath(field))) != fmt.Sprint(value) {
-				n++                                                                                                                                 // so that it is no change that is taken back
+				n++                                                                                                                                 // so that the change does not revert an earlier one
 				_, _ = c.Client.Patch(ctx, c.Ref(name), spec(map[string]any{field: value, "rounds": n}), &kopf.PatchOptions{FieldManager: "rival"}) // it may be too late
 			}
 		}
@@ -170,7 +170,7 @@ func (c *C) rival(ctx context.Context, name, field string, value any) (done chan
 	return done
 }
 
-// fight has an operator fight for a field with somebody else, and returns what ends it.
+// fight starts a hot loop between an operator and another client. The returned function ends it.
 func fight(c *C, adjust ...func(*kopf.Operator)) (op *Running, end func()) {
 	r := &kopf.Registry{}
 	r.OnCreate(Examples, setting("spec.x", "ours"), named("create"))
@@ -225,7 +225,7 @@ func proveTwoOperators(c *C) {
 	c.Patch("a", spec(map[string]any{"x": "?"}))
 	first.wantFight(c, "spec.x", "kopf-go")
 	second.wantFight(c, "spec.x", "kopf-go")
-	first.wantSlow(c, began, false) // it may be that one of them finds nothing changed
+	first.wantSlow(c, began, false) // one of them may find nothing to change
 	second.wantSlow(c, began, false)
 	c.Patch("a", spec(map[string]any{"y": 7}))
 	second.Stop()
@@ -293,7 +293,7 @@ func proveFightDeletion(c *C) {
 	c.Patch("a", spec(map[string]any{"counter": 1}))
 	c.WaitFor("the warning", func() bool { return len(op.slowed()) > 0 })
 	if c.InBubble() {
-		c.Pass(2*time.Minute + 5*time.Second) // amid a pause of a minute
+		c.Pass(2*time.Minute + 5*time.Second) // within a backoff of a minute
 	}
 	began := time.Now()
 	c.Delete("a")
@@ -398,7 +398,7 @@ func proveFightSettings(c *C) {
 	}
 }
 
-// wantPeace checks that no fight was told.
+// wantPeace checks that no hot loop was logged.
 func (op *Running) wantPeace(c *C) {
 	c.Helper()
 	if lines := op.slowed(); len(lines) > 0 {
@@ -494,7 +494,7 @@ func proveOwnProgress(c *C) {
 	op.wantPeace(c)
 }
 
-// proveOtherFields has somebody else answer each change of ours by a change of something else.
+// proveOtherFields has another client answer each change of the operator by a change of another field.
 func proveOtherFields(c *C) {
 	c.OnlyInBubble("it takes a minute")
 	r := &kopf.Registry{}
@@ -512,7 +512,7 @@ func proveOtherFields(c *C) {
 	op.wantPeace(c)
 }
 
-// proveLateEnd has the patch that removes the finalizer take longer than two changes have to do with each other, and the stream be late.
+// proveLateEnd delays the patch that removes the finalizer, and the stream. The delay is longer than the time in which two changes count as related.
 func proveLateEnd(c *C) {
 	c.OnlyInBubble("streams have to be late")
 	s := &lateStream{plural: "kopfexamples"}
@@ -520,7 +520,7 @@ func proveLateEnd(c *C) {
 	r := &kopf.Registry{}
 	kopf.OnIndexIn(r, Examples, func(context.Context, *kopf.Indexing) (map[string]string, error) {
 		if indexed.Add(1) > 100 {
-			time.Sleep(time.Second) // or time would stand still
+			time.Sleep(time.Second) // otherwise the clock would not move
 		}
 		return nil, nil
 	}, &kopf.IndexOptions{ID: "index"})
@@ -528,7 +528,7 @@ func proveLateEnd(c *C) {
 	r.OnCreate(Examples, ready, named("create"))
 	for _, id := range []kopf.HandlerID{"first", "second"} {
 		r.OnDelete(Examples, func(_ context.Context, ch *kopf.Change) error {
-			time.Sleep(2 * time.Second) // so that the outcome of the first one is stored alone
+			time.Sleep(2 * time.Second) // so that the outcome of the first one is stored separately
 			ch.SetResult("done")
 			return nil
 		}, named(id))

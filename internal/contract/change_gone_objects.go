@@ -11,10 +11,10 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that nothing begins, or goes on, for objects that the operator does not serve any more.
+// This suite proves that kopf stops working on objects that the operator does not serve anymore, and starts no new work on them.
 
 var _ = Suite("change_gone_objects", func(t *testing.T, c *C) {
-	// leaving has an operator serve the namespaces of the leaf by a pattern, one of which has an object and goes.
+	// leaving has an operator serve namespaces by a pattern. One of them contains an object, and is deleted.
 	leaving := func(c *C, r *kopf.Registry, adjust ...func(*kopf.Operator)) {
 		c.Helper()
 		c.Operator(r, append(adjust, func(op *kopf.Operator) { op.Namespaces = []string{c.Namespace + "*"} })...)

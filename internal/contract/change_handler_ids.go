@@ -10,10 +10,10 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that no two functions are taken for one, in 1-change-handling.md.
+// This suite proves that no two functions get the same id, in 1-change-handling.md.
 
 var _ = Suite("change_handler_ids", func(t *testing.T, c *C) {
-	// counter makes closures of one function literal, which differ in nothing but their data.
+	// counter returns closures of one function literal, which differ only in their data.
 	counter := func(l *calls, name string) kopf.ChangeFunc {
 		return func(ctx context.Context, ch *kopf.Change) error {
 			l.add("%s", name)
@@ -112,7 +112,7 @@ var _ = Suite("change_handler_ids", func(t *testing.T, c *C) {
 		r = &kopf.Registry{}
 		r.OnField(Examples, "spec.x", counter(&l, "field"), named("handling-state")) // which has another id
 		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
-			ch.Subhandler("handling-state", counter(&l, "sub"), nil) // as has this one
+			ch.Subhandler("handling-state", counter(&l, "sub"), nil) // another id as well
 			return nil
 		}, named("h"))
 		c.Operator(r)
@@ -122,7 +122,7 @@ var _ = Suite("change_handler_ids", func(t *testing.T, c *C) {
 	})
 })
 
-// recipient is a receiver of calls.
+// recipient is a method receiver.
 type recipient struct {
 	l    *calls
 	name string

@@ -13,8 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves how the handlers of a cause are chosen, called and finished, and what is stored of that meanwhile, in
-// 1-change-handling.md.
+// This suite proves how kopf selects, calls and finishes the handlers of a cause, and the progress that it stores in the meantime, in 1-change-handling.md.
 
 var _ = Suite("change_handlers", func(t *testing.T, c *C) {
 	comparing(t, c)
@@ -24,7 +23,7 @@ var _ = Suite("change_handlers", func(t *testing.T, c *C) {
 	keeping(t, c)
 })
 
-// recordOf is a record as the original writes it.
+// recordOf returns a record in the format of Kopf for Python.
 func recordOf(purpose string, retries int, success bool, delayed string) string {
 	d := "null"
 	if delayed != "" {
@@ -33,7 +32,7 @@ func recordOf(purpose string, retries int, success bool, delayed string) string 
 	return fmt.Sprintf(`{"started":"2020-01-01T00:00:00.000000+00:00","delayed":%s,"purpose":%q,"retries":%d,"success":%t,"failure":false}`, d, purpose, retries, success)
 }
 
-// handledBefore is the metadata of an object that was handled with an essence, and has those records.
+// handledBefore returns the metadata of an object with a last-handled configuration and records.
 func handledBefore(essence string, recorded map[string]string) map[string]any {
 	annotations := map[string]any{}
 	if essence != "" {
@@ -124,7 +123,7 @@ func comparing(t *testing.T, c *C) {
 		c.handled("a")
 		c.Delete("a")
 		c.gone("a")
-		c.expect(&l, "field create 0", "field update 0", "delete delete 0") // nothing was changed with the deletion
+		c.expect(&l, "field create 0", "field update 0", "delete delete 0") // the deletion changed nothing else
 	})
 }
 
@@ -186,7 +185,7 @@ func choosing(t *testing.T, c *C) {
 		c.WaitFor("the end of the records", func() bool { return len(records(c.Get("held"))) == 0 })
 		c.Patch("held", spec(map[string]any{"x": 1}))
 		c.Pass(500 * time.Millisecond)
-		c.expect(&l, "may delete 0", "may delete 1") // and not again
+		c.expect(&l, "may delete 0", "may delete 1") // and no third time
 		c.Patch("held", map[string]any{"metadata": map[string]any{"finalizers": nil}})
 		c.gone("held")
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that what we keep on objects in addition to what the original keeps there never misleads either of both: 9-defects.md.
+// This suite proves that the additional annotations of kopf never mislead Kopf for Python or kopf itself: 9-defects.md.
 
 var _ = Suite("change_handover", func(t *testing.T, c *C) {
 	appearing(t, c)
@@ -23,7 +23,7 @@ var _ = Suite("change_handover", func(t *testing.T, c *C) {
 	pingPong(t, c)
 })
 
-// fieldRegistry has handlers of updates, and of fields, which note what they were called for.
+// fieldRegistry has handlers of updates, and of fields, which record their calls.
 func fieldRegistry(l *calls, fields ...kopf.FieldPath) *kopf.Registry {
 	r := &kopf.Registry{}
 	r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
@@ -45,7 +45,7 @@ func ignoringFields(fields ...kopf.FieldPath) func(*kopf.Operator) {
 	}
 }
 
-// handledByOriginal is an object that an operator in Python has handled in this state.
+// handledByOriginal returns an object in a state that an operator in Python has handled.
 func handledByOriginal(state string, fields map[string]any) map[string]any {
 	object := map[string]any{"metadata": handledBefore(state, nil)}
 	for key, value := range fields {
@@ -98,7 +98,7 @@ func appearing(t *testing.T, c *C) {
 		c.WaitFor("the note", func() bool { return c.Get("a").Annotations()["kopf.zalando.org/tracked-fields"] != "" })
 		op.Stop()
 		l.forget()
-		// The original takes over with a handler more, and stores what that tracks.
+		// Kopf for Python takes over with an additional handler, and stores the fields that this one tracks.
 		c.Patch("a", status(map[string]any{"other": 1}))
 		c.Patch("a", map[string]any{"metadata": handledBefore(`{"spec":{"x":1},"status":{"ext":1,"other":1}}`, nil)})
 		c.Patch("a", status(map[string]any{"other": 2}))
@@ -129,14 +129,14 @@ func appearing(t *testing.T, c *C) {
 		c.Pass(time.Second)
 		c.expect(&l)
 		op.Stop()
-		// After the original has stored another state, it does not.
+		// It does not after Kopf for Python has stored another state.
 		c.Patch("a", map[string]any{"metadata": map[string]any{"annotations": map[string]any{note: `{"ignored":["spec.noise"]}`, diffBase: `{"spec":{"x":1,"noise":3}}`}}})
 		c.Operator(fieldRegistry(&l))
 		c.expect(&l, "update")
 	})
 }
 
-// stepwise has two handlers of updates, of which one waits for the delay, and one of creations for each.
+// stepwise has two handlers of updates, one of which waits for the delay, and a handler of creations for each.
 func stepwise(l *calls, delay *time.Duration) *kopf.Registry {
 	r := &kopf.Registry{}
 	quick := func(ctx context.Context, ch *kopf.Change) error {
@@ -157,7 +157,7 @@ func stepwise(l *calls, delay *time.Duration) *kopf.Registry {
 	return r
 }
 
-// stepwiseOriginal is the same in Python.
+// stepwiseOriginal returns the same operator in Python.
 func (c *C) stepwiseOriginal(l *calls, delay *time.Duration) *original {
 	return &original{
 		kind: c.Kind, name: "a", handlers: []originalHandler{{"create-quick", "create"}, {"create-slow", "create"}, {"quick", "update"}, {"slow", "update"}},
@@ -201,19 +201,19 @@ func handlingStates(t *testing.T, c *C) {
 				delay = time.Hour
 			}
 			l.forget()
-			op := c.Operator(stepwise(&l, &delay)) // one is done, the other waits
+			op := c.Operator(stepwise(&l, &delay)) // one has succeeded, the other waits
 			c.WaitFor("the attempts", func() bool { return len(l.all()) == 2 })
 			c.Pass(10 * time.Second)
 			op.Crash()
 			delay = 0
 			c.Patch("a", sized(2))
 			c.Pass(2 * time.Hour)
-			python.finish(c) // the original goes on, and ends it
+			python.finish(c) // Kopf for Python continues, and finishes it
 			if got := c.Get("a").Annotations(); len(got) != 1 {
 				c.Errorf("the original has left the annotations %q", got)
 			}
 			c.Patch("a", sized(3))
-			python.cycle() // and begins the next one
+			python.cycle() // and starts the next one
 			l.forget()
 			c.Operator(stepwise(&l, &delay))
 			c.Pass(time.Hour)
@@ -536,7 +536,7 @@ func neighbouring(t *testing.T, c *C) {
 			}
 			op := c.Operator(registry(), prefixed(test.prefix))
 			c.Pass(time.Second)
-			c.expect(&l) // what the original has stored is no change
+			c.expect(&l) // the state that Kopf for Python has stored is no change
 			c.Patch("a", sized(2))
 			c.expect(&l, "update update 0")
 			stored := func() string {
@@ -572,7 +572,7 @@ func neighbouring(t *testing.T, c *C) {
 	})
 }
 
-// pingPong has the original and ours take turns at random, each stopped wherever it is, while a user changes the object.
+// pingPong alternates between Kopf for Python and kopf at random, and stops each at any point, while a user changes the object.
 func pingPong(t *testing.T, c *C) {
 	for seed := range uint64(60) {
 		c.Run(t, fmt.Sprintf("DF-24 the original and ours take turns at random, seed %d", seed), func(c *C) {
@@ -583,34 +583,34 @@ func pingPong(t *testing.T, c *C) {
 	}
 }
 
-// game is an object with two operators that take turns.
+// game is an object with two operators that alternate.
 type game struct {
 	*C
 	seed uint64
-	dice *rand.Rand // of the player
+	dice *rand.Rand // for the choices of the game
 
-	mu     sync.Mutex // guards following, which handlers look at, too
-	theirs bool       // whose turn it is
+	mu     sync.Mutex // guards following, which handlers use, too
+	theirs bool       // whether Kopf for Python runs
 	x      int        // the newest state of the object
 	last   map[string]*move
-	fates  map[string]*rand.Rand // of the handlers, one each, so that what becomes of their calls does not depend on goroutines
+	fates  map[string]*rand.Rand // for the handlers, one each, so that the outcome of their calls does not depend on goroutines
 	calm   bool                  // whether all handlers succeed
 }
 
-// move is what is known of a handler.
+// move is the state of a handler.
 type move struct {
 	reason   string
-	old, now int  // of its newest success
-	oldest   int  // the newest state that it was told of as the old one
-	theirs   bool // whether it has succeeded with the original
-	excused  bool // whether the original has ended a handling without telling it of what has changed since
+	old, now int  // in its newest success
+	oldest   int  // the newest state that it got as the old one
+	theirs   bool // whether it has succeeded in Kopf for Python
+	excused  bool // whether Kopf for Python has finished a handling without calling it for the latest changes
 }
 
 func (g *game) ids() []originalHandler {
 	return []originalHandler{{"c1", "create"}, {"c2", "create"}, {"u1", "update"}, {"u2", "update"}, {"u3", "update"}}
 }
 
-// call is the attempt of a handler.
+// call is an attempt of a handler.
 func (g *game) call(id, reason string, old, now int) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -664,7 +664,7 @@ func (g *game) change() {
 	}
 }
 
-// turn gives the object to one of the two.
+// turn runs one of the two operators.
 func (g *game) turn(theirs, calm bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -698,7 +698,7 @@ func (g *game) play() {
 			g.Pass(time.Duration(g.dice.IntN(4)) * time.Second)
 			g.change()
 		}
-		g.idle() // what is done is stored
+		g.idle() // the outcomes are stored
 		op.Crash()
 	}
 	g.turn(false, true)
@@ -715,7 +715,7 @@ func (g *game) play() {
 	}
 }
 
-// excuse notes what the original has lost, as it does (CH-T1): what has changed after a handler was finished.
+// excuse marks changes after a handler was finished, which Kopf for Python loses (CH-T1).
 func (g *game) excuse() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

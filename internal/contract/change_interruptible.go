@@ -10,11 +10,11 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what becomes of handlers that run while their object changes, in 1-change-handling.md.
+// This suite proves what happens to handlers that run while their object changes, in 1-change-handling.md.
 
 var _ = Suite("change_interruptible", func(t *testing.T, c *C) { interrupting(t, c) })
 
-// patient returns a handler that waits at a doorway, and notes how that has ended.
+// patient returns a handler that waits at a doorway, and records its outcome.
 func (l *calls) patient(name string, door *doorway) kopf.ChangeFunc {
 	return func(ctx context.Context, ch *kopf.Change) error {
 		l.add("%s %s %d->%d retry %d", name, ch.Reason, ch.Old.Int("spec.x"), ch.New.Int("spec.x"), ch.Retry)
@@ -75,7 +75,7 @@ func interrupting(t *testing.T, c *C) {
 		}, &kopf.EventOptions{ID: "event"})
 		r.OnCreate(Examples, l.patient("create", never), interruptible("create"))
 		c.Operator(r)
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		c.Create("a", sized(1))
 		<-seen
 		c.Delete("a")
@@ -91,7 +91,7 @@ func interrupting(t *testing.T, c *C) {
 		c.handled("a")
 		c.Patch("a", sized(2))
 		c.expect(&l, "update update 1->2 retry 0")
-		c.Patch("a", map[string]any{"status": map[string]any{"by": "another"}}) // which is not tracked
+		c.Patch("a", map[string]any{"status": map[string]any{"by": "another"}}) // the status is not tracked
 		c.Pass(time.Second)
 		c.expect(&l, "update update 1->2 retry 0")
 		c.Patch("a", sized(3))

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that no change of a large object is lost for a handler that has finished, and none is handled twice.
+// This suite proves that a finished handler misses no change of a large object, and handles none twice.
 
 var _ = Suite("change_large_objects", func(t *testing.T, c *C) {
 	gadgets := func(c *C) kopf.Selector { return kopf.Selector("gadgets.v1." + c.Unique("leaf") + ".dev") }
@@ -156,7 +156,8 @@ var _ = Suite("change_large_objects", func(t *testing.T, c *C) {
 	outgrown(t, c)
 })
 
-// outgrown has objects whose handlers have seen a state that is too large to be stored, or whose last handled state leaves no room for their progress, and which fit now.
+// outgrown has objects with a state that was too large to store, or with a last-handled configuration that left no space for progress. They have
+// become smaller since.
 func outgrown(t *testing.T, c *C) {
 	large := func(x int, size int, rest map[string]any) map[string]any {
 		rest["x"], rest["pad"] = x, strings.Repeat("p", size)

@@ -9,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that an object which is gone is left in peace, whatever else happens at the moment when it goes.
+// This suite proves that kopf ignores a deleted object, whatever else happens at the moment of the deletion.
 
 var _ = Suite("change_late_events", func(t *testing.T, c *C) {
 	c.Run(t, "a daemon that ends while its object goes is not started again", func(c *C) {
@@ -31,7 +31,7 @@ var _ = Suite("change_late_events", func(t *testing.T, c *C) {
 		r.OnEvent(Examples, func(ctx context.Context, e *kopf.WatchEvent) error {
 			if e.Type == kopf.Deleted {
 				once.Do(func() { close(going) })
-				time.Sleep(time.Second) // until the daemon has ended, and has had its object looked at again
+				time.Sleep(time.Second) // until the daemon has ended, and the operator has processed its object again
 			}
 			return nil
 		}, watchedAs("event"))

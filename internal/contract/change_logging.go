@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that the log tells success only of what is stored, and names the right cause for what is not.
+// This suite proves that the log reports success only for stored outcomes, and the correct cause otherwise.
 
 var _ = Suite("change_logging", func(t *testing.T, c *C) {
 	successes(t, c)

@@ -14,8 +14,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what an operator remembers of an object, in memory and by the ids of its handlers, and
-// how filters decide about it, in 1-change-handling.md.
+// This suite proves what an operator keeps for an object, in memory and by the ids of its handlers, and how filters affect that, in 1-change-handling.md.
 
 var _ = Suite("change_memory", func(t *testing.T, c *C) {
 	remembering(t, c)
@@ -24,7 +23,7 @@ var _ = Suite("change_memory", func(t *testing.T, c *C) {
 	idling(t, c)
 })
 
-// forget forgets the calls so far.
+// forget removes the recorded calls.
 func (l *calls) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +80,7 @@ func remembering(t *testing.T, c *C) {
 			return r
 		}
 		op := c.Operator(registry())
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		c.Create("a", nil)
 		c.expect(&l, "a: early=x late=false own=<nil> visits=1")
 		global.Store("late", true)
@@ -97,7 +96,7 @@ func remembering(t *testing.T, c *C) {
 	})
 }
 
-// resumer returns a registry whose handlers note what they are called for.
+// resumer returns a registry whose handlers record their calls.
 func resumer(l *calls, resume ...error) *kopf.Registry {
 	r := &kopf.Registry{}
 	r.OnCreate(Examples, l.handler("create"), named("create"))
@@ -106,7 +105,7 @@ func resumer(l *calls, resume ...error) *kopf.Registry {
 	return r
 }
 
-// settled is an object that was handled by an operator that is not there any more.
+// settled creates an object that was handled by an operator that no longer runs.
 func (c *C) settled(name string, fields map[string]any) {
 	c.Helper()
 	var l calls
@@ -116,7 +115,7 @@ func (c *C) settled(name string, fields map[string]any) {
 	op.Stop()
 }
 
-// restored is an object of a size that was handled so, as a copy of it would be.
+// restored returns a handled object of a size, as a backup would contain it.
 func restored(n int) map[string]any {
 	object := sized(n)
 	object["metadata"] = map[string]any{"annotations": map[string]any{diffBase: fmt.Sprintf(`{"spec":{"x":%d}}`, n)}}
@@ -137,7 +136,7 @@ func resuming(t *testing.T, c *C) {
 		c.handled("b")
 		c.Pass(time.Second)
 		c.expect(&l, "resume resume 0", "create create 0", "update update 0")
-		// A restored one comes with its last handled state, and is not one that was there before for that.
+		// A restored object has its last-handled configuration. It is nevertheless new.
 		c.Create("c", restored(1))
 		c.Pass(time.Second)
 		c.Patch("c", sized(2))
@@ -166,8 +165,8 @@ func resuming(t *testing.T, c *C) {
 			}
 			return Answer(503, "ServiceUnavailable", "not now"), nil
 		}))
-		c.Pass(time.Second)        // for the listing to be over
-		c.Create("a", restored(1)) // which only the stream tells to be new
+		c.Pass(time.Second)        // after the initial list
+		c.Create("a", restored(1)) // only the stream shows that it is new
 		c.expect(&l, `event "ADDED" 1`)
 		lost.Store(true)
 		op.Wire.Drop()
@@ -304,7 +303,7 @@ func sieving(t *testing.T, c *C) {
 				c.Errorf("the log tells of the object: %q", line.Message)
 			}
 		}
-		// It was not handled yet, so that it is resumed as soon as somebody is interested.
+		// It was not handled yet, so it is resumed as soon as a handler matches.
 		c.Patch("a", labelled("on", "yes"))
 		c.WaitFor("the resuming", func() bool { return l.count("resume") == 1 })
 		c.Pass(time.Second)
@@ -331,11 +330,11 @@ func sieving(t *testing.T, c *C) {
 		c.Operator(registry())
 		c.gone("leaves")
 		c.gone("stays")
-		c.expect(&l, "delete delete 0") // of the one that has kept its label
+		c.expect(&l, "delete delete 0") // for the object that has kept its label
 	})
 }
 
-// lines returns the messages about an object that are not about patches.
+// lines returns the messages about an object, except those about patches.
 func (op *Running) lines(name string) []string {
 	var all []string
 	for _, line := range op.Logs.All() {
@@ -347,7 +346,7 @@ func (op *Running) lines(name string) []string {
 }
 
 func idling(t *testing.T, c *C) {
-	// quiet checks that something was looked at, and that one line of debugging is all that has come of it.
+	// quiet checks that the operator has processed an object, and that the only result is one debug line.
 	quiet := func(c *C, op *Running, l *calls, name, word string, lines, writes int) {
 		c.Helper()
 		c.WaitFor("the line", func() bool { return len(op.lines(name)) > lines })

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what handlers are told, and what the log tells, in 1-change-handling.md.
+// This suite proves which messages handlers and the log get, in 1-change-handling.md.
 
 var _ = Suite("change_messages", func(t *testing.T, c *C) {
 	arguments(t, c)

@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves in which order an event is worked on, and what the end of an object leaves out, in 1-change-handling.md.
+// This suite proves the order in which kopf processes an event, and the steps that it omits for deleted objects, in 1-change-handling.md.
 
 var _ = Suite("change_order", func(t *testing.T, c *C) {
 	watching(t, c)
@@ -68,8 +68,7 @@ func watching(t *testing.T, c *C) {
 	})
 }
 
-// journey returns a registry with a handler of each family, all of which note when they are called. Each takes a moment, so that the
-// order shows.
+// journey returns a registry with a handler of each kind. They record their calls. Each takes a moment, so that the order is visible.
 func journey(l *calls) *kopf.Registry {
 	note := func(what string, o *kopf.Object) error {
 		time.Sleep(20 * time.Millisecond)
@@ -95,7 +94,7 @@ func journey(l *calls) *kopf.Registry {
 	return r
 }
 
-// posted notes the patches of an operator among the calls of its handlers.
+// posted records the patches of an operator among the calls of its handlers.
 func posted(l *calls) func(*Request) (*http.Response, error) {
 	return func(req *Request) (*http.Response, error) {
 		if req.Method == http.MethodPatch {
@@ -105,7 +104,7 @@ func posted(l *calls) func(*Request) (*http.Response, error) {
 			} else if strings.Contains(req.Body, finalizer) {
 				what = "finalizer"
 			}
-			time.Sleep(20 * time.Millisecond) // for what was begun before
+			time.Sleep(20 * time.Millisecond) // for the work that began earlier
 			l.add("patch of %s", what)
 		}
 		return nil, nil
@@ -116,7 +115,7 @@ func ordering(t *testing.T, c *C) {
 	c.Run(t, "CH-68 indices, handlers of events, daemons, the finalizer, handlers of changes, one patch", func(c *C) {
 		var l calls
 		c.Operator(journey(&l), wired(posted(&l)))
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		c.Create("a", sized(1))
 		c.handled("a")
 		c.Pass(time.Second)
@@ -130,7 +129,7 @@ func ordering(t *testing.T, c *C) {
 		c.WaitFor("the last event", func() bool { return l.count("event DELETED") == 1 })
 		c.Pass(time.Second)
 		got := l.all()
-		// The daemon ends on a goroutine of its own, some time after it was asked to.
+		// The daemon ends on its own goroutine, some time after it was stopped.
 		end := slices.Index(got, "daemon ends")
 		if want := []string{"index 1", "event MODIFIED 1", "delete 1", "patch of release"}; end < 2 || end > 3 || !slices.Equal(slices.Delete(got, end, end+1)[:4], want) {
 			c.Errorf("got %q, want %q and the end of the daemon after the event", l.all(), want)
@@ -177,7 +176,7 @@ func ordering(t *testing.T, c *C) {
 			c.Errorf("got %q, want %q", early, want)
 		}
 		c.Pass(time.Minute)
-		if got := l.count("update 2 after 7s"); got != 1 || l.count("update") != 1 { // the stream has brought something until 2 s
+		if got := l.count("update 2 after 7s"); got != 1 || l.count("update") != 1 { // the stream delivered events until 2 s
 			c.Errorf("got %q, want an update after 7s", l.all())
 		}
 	})
@@ -227,7 +226,7 @@ func gating(t *testing.T, c *C) {
 		if want := []string{"create b", "daemon b", "event b, index of 1"}; !slices.Equal(got, want) {
 			c.Errorf("got %q, want %q", got, want)
 		}
-		c.Create("slow", sized(1)) // an index that takes long from now on
+		c.Create("slow", sized(1)) // from now on, indexing takes long
 		statusExamples.Create("quick", sized(1))
 		c.WaitFor("all handlers of the new object", func() bool { return l.count("create quick") == 1 && l.count("daemon quick") == 1 })
 	})
@@ -265,13 +264,13 @@ func vanishing(t *testing.T, c *C) {
 		}, &kopf.DaemonOptions{ID: "daemon", WithoutFinalizer: true})
 		r.OnField(Examples, "spec", l.handler("field"), &kopf.ChangeOptions{ID: "field", When: func(ch *kopf.Change) bool { return ch.Reason == "gone" }})
 		op := c.Operator(r)
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		c.Create("a", sized(1))
 		c.WaitFor("the record", func() bool { return slices.Contains(records(c.Get("a")), "create") })
 		writes := len(op.Wire.Writes())
 		c.Delete("a")
 		c.WaitFor("both calls", func() bool { return len(l.all()) >= 2 })
-		c.Pass(2 * time.Second) // the retry has no object any more
+		c.Pass(2 * time.Second) // the retry has no object anymore
 		got := l.all()
 		slices.Sort(got)
 		if want := []string{`DELETED known=true index=[]`, "daemon ResourceDeleted"}; !slices.Equal(got, want) {

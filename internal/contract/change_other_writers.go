@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves how operators live with others that write to the same objects, in 1-change-handling.md.
+// This suite proves how operators work while other clients write to the same objects, in 1-change-handling.md.
 
 var _ = Suite("change_other_writers", func(t *testing.T, c *C) {
 	neighbours(t, c)
@@ -23,7 +23,7 @@ var _ = Suite("change_other_writers", func(t *testing.T, c *C) {
 	retracking(t, c)
 })
 
-// prefixed gives an operator an annotation prefix of its own.
+// prefixed sets an operator's annotation prefix.
 func prefixed(prefix string) func(*kopf.Operator) {
 	return func(op *kopf.Operator) {
 		op.Settings.Persistence.ProgressStorage = &kopf.SmartProgressStorage{Prefix: prefix}
@@ -108,7 +108,7 @@ func copies(t *testing.T, c *C) {
 		for key, value := range body.Annotations() {
 			annotations[key] = value
 		}
-		// As if the export was made while the original was handled.
+		// As if the object was exported during its handling.
 		annotations["kopf.zalando.org/create"] = `{"started":"2020-01-01T00:00:00.000000+00:00","purpose":"create","retries":7,"success":true,"failure":false,"subrefs":["create/sub","create/gone"]}`
 		annotations["kopf.zalando.org/create.sub"] = recordOf("create", 7, true, "")
 		annotations["kopf.zalando.org/create.gone"] = recordOf("create", 7, true, "")
@@ -201,7 +201,7 @@ func robbing(t *testing.T, c *C) {
 			c.Pass(time.Second)
 			c.Patch("a", map[string]any{"status": map[string]any{"n": i}})
 			c.Pass(200 * time.Millisecond)
-			if more, want := len(op.Wire.Writes())-n, map[int]int{0: 1}[i]; more != want { // it is stored again once
+			if more, want := len(op.Wire.Writes())-n, map[int]int{0: 1}[i]; more != want { // it is stored once more
 				c.Errorf("reset %d: the operator fights back with %d writes, want %d: %q", i, more, want, patches(op)[n:])
 			}
 			c.Patch("a", sized(i+2))
@@ -263,7 +263,7 @@ func robbing(t *testing.T, c *C) {
 		c.Create("a", sized(1))
 		c.handled("a")
 		c.Pass(9 * time.Second)
-		refused.Store(12) // which is more than there are attempts of one request
+		refused.Store(12) // more than the attempts of one request
 		c.Patch("a", reset)
 		c.Pass(time.Hour)
 		if c.Get("a").Annotations()[diffBase] == "" {
@@ -315,7 +315,7 @@ func retracking(t *testing.T, c *C) {
 	}
 	object := map[string]any{"spec": map[string]any{"x": 1, "y": 1}, "status": map[string]any{"a": 1, "b": map[string]any{"c": 1}}}
 	const plain, full = `{"spec":{"x":1,"y":1}}`, `{"spec":{"x":1,"y":1},"status":{"b":{"c":1}}}`
-	// storedAs waits until the last handled state and what was tracked for it are these.
+	// storedAs waits until the last-handled configuration and its tracked fields have these values.
 	storedAs := func(c *C, name, state, fields string) {
 		c.Helper()
 		var got [2]string
@@ -368,7 +368,7 @@ func retracking(t *testing.T, c *C) {
 		op.Stop()
 		l.forget()
 		c.Patch("a", map[string]any{"status": map[string]any{"b": map[string]any{"c": 2}}})
-		op = c.Operator(registry(&l, "status.b")) // which is another field, and has the one that has changed
+		op = c.Operator(registry(&l, "status.b")) // it is another field, and contains the changed one
 		c.expect(&l, "update update 0", "field update map[c:1]->map[c:2]")
 		storedAs(c, "a", `{"spec":{"x":1,"y":1},"status":{"b":{"c":2}}}`, `{"fields":["status.b"]}`)
 		op.Stop()
@@ -386,7 +386,7 @@ func retracking(t *testing.T, c *C) {
 		storedAs(c, "a", `{"spec":{"x":2,"y":1},"status":{"new":1}}`, `{"fields":["status.new"]}`)
 		op.Stop()
 		l.forget()
-		c.Patch("a", map[string]any{"status": map[string]any{"new": nil}}) // while it does not
+		c.Patch("a", map[string]any{"status": map[string]any{"new": nil}}) // while it does not run
 		c.Operator(registry(&l, "status.new"))
 		c.expect(&l, "update update 0", "field update 1-><nil>")
 	})

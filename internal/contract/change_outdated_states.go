@@ -18,7 +18,7 @@ import (
 	"github.com/kopf-go/kopf/internal/await"
 )
 
-// This suite proves that handlers are not called with outdated states, whatever the operator may read.
+// This suite proves that handlers are never called with outdated states, whichever requests may read the object.
 
 var _ = Suite("change_outdated_states", func(t *testing.T, c *C) {
 	c.Run(t, "DF-27 without the right to get, a handler that has succeeded is not called again", func(c *C) {
@@ -65,7 +65,7 @@ var _ = Suite("change_outdated_states", func(t *testing.T, c *C) {
 	c.Run(t, "DF-27 an object that cannot be read is asked for again, and warned of again after a success", func(c *C) {
 		c.OnlyInBubble("the events are to be late")
 		calls, op := c.lateOperator(slowly(90*time.Second, nil), time.Second)
-		var began atomic.Value // when the last object was created
+		var began atomic.Value // the creation time of the last object
 		op.Wire.Fault(func(q *Request) (*http.Response, error) {
 			if q.Method == http.MethodGet && strings.Contains(q.Path, "/kopfexamples/") && time.Since(began.Load().(time.Time)) < 200*time.Second {
 				return Answer(500, "InternalError", "not now"), nil
@@ -75,7 +75,7 @@ var _ = Suite("change_outdated_states", func(t *testing.T, c *C) {
 		for i, name := range []string{"a", "b"} {
 			began.Store(time.Now())
 			c.Create(name, nil)
-			c.Pass(10 * time.Minute) // the stream shows what the first handler has done after 180 seconds, and its success after 270
+			c.Pass(10 * time.Minute) // the change of the first handler arrives after 180 seconds, and its success after 270
 			if got := warned(op, "Reading the object failed"); len(got) != i+1 {
 				c.Errorf("after the outage %d, got the warnings %v", i+1, got)
 			}
@@ -87,7 +87,7 @@ var _ = Suite("change_outdated_states", func(t *testing.T, c *C) {
 		calls, op := c.lateOperator(lateBy(20*time.Second), 12*time.Second)
 		c.Create("a", nil)
 		c.Create("other", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"kopf.zalando.org/last-handled-configuration": "{}"}}})
-		for i := range 60 { // of another object, but of the same stream
+		for i := range 60 { // of another object in the same stream
 			c.Pass(time.Second)
 			c.Patch("other", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"kopf.zalando.org/n": strconv.Itoa(i)}}})
 		}
@@ -112,7 +112,7 @@ var _ = Suite("change_outdated_states", func(t *testing.T, c *C) {
 		op := c.Operator(r, slowly(0, func(line string) bool {
 			return strings.Contains(line, "last-handled-configuration") && strings.Contains(line, `"name":"a"`)
 		}))
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		c.Create("a", nil)
 		for i := range 10 {
 			c.Pass(time.Second)
@@ -133,7 +133,7 @@ var _ = Suite("change_outdated_states", func(t *testing.T, c *C) {
 		}, named("create"))
 		op := c.Operator(r)
 		op.Wire.Fault(refusingReads("get"))
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		kind.Create("a", nil)
 		c.Pass(time.Minute)
 		if got := warned(op, ""); len(got) > 0 {
@@ -142,8 +142,8 @@ var _ = Suite("change_outdated_states", func(t *testing.T, c *C) {
 	})
 })
 
-// lateOperator runs an operator whose stream is late, and which may not read single objects in these ways. The first of
-// its handlers changes the object; the second one succeeds at its second attempt, after the delay.
+// lateOperator runs an operator with a delayed stream, and without the permission for some reads of single objects. Its first handler changes the
+// object. The second one succeeds in its second attempt, after the delay.
 func (c *C) lateOperator(stream func(*kopf.Operator), delay time.Duration, refused ...string) (*calls, *Running) {
 	l := &calls{}
 	r := &kopf.Registry{}
@@ -161,11 +161,11 @@ func (c *C) lateOperator(stream func(*kopf.Operator), delay time.Duration, refus
 	}, named("two"))
 	op := c.Operator(r, stream, func(op *kopf.Operator) { op.Settings.Networking.ErrorBackoffs = nil })
 	op.Wire.Fault(refusingReads(refused...))
-	c.Pass(time.Second) // for the listing to be over
+	c.Pass(time.Second) // after the initial list
 	return l, op
 }
 
-// lateBy has all events of watches come so much later.
+// lateBy delays all events of watches.
 func lateBy(lag time.Duration) func(*kopf.Operator) {
 	return func(op *kopf.Operator) {
 		op.Connection.HTTPClient = &http.Client{Transport: &lateStreams{op.Connection.HTTPClient.Transport, lag}}
@@ -177,7 +177,7 @@ type lateStreams struct {
 	lag  time.Duration
 }
 
-// RoundTrip makes the request, and hands over what a watch brings when it is old enough.
+// RoundTrip sends the request, and delays the events of a watch.
 func (l *lateStreams) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := l.next.RoundTrip(req)
 	if err != nil || !strings.Contains(req.URL.RawQuery, "watch=true") {
@@ -200,7 +200,7 @@ func (l *lateStreams) RoundTrip(req *http.Request) (*http.Response, error) {
 			if await.Sleep(req.Context(), time.Until(line.came.Add(l.lag))) != nil {
 				break
 			}
-			_, _ = w.Write(line.text) // which fails when the reader has gone
+			_, _ = w.Write(line.text) // fails if the reader is closed
 		}
 		_ = w.Close() // it never fails
 		_ = body.Close()
@@ -214,7 +214,7 @@ type lateLine struct {
 	came time.Time
 }
 
-// reads returns how often objects whose names begin so were read alone.
+// reads counts the requests for single objects whose names have a prefix.
 func reads(op *Running, name string) (n int) {
 	for _, q := range op.Wire.Requests(http.MethodGet) {
 		if strings.Contains(q.Path, "examples/"+name) || strings.Contains(q.Path, "fieldSelector=metadata.name") {
@@ -224,7 +224,7 @@ func reads(op *Running, name string) (n int) {
 	return n
 }
 
-// refusingReads refuses to read single objects in these ways, as an API server does without the right to that.
+// refusingReads refuses some reads of single objects, as an API server does for lack of a permission.
 func refusingReads(ways ...string) func(*Request) (*http.Response, error) {
 	return func(q *Request) (*http.Response, error) {
 		if q.Method != http.MethodGet || strings.Contains(q.Path, "watch=true") || !strings.Contains(q.Path, "examples") {
@@ -244,7 +244,7 @@ func refusingReads(ways ...string) func(*Request) (*http.Response, error) {
 	}
 }
 
-// warned returns the log lines with the text that are warnings, or worse.
+// warned returns the log lines that contain the text and have at least the level WARN.
 func warned(op *Running, text string) []Line {
 	return slices.DeleteFunc(op.Logs.Find(text), func(l Line) bool { return l.Level < slog.LevelWarn })
 }

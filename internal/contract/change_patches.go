@@ -15,7 +15,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves how changes of objects are sent, and what becomes of refusals and pauses, in 1-change-handling.md.
+// This suite proves how kopf sends changes of objects, and what happens after refusals and delays, in 1-change-handling.md.
 
 var _ = Suite("change_patches", func(t *testing.T, c *C) {
 	requesting(t, c)
@@ -239,7 +239,7 @@ func requesting(t *testing.T, c *C) {
 	})
 }
 
-// strict defines a kind whose objects may have a size up to 5, and returns how to select and to make them.
+// strict defines a kind whose objects have a maximum size of 5, and returns its selector and its verbs.
 func (c *C) strict() (kopf.Selector, *Kind) {
 	c.Helper()
 	name := c.Unique("strict")
@@ -259,7 +259,7 @@ func (c *C) strict() (kopf.Selector, *Kind) {
 	return kopf.Selector(plural + ".v1.example.com"), c.Of("example.com/v1", "Strict"+strings.ReplaceAll(c.Namespace, "-", ""))
 }
 
-// unmendable are mistakes of a program in patches, by the ids of handlers.
+// unmendable are invalid patches by a program, by the ids of handlers.
 var unmendable = map[string]func(*kopf.Patch){
 	"deep":      func(p *kopf.Patch) { p.Set("metadata.annotations.example.com/touched", "yes") },
 	"number":    func(p *kopf.Patch) { p.Set("metadata.labels.n", 1) },
@@ -274,7 +274,7 @@ var unmendable = map[string]func(*kopf.Patch){
 	},
 }
 
-// mistaken proves what becomes of patches that no other attempt would mend.
+// mistaken proves what happens to patches that fail in every attempt.
 func mistaken(t *testing.T, c *C) {
 	c.Run(t, "a patch that no other attempt would mend fails its handler permanently, and all else is stored", func(c *C) {
 		var l calls
@@ -293,7 +293,7 @@ func mistaken(t *testing.T, c *C) {
 		}, named("good"))
 		op := c.Operator(r)
 		c.Create("a", nil)
-		c.handled("a") // which waits for no other attempt
+		c.handled("a") // it waits for no other attempt
 		status := c.Get("a").Status()
 		for id := range unmendable {
 			if lines := op.Logs.Find("Handler '" + id + "' failed permanently: "); len(lines) != 1 || lines[0].Level != slog.LevelError {
@@ -326,7 +326,7 @@ func mistaken(t *testing.T, c *C) {
 	})
 }
 
-// failingTransforms proves what becomes of functions that cannot change an object now.
+// failingTransforms proves what happens to functions that cannot change an object now.
 func failingTransforms(t *testing.T, c *C) {
 	c.Run(t, "a function that fails has its handler called again, and all else is stored meanwhile", func(c *C) {
 		var l calls
@@ -384,7 +384,7 @@ func failingTransforms(t *testing.T, c *C) {
 	})
 }
 
-// spoil creates an object whose handler changes it by a function that fails on the state that another client leaves while it is patched.
+// spoil creates an object whose handler changes it by a function. The function fails on the state that another client writes during the patch.
 func (c *C) spoil(name string, fail func() error) {
 	r := &kopf.Registry{}
 	r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
@@ -428,7 +428,7 @@ func conflicting(t *testing.T, c *C) {
 			l.add("update")
 			ref := ch.Body.Reference()
 			ch.Patch.Transform(func(object map[string]any) error {
-				if times.Add(1) == 2 { // the first call looks whether it can be applied at all
+				if times.Add(1) == 2 { // the first call is a test run
 					_, err := ch.Client.Patch(ctx, ref, map[string]any{"status": map[string]any{"other": true}}, nil)
 					if err != nil {
 						c.Error(err)
@@ -475,7 +475,7 @@ func conflicting(t *testing.T, c *C) {
 					s = map[string]any{}
 					object["status"] = s
 				}
-				if s["counted"] == nil { // it looks before it changes
+				if s["counted"] == nil { // the function reads before it changes
 					s["counted"] = json.Number("1")
 				}
 				return nil
@@ -488,7 +488,7 @@ func conflicting(t *testing.T, c *C) {
 		op.Wire.Fault(func(req *Request) (*http.Response, error) {
 			if req.ContentType == jsonPatch && refused.CompareAndSwap(false, true) {
 				calls.Store(times.Load())
-				c.Patch("a", spec(map[string]any{"other": true})) // another client was quicker
+				c.Patch("a", spec(map[string]any{"other": true})) // another client wins the race
 			}
 			return nil, nil
 		})
@@ -569,7 +569,7 @@ func conflicting(t *testing.T, c *C) {
 		var refused atomic.Int64
 		op.Wire.Fault(func(req *Request) (*http.Response, error) {
 			if req.Method == http.MethodPatch && refused.Add(1) <= 4 && refused.Load() != 3 {
-				return Answer(403, "Forbidden", "not now"), nil // both for the status and, after it has come through, for the object
+				return Answer(403, "Forbidden", "not now"), nil // for the status first, and then for the object
 			}
 			return nil, nil
 		})

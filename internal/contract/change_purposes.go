@@ -9,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what counts for a cause of what handlers have done for another one: 9-defects.md.
+// This suite proves which progress of one cause counts for another cause: 9-defects.md.
 
 var _ = Suite("change_purposes", func(t *testing.T, c *C) {
 	c.Run(t, "DF-16 a change in the middle of a resuming reaches the handlers that had finished", func(c *C) {
@@ -49,7 +49,7 @@ var _ = Suite("change_purposes", func(t *testing.T, c *C) {
 		}
 		op.Stop()
 		l.forget()
-		// So it does if another process finds it so.
+		// The same is true in another process.
 		c.Create("b", map[string]any{"metadata": handledBefore(`{"spec":{"x":1}}`, map[string]string{
 			"quick": recordOf("resume", 1, true, ""), "slow": recordOf("resume", 1, false, ""), "resumed": recordOf("resume", 1, true, ""),
 		}), "spec": map[string]any{"x": 2}})

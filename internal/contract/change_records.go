@@ -11,7 +11,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what is stored on the objects while they are handled and afterwards, and what is sent for it, in 1-change-handling.md.
+// This suite proves what kopf stores on objects during and after their handling, and by which requests, in 1-change-handling.md.
 
 var _ = Suite("change_records", func(t *testing.T, c *C) {
 	storing(t, c)
@@ -297,12 +297,12 @@ func patching(t *testing.T, c *C) {
 	})
 }
 
-// budget holds the number of requests for one object: creation, update, restart, deletion.
+// budget checks the number of requests for one object: creation, update, restart, deletion.
 func budget(t *testing.T, c *C) {
 	for _, test := range []struct {
 		name     string
 		result   bool // whether the handlers have results, for a status subresource
-		deletion bool // whether there is a deletion handler
+		deletion bool // whether there is a handler of deletions
 		want     [4]int
 	}{
 		{"without results", false, false, [4]int{1, 1, 0, 0}},

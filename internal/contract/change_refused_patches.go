@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that what one handler may not store keeps nothing else: not the object, not what others store, not the truth of the log.
+// This suite proves that a refused patch of one handler affects nothing else: the object is handled, other changes are stored, and the log stays correct.
 
 var _ = Suite("change_refused_patches", func(t *testing.T, c *C) {
 	heldByDaemons(t, c)
@@ -35,12 +35,12 @@ var _ = Suite("change_refused_patches", func(t *testing.T, c *C) {
 	refusedOnce(t, c)
 })
 
-// forbiddenPatch is how the API server refuses what the operator has no right for.
+// forbiddenPatch is the response of the API server if the operator lacks the permission.
 func forbiddenPatch() *http.Response {
 	return Answer(403, "Forbidden", `User "me" cannot patch resource`)
 }
 
-// tooLarge makes the denial of a webhook with a code.
+// tooLarge returns responses of a webhook that denies a patch with a code.
 func tooLarge(code int) func() *http.Response {
 	return func() *http.Response { return denied(code, http.StatusText(code), "it is too large") }
 }
@@ -96,7 +96,7 @@ func droppedSuccess(t *testing.T, c *C) {
 		op.denyPatches(setsHundred, func() *http.Response { return tooLarge(int(code.Load()))() })
 		c.Create("a", nil)
 		c.Pass(3 * time.Second)
-		code.Store(403) // the webhook means it by now
+		code.Store(403) // now the webhook refuses permanently
 		c.Patch("a", labelled("careful", "yes"))
 		c.Pass(10 * time.Minute)
 		if v, _ := c.Get("a").Annotation("kopf.zalando.org/create"); strings.Contains(v, `"success":true`) {
@@ -536,7 +536,7 @@ func refusedOnce(t *testing.T, c *C) {
 		r.OnDelete(statusExamples, func(_ context.Context, ch *kopf.Change) error { ch.Patch.Set("status.backup", "b-1"); return nil }, named("backup"))
 		op := c.Operator(r)
 		var refused atomic.Int64
-		op.denyPatches(func(r *Request) bool { return onStatus(r) && refused.Add(1) <= 2 }, forbiddenPatch) // with all else, and alone
+		op.denyPatches(func(r *Request) bool { return onStatus(r) && refused.Add(1) <= 2 }, forbiddenPatch) // together with all else, and separately
 		k := c.statuses()
 		k.Create("a", map[string]any{"metadata": map[string]any{"finalizers": []any{"example.com/other"}}})
 		c.WaitFor("the finalizer", func() bool { return holds(k.Get("a")) })

@@ -10,8 +10,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what becomes of what handlers have done when it is not wanted any more, or cannot be stored, in
-// 1-change-handling.md.
+// This suite proves what kopf does with the changes of handlers that were reverted, or cannot be stored, in 1-change-handling.md.
 
 var _ = Suite("change_reverted", func(t *testing.T, c *C) { reverting(t, c) })
 
@@ -90,7 +89,7 @@ func reverting(t *testing.T, c *C) {
 		op := c.Operator(r)
 		c.Create("a", nil)
 		body := c.handled("a")
-		c.expect(&l, "good 0", "bad 0") // another attempt would lead to the same
+		c.expect(&l, "good 0", "bad 0") // another attempt would have the same result
 		op.waitLogged(c, "Creation is processed")
 		if got := fmt.Sprint(body.Status().Map()); got != "map[good:fine left:true]" {
 			c.Errorf("got the status %s, want what the good handler has left, and the patch of the bad one", got)

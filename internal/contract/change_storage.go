@@ -11,7 +11,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what is different when the state is kept in the status, and how it moves between there and annotations.
+// This suite proves the differences of a state in the status, and how it moves between the status and annotations.
 
 var _ = Suite("change_storage", func(t *testing.T, c *C) {
 	c.Run(t, "Settings.Persistence.Storage: InStatus takes one request for all that a handling leaves", func(c *C) {
@@ -109,7 +109,7 @@ var _ = Suite("change_storage", func(t *testing.T, c *C) {
 		c.Operator(registry(), inStatus)
 		c.kept("a", inStatus)
 		c.expect(&l, "one create 0", "two 0", "two 1", "two 2")
-		c.WaitFor("no annotations", func() bool { return len(c.statuses().Get("a").Annotations()) == 0 }) // which takes a request of its own
+		c.WaitFor("no annotations", func() bool { return len(c.statuses().Get("a").Annotations()) == 0 }) // this takes a separate request
 	})
 	c.Run(t, "InAnnotations takes objects back, and moves their state at once", func(c *C) {
 		var l calls
@@ -124,7 +124,7 @@ var _ = Suite("change_storage", func(t *testing.T, c *C) {
 		if c.statuses().Get("a").Status().Has("kopf.last-handled-configuration") {
 			c.Error("the state is in the status, too")
 		}
-		op = c.Operator(withResults(&l), func(op *kopf.Operator) { // which read only what an operator in Python does
+		op = c.Operator(withResults(&l), func(op *kopf.Operator) { // they read only the annotations of an operator in Python
 			op.Settings.Persistence.DiffBaseStorage = &kopf.AnnotationsDiffBaseStorage{}
 		})
 		c.Pass(time.Second)
@@ -208,9 +208,9 @@ var _ = Suite("change_storage", func(t *testing.T, c *C) {
 		}
 		r.OnCreate(Examples, fn, named("create"))
 		r.OnCreate(statusExamples, fn, named("create"))
-		r.OnUpdate(statusExamples, fn, named("update")) // which changes nothing any more
+		r.OnUpdate(statusExamples, fn, named("update")) // it changes nothing anymore
 		op := c.Operator(r)
-		c.Create("a", sized(1)) // whose status is no subresource
+		c.Create("a", sized(1)) // its status is no subresource
 		c.handled("a")
 		if got := writesOf(op); !slices.Equal(got, []string{""}) {
 			c.Errorf("without a subresource, the creation has taken %q", got)
@@ -229,7 +229,7 @@ func inStatus(op *kopf.Operator) { op.Settings.Persistence.Storage = kopf.InStat
 
 func inAnnotations(op *kopf.Operator) { op.Settings.Persistence.Storage = kopf.InAnnotations }
 
-// withResults returns handlers that set the status and have results.
+// withResults returns handlers that set the status and return results.
 func withResults(l *calls) *kopf.Registry {
 	r := &kopf.Registry{}
 	handler := func(ctx context.Context, ch *kopf.Change) error {
@@ -243,7 +243,7 @@ func withResults(l *calls) *kopf.Registry {
 	return r
 }
 
-// kept waits until the state of a status example is where a setting has it, and nowhere else.
+// kept waits until the state of a status example is only in the place of a setting.
 func (c *C) kept(name string, setting func(*kopf.Operator)) *kopf.Body {
 	c.Helper()
 	op := &kopf.Operator{Settings: kopf.NewSettings()}
@@ -257,7 +257,7 @@ func (c *C) kept(name string, setting func(*kopf.Operator)) *kopf.Body {
 	return body
 }
 
-// writesOf returns the subresources that the requests of an operator have changed, in their order.
+// writesOf returns the subresources of an operator's writing requests, in order.
 func writesOf(op *Running) (all []string) {
 	for _, q := range op.Wire.Writes() {
 		subresource := ""
@@ -269,13 +269,13 @@ func writesOf(op *Running) (all []string) {
 	return all
 }
 
-// closed defines a kind whose status keeps what it declares, and nothing else.
+// closed defines a kind whose status keeps only the declared fields.
 func (c *C) closed() (kopf.Selector, *Kind) {
 	c.Helper()
 	return c.kindWithStatus(true, map[string]any{"type": "object", "properties": map[string]any{"phase": map[string]any{"type": "string"}}})
 }
 
-// kindWithStatus defines a kind with a schema of its status, which is a subresource or not.
+// kindWithStatus defines a kind with a schema of its status, which may be a subresource.
 func (c *C) kindWithStatus(subresource bool, status map[string]any) (kopf.Selector, *Kind) {
 	c.Helper()
 	subresources := map[string]any{}

@@ -14,8 +14,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that a change of the place of states neither loses a change nor repeats what has finished long before: in the middle of a handling, with a
-// crash between the two requests that it takes, and when the place changes again before all is moved.
+// This suite proves that moving the state to another place neither loses a change nor repeats a finished one: during a handling, after a crash
+// between the two requests for it, and if the place changes again before the move is complete.
 
 var _ = Suite("change_storage_crashes", func(t *testing.T, c *C) {
 	movedInHandlings(t, c)
@@ -102,7 +102,7 @@ func movedInHandlings(t *testing.T, c *C) {
 		c.statuses().Patch("a", sized(2))
 		op = c.Operator(reg(), inAnnotations)
 		c.Pass(10 * time.Second)
-		c.statuses().Patch("a", sized(3)) // the slow handler sees it
+		c.statuses().Patch("a", sized(3)) // the slow handler gets it
 		c.Pass(15 * time.Second)
 		c.statuses().Patch("a", sized(4)) // and this one in the next handling
 		c.Pass(5 * time.Second)
@@ -215,7 +215,7 @@ func movedByCrashes(t *testing.T, c *C) {
 	})
 }
 
-// twice returns two handlers that succeed in their second attempts, after pauses.
+// twice returns two handlers that succeed in their second attempts, after delays.
 func twice(l *calls, on func(*kopf.Registry, kopf.ChangeFunc, *kopf.ChangeOptions), pauses ...time.Duration) *kopf.Registry {
 	r := &kopf.Registry{}
 	for i, name := range []kopf.HandlerID{"one", "two"} {
@@ -230,7 +230,7 @@ func twice(l *calls, on func(*kopf.Registry, kopf.ChangeFunc, *kopf.ChangeOption
 	return r
 }
 
-// refusingObjects refuses the patches of objects themselves, as a server does that is about to go, but not those of their status.
+// refusingObjects refuses the patches of objects themselves, but not those of their status, as a server may do during its shutdown.
 func refusingObjects(on *atomic.Bool) func(*kopf.Operator) {
 	return wired(func(q *Request) (*http.Response, error) {
 		if on.Load() && q.Method == http.MethodPatch && !onStatus(q) {
@@ -240,15 +240,15 @@ func refusingObjects(on *atomic.Bool) func(*kopf.Operator) {
 	})
 }
 
-// sightings is what handlers have seen of an object whose field spec.x grows.
+// sightings records the values of a growing field spec.x that handlers have seen.
 type sightings struct {
 	c    *C
 	mu   sync.Mutex // guards seen
 	seen map[string]int64
 }
 
-// registry returns handlers of the field that take more and more attempts. None may be called for the difference from a state that is newer than the last one
-// that it has seen.
+// registry returns handlers of the field that need more and more attempts. None may be called with an old state that is newer than the last one that
+// it has seen.
 func (s *sightings) registry() *kopf.Registry {
 	r := &kopf.Registry{}
 	for i, name := range []string{"quick", "slow", "slower"} {
@@ -271,8 +271,8 @@ func (s *sightings) registry() *kopf.Registry {
 	return r
 }
 
-// movingTurns has operators with either place follow each other, which end at any time, while an object changes. Where they crash, their requests for the
-// status or those for the object are refused from some time on. In the end, all handlers have to have seen the last change.
+// movingTurns runs operators with either place one after another. They end at random times, while an object changes. For a crash, their requests for
+// the status or for the object are refused from some time on. In the end, all handlers must have seen the last change.
 func movingTurns(c *C, seed uint64, crash bool) {
 	c.OnlyInBubble("minutes")
 	g := rand.New(rand.NewPCG(seed, 0))

@@ -10,7 +10,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what becomes of states in the status that other clients take away, or that a kind cannot keep.
+// This suite proves what happens to a state in the status that other clients remove, or that a kind cannot keep.
 
 var _ = Suite("change_storage_kinds", func(t *testing.T, c *C) {
 	keptStates(t, c)
@@ -62,7 +62,7 @@ func keptStates(t *testing.T, c *C) {
 	})
 }
 
-// lostSchemas proves what becomes of kinds whose schemas do not keep the state.
+// lostSchemas proves what happens for kinds whose schemas do not keep the state.
 func lostSchemas(t *testing.T, c *C) {
 	preserving := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	with := func(more map[string]any) map[string]any {
@@ -121,7 +121,7 @@ func lostSchemas(t *testing.T, c *C) {
 	})
 }
 
-// copiedStates proves that the uid goes with the state, and that nothing empty is left in the status on the way back.
+// copiedStates proves that the state includes the uid, and that moving it back leaves nothing empty in the status.
 func copiedStates(t *testing.T, c *C) {
 	ignoring := func(op *kopf.Operator) { op.Settings.Persistence.IgnoreCopies = true }
 	c.Run(t, "CH-T24 InStatus keeps the uid next to the state, in the same request", func(c *C) {
@@ -139,7 +139,7 @@ func copiedStates(t *testing.T, c *C) {
 		c.kept("b", inStatus)
 		c.expect(&l, "create 1", "create 1")
 		op.Stop()
-		c.statuses().PatchStatus("b", map[string]any{"status": map[string]any{"kopf": body.Status().View("kopf").Map()}}) // as a restored backup would
+		c.statuses().PatchStatus("b", map[string]any{"status": map[string]any{"kopf": body.Status().View("kopf").Map()}}) // as for a restored backup
 		op = c.Operator(withResults(&l), inStatus, ignoring)
 		c.expect(&l, "create 1", "create 1", "create 1")
 		c.WaitFor("the own uid", func() bool { b := c.statuses().Get("b"); return b.Status().String("kopf.handled-uid") == b.UID() })
@@ -180,7 +180,7 @@ func copiedStates(t *testing.T, c *C) {
 	})
 }
 
-// patchVersions changes the schema of the status in the definition of a kind.
+// patchVersions changes the schema of the status in a CRD.
 func (k *Kind) patchVersions(name string, status map[string]any) {
 	version := k.Get(name).Get("spec.versions").([]any)[0].(map[string]any)
 	version["schema"] = map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{"status": status}}}

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what becomes of states whose place changes, and of schemas that cannot be read for a while.
+// This suite proves what happens to states that move to another place, and with schemas that are temporarily unreadable.
 
 var _ = Suite("change_storage_moves", func(t *testing.T, c *C) {
 	c.Run(t, "CH-148 a crash between the two requests of moving back loses no state", func(c *C) {
@@ -200,7 +200,7 @@ var _ = Suite("change_storage_moves", func(t *testing.T, c *C) {
 				if forbidden && strings.HasPrefix(q.Path, "/openapi/") {
 					return Answer(403, "Forbidden", "asked for"), nil
 				}
-				if strings.HasPrefix(q.Path, "/openapi/v3/apis/networking.k8s.io/v1") { // as kube-apiserver has it
+				if strings.HasPrefix(q.Path, "/openapi/v3/apis/networking.k8s.io/v1") { // as in kube-apiserver
 					return document(`{"openapi":"3.0.0","components":{"schemas":{"io.k8s.api.networking.v1.Ingress":{"type":"object","properties":{` +
 						`"spec":{"allOf":[{"$ref":"#/components/schemas/io.k8s.api.networking.v1.IngressSpec"}],"default":{}},` +
 						`"status":{"allOf":[{"$ref":"#/components/schemas/io.k8s.api.networking.v1.IngressStatus"}],"default":{}}},` +
@@ -243,7 +243,7 @@ var _ = Suite("change_storage_moves", func(t *testing.T, c *C) {
 	})
 })
 
-// droppedStates has a kind whose status keeps nothing that it does not declare, with a state of an object in annotations already.
+// droppedStates has a kind whose status keeps only declared fields, and an object with a state in annotations.
 func droppedStates(c *C, apart bool) {
 	c.OnlyInBubble("minutes")
 	selector, kind := c.kindWithStatus(apart, map[string]any{"type": "object", "properties": map[string]any{"phase": map[string]any{"type": "string"}}})

@@ -11,8 +11,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that what handlers do to the whole status of an object leaves what the framework stores there, and that the end of a deletion
-// forgets nothing too early.
+// This suite proves that changes by handlers to the whole status keep the stored state, and that the end of a deletion removes nothing too early.
 
 var _ = Suite("change_storage_patches", func(t *testing.T, c *C) {
 	for name, setting := range map[string]func(*kopf.Operator){"in annotations": inAnnotations, "in the status": inStatus} {
@@ -186,7 +185,7 @@ func finishing(t *testing.T, c *C, name string, setting func(*kopf.Operator)) {
 	})
 }
 
-// mutating holds that a webhook that replaces the status leaves the state in it, of a kind whose status is no subresource.
+// mutating checks that the state survives a webhook that replaces the status, for a kind whose status is no subresource.
 func mutating(t *testing.T, c *C, name string, setting func(*kopf.Operator)) {
 	for what, change := range map[string]func(*kopf.Patch){
 		"replaces": func(p *kopf.Patch) { p.Replace("status", map[string]any{"phase": "changed"}) },
@@ -232,7 +231,7 @@ func mutating(t *testing.T, c *C, name string, setting func(*kopf.Operator)) {
 	}
 }
 
-// describing holds what conditions say of an object whose status is replaced, or that changes meanwhile.
+// describing checks the conditions of an object whose status is replaced, or changes concurrently.
 func describing(t *testing.T, c *C) {
 	ready := kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: "Made"}
 	condition := func(c *C, name, kind string) kopf.View {

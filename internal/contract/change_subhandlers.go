@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what sub-handlers are, in 1-change-handling.md.
+// This suite proves how sub-handlers work, in 1-change-handling.md.
 
 var _ = Suite("change_subhandlers", func(t *testing.T, c *C) { nesting(t, c) })
 

@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what becomes of stored progress when the cause changes, and how it is kept, in 1-change-handling.md.
+// This suite proves what happens to stored progress when the cause changes, and how it is stored, in 1-change-handling.md.
 
 func purposing(t *testing.T, c *C) {
 	c.Run(t, "CH-121 a record without a purpose fits every cause", func(c *C) {
@@ -89,7 +89,7 @@ func purposing(t *testing.T, c *C) {
 		c.Patch("a", spec(map[string]any{"x": 1}))
 		c.WaitFor("the attempt", func() bool { return len(l.all()) == 1 })
 		c.Patch("a", labelled("on", "no"))
-		c.handled("a") // and no record is left
+		c.handled("a") // and no record remains
 		c.Patch("a", labelled("on", "yes"))
 		c.expect(&l, "0", "0")
 	})
@@ -131,7 +131,7 @@ func purposing(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		r.OnResume(Examples, half, named("half"))
 		r.OnUpdate(Examples, half, named("half"))
-		r.OnResume(Examples, done, named("done")) // which the change is nothing to (DF-16)
+		r.OnResume(Examples, done, named("done")) // the change does not concern it (DF-16)
 		c.Operator(r)
 		c.WaitFor("the attempt", func() bool { return len(l.all()) == 1 })
 		c.Pass(time.Second)
@@ -222,7 +222,7 @@ func purposing(t *testing.T, c *C) {
 	})
 }
 
-// ownStorage is a storage of a user's own: it keeps the records in memory, and notes what it is asked for.
+// ownStorage is a user-defined storage. It keeps the records in memory, and records its calls.
 type ownStorage struct {
 	mu      sync.Mutex
 	records map[string]*kopf.ProgressRecord
@@ -297,7 +297,7 @@ func keeping(t *testing.T, c *C) {
 		if len(s.records) != 0 {
 			c.Errorf("the records %v are left", s.records)
 		}
-		c.Patch("a", spec(map[string]any{"mine": "y"})) // which the storage takes out of what is tracked
+		c.Patch("a", spec(map[string]any{"mine": "y"})) // the storage excludes the field from the tracked ones
 		c.Pass(500 * time.Millisecond)
 		if n := l.count("u "); n != 0 {
 			c.Errorf("the update handler was called %d times for what the storage keeps", n)
@@ -400,10 +400,10 @@ func keeping(t *testing.T, c *C) {
 		c.Create("a", map[string]any{"metadata": handledBefore(`{"spec":{"x":1}}`, nil), "spec": map[string]any{"x": 2}})
 		c.Operator(r)
 		c.WaitFor("the stored state", func() bool { base, _ := c.Get("a").Annotation(diffBase); return strings.Contains(base, `"x":2`) })
-		c.expect(&l, "resume update 0") // mixed into the update
+		c.expect(&l, "resume update 0") // merged into the update
 		c.Patch("a", spec(map[string]any{"x": 3}))
 		c.WaitFor("the stored state", func() bool { base, _ := c.Get("a").Annotation(diffBase); return strings.Contains(base, `"x":3`) })
-		c.expect(&l, "resume update 0") // and not again
+		c.expect(&l, "resume update 0") // and no second time
 	})
 	c.Run(t, "CH-168 what is finished within one cycle leaves no record", func(c *C) {
 		var l calls

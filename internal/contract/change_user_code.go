@@ -11,10 +11,9 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that a mistake in a storage, a transformation or a predicate of the user costs its own object a pause, and no other
-// object anything, whatever goroutine it shows on.
+// This suite proves that an error in a user-defined storage, transformation or predicate delays only its own object, whichever goroutine runs the code.
 
-// faultyDiffBase is a storage of the last handled state that does something else for some objects.
+// faultyDiffBase is a storage of the last-handled configuration with faults for some objects.
 type faultyDiffBase struct {
 	kopf.AnnotationsDiffBaseStorage
 	build func(body *kopf.Body)
@@ -25,11 +24,11 @@ func (s *faultyDiffBase) Build(body *kopf.Body, fields []kopf.FieldPath) *kopf.E
 	return s.AnnotationsDiffBaseStorage.Build(body, fields)
 }
 
-// faultyProgress is a storage of progress that does something else for some objects.
+// faultyProgress is a storage of progress with faults for some objects.
 type faultyProgress struct {
 	kopf.SmartProgressStorage
 	store func(body *kopf.Body)
-	fetch func(id kopf.HandlerID) // nil for nothing else
+	fetch func(id kopf.HandlerID) // nil for no fault
 }
 
 func (s *faultyProgress) Fetch(id kopf.HandlerID, body *kopf.Body) (*kopf.ProgressRecord, error) {
@@ -291,7 +290,7 @@ var _ = Suite("change_user_code", func(t *testing.T, c *C) {
 		c.Operator(r, func(op *kopf.Operator) { op.Namespaces = []string{c.Namespace + "*"} })
 		c.Pass(time.Minute)
 		asked.Store(1)
-		c.Define(c.gadgets()) // a reason to ask again
+		c.Define(c.gadgets()) // triggers another discovery
 		c.Pass(time.Minute)
 		inside := *c
 		inside.Namespace = c.Unique("new")

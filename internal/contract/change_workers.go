@@ -17,8 +17,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves how the events of objects come to their workers, and what these do at the same time, in
-// 1-change-handling.md.
+// This suite proves how events reach the workers of their objects, and what the workers do concurrently, in 1-change-handling.md.
 
 var _ = Suite("change_workers", func(t *testing.T, c *C) {
 	queueing(t, c)
@@ -27,10 +26,10 @@ var _ = Suite("change_workers", func(t *testing.T, c *C) {
 	ending(t, c)
 })
 
-// sized is an object of the given size, which the leaves tell its states by.
+// sized returns an object of the given size, by which leaves distinguish its states.
 func sized(n int) map[string]any { return spec(map[string]any{"x": n}) }
 
-// doorway holds those who come to it until it is opened.
+// doorway blocks callers until it is opened.
 type doorway struct {
 	once sync.Once
 	open chan struct{}
@@ -68,7 +67,7 @@ func queueing(t *testing.T, c *C) {
 		r.OnEvent(Examples, handle, &kopf.EventOptions{ID: "event"})
 		r.OnEvent("kopfstatusexamples.v1.kopf.dev", handle, &kopf.EventOptions{ID: "event"})
 		c.Operator(r)
-		c.Pass(time.Second) // for the listings to be over
+		c.Pass(time.Second) // after the initial lists
 		c.Create("slow", sized(1))
 		c.Patch("slow", sized(2))
 		c.Patch("slow", sized(3))
@@ -103,7 +102,7 @@ func queueing(t *testing.T, c *C) {
 		c.Create("a", sized(1))
 		c.expect(&l, "a 1 known=false")
 		c.Delete("a")
-		c.Create("a", sized(2)) // a namesake, which has nothing to wait for
+		c.Create("a", sized(2)) // an object of the same name, which waits for nothing
 		c.expect(&l, "a 1 known=false", "a 2 known=false")
 		c.handled("a")
 		door.let()
@@ -162,32 +161,32 @@ func queueing(t *testing.T, c *C) {
 			return nil
 		}, &kopf.EventOptions{ID: "event"})
 		c.Operator(r)
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		c.Create("a", sized(1))
 		for n := 2; n <= 5; n++ {
 			c.Patch("a", sized(n))
 		}
 		c.Delete("a")
 		c.expect(&l, "ADDED 1")
-		c.Pass(time.Second) // for the events to wait
+		c.Pass(time.Second) // until the events wait in the queue
 		door.let()
 		c.expect(&l, "ADDED 1", "MODIFIED 2", "MODIFIED 3", "MODIFIED 4", "MODIFIED 5", "DELETED 5")
 	})
 }
 
-// wired breaks the wire of an operator before it starts.
+// wired adds a fault to the wire of an operator before it starts.
 func wired(fault func(*Request) (*http.Response, error)) func(*kopf.Operator) {
 	return func(op *kopf.Operator) { op.Connection.HTTPClient.Transport.(*Wire).Fault(fault) }
 }
 
-// document is a response with a text of JSON.
+// document returns a response with a JSON text.
 func document(text string) *http.Response {
 	resp := Answer(http.StatusOK, "", "")
 	resp.Body, resp.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
 	return resp
 }
 
-// sizes is a handler of events that notes when the object had which size since the beginning of the leaf.
+// sizes is an event handler that records the sizes of the object, with the times since the start of the leaf.
 func sizes(l *calls, began time.Time) kopf.EventFunc {
 	return func(ctx context.Context, e *kopf.WatchEvent) error {
 		if n := e.Spec().Int("x"); l.count(fmt.Sprintf("seen %d ", n)) == 0 {
@@ -267,11 +266,11 @@ func hurrying(t *testing.T, c *C) {
 		c.Pass(time.Second)
 		c.Patch("a", sized(3))
 		c.Pass(time.Minute)
-		c.expect(&l, "seen 1 after 0s", "create create 0", "seen 2 after 1s", "seen 3 after 2s", "update 3 after 7s") // the stream has brought something until 2 s
+		c.expect(&l, "seen 1 after 0s", "create create 0", "seen 2 after 1s", "seen 3 after 2s", "update 3 after 7s") // the stream delivered events until 2 s
 	})
 }
 
-// futureVersion breaks a wire so that the response of its first patch tells a version that never comes.
+// futureVersion has a wire answer the first patch with a version that never arrives.
 func (c *C) futureVersion() func(req *Request) (*http.Response, error) {
 	var done atomic.Bool
 	return func(req *Request) (*http.Response, error) {
@@ -370,7 +369,7 @@ func ending(t *testing.T, c *C) {
 			return nil
 		}, &kopf.EventOptions{ID: "event"})
 		op := c.Operator(r)
-		c.Pass(time.Second) // for the listing to be over
+		c.Pass(time.Second) // after the initial list
 		c.Create("brief", sized(1))
 		c.Patch("brief", sized(2))
 		c.Create("endless", sized(1))

@@ -17,8 +17,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what becomes of the operator's patches when others write to the same objects, and when the API server or a
-// webhook refuses them.
+// This suite proves what happens to the operator's patches when other clients write to the same objects, and when the API server or a webhook refuses them.
 
 var _ = Suite("change_write_conflicts", func(t *testing.T, c *C) {
 	refusalForms(t, c)
@@ -32,12 +31,12 @@ var _ = Suite("change_write_conflicts", func(t *testing.T, c *C) {
 // statusExamples selects the KopfStatusExamples.
 const statusExamples kopf.Selector = "kopfstatusexamples.v1.kopf.dev"
 
-// denied is how a webhook refuses with a code and a reason.
+// denied is the response of a webhook that refuses with a code and a reason.
 func denied(code int, reason, text string) *http.Response {
 	return Answer(code, reason, `admission webhook "policy.example.com" denied the request: `+text)
 }
 
-// denyPatches has the patches refused, for as long as the function wants that.
+// denyPatches has the patches refused as long as the function returns true.
 func (op *Running) denyPatches(while func(*Request) bool, answer func() *http.Response) {
 	op.Wire.Fault(func(req *Request) (*http.Response, error) {
 		if req.Method == http.MethodPatch && while(req) {
@@ -57,7 +56,7 @@ func (l *Logs) loud(name string) (lines []Line) {
 	return lines
 }
 
-// refusalForms shows how the API server itself refuses patches, which is what the rest builds on.
+// refusalForms checks how the API server itself refuses patches, which the other tests rely on.
 func refusalForms(t *testing.T, c *C) {
 	test := func(path string, value any) kopf.PatchOperation {
 		return kopf.PatchOperation{Op: "test", Path: path, Value: value}
@@ -95,7 +94,7 @@ func refusalForms(t *testing.T, c *C) {
 			case try.code == 200 && err == nil:
 			case !errors.As(err, &api):
 				c.Errorf("a patch %s: %v", try.what, err)
-			case try.code == 0: // which is 409 or 422, by the kind of the object
+			case try.code == 0: // 409 or 422, depending on the kind of the object
 				if api.Code != 409 && (api.Code != 422 || !slices.ContainsFunc(api.Causes, func(e kopf.ErrorCause) bool { return e.Field == "metadata.uid" })) {
 					c.Errorf("a patch %s: got %d, %q with the causes %v", try.what, api.Code, api.Message, api.Causes)
 				}
@@ -215,7 +214,7 @@ func mistakenRefusals(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
 			l.add("create")
-			if l.count("create") == 1 { // one that the operator does not see before its patch
+			if l.count("create") == 1 { // the operator does not see it before its patch
 				c.Delete("a")
 				c.Create("a", nil)
 			}
@@ -223,7 +222,7 @@ func mistakenRefusals(t *testing.T, c *C) {
 		}, named("create"))
 		op := c.Operator(r)
 		c.Create("a", nil)
-		c.expect(&l, "create", "create") // before the second one there is no object for a while
+		c.expect(&l, "create", "create") // for a while before the second one, there is no object
 		c.handled("a")
 		op.waitLogged(c, "Dropping changes, because the object is gone")
 		if got := warned(op, ""); len(got) > 0 {
@@ -275,7 +274,7 @@ func mistakenRefusals(t *testing.T, c *C) {
 	})
 }
 
-// missing is how the API server says that an object is not there.
+// missing is the response of the API server about a missing object.
 func missing(name string) *http.Response { return notFound("kopfexamples", "kopf.dev", name) }
 
 func notFound(plural, group, name string) *http.Response {
@@ -286,7 +285,7 @@ func notFound(plural, group, name string) *http.Response {
 	return resp
 }
 
-// conditions is a list of conditions, of types and statuses.
+// conditions returns a list of conditions, from types and statuses.
 func conditions(pairs ...string) map[string]any {
 	var all []any
 	for i := 0; i < len(pairs); i += 2 {
@@ -306,7 +305,7 @@ func conditionsOf(b *kopf.Body) string {
 }
 
 func replacedLists(t *testing.T, c *C) {
-	// prepare makes an object with a status, and has the handler run once for a change of it.
+	// prepare creates an object with a status, and has the handler run once for a change of it.
 	prepare := func(c *C, k *Kind, status map[string]any, handler kopf.ChangeFunc) *Running {
 		s := Examples
 		if k.kind == "KopfStatusExample" {
@@ -377,7 +376,7 @@ func replacedLists(t *testing.T, c *C) {
 	}
 }
 
-// setStatus changes the status of the object "a", as a merge patch.
+// setStatus changes the status of the object "a", by a merge patch.
 func (k *Kind) setStatus(status map[string]any) {
 	k.c.Helper()
 	if k.kind == "KopfStatusExample" {
@@ -405,7 +404,7 @@ func repeatedRefusals(t *testing.T, c *C) {
 			op := c.Operator(r, func(op *kopf.Operator) {
 				op.Connection.HTTPClient.Transport.(*Wire).Fault(func(req *Request) (*http.Response, error) {
 					if forbidden(req) {
-						if how == "merged" { // others who write make no conflict of it
+						if how == "merged" { // concurrent writes cause no conflict
 							c.Patch("a", map[string]any{"status": map[string]any{"by": "others"}})
 						}
 						return denied(422, "Invalid", "spec.forbidden must not be set"), nil
@@ -457,7 +456,7 @@ func repeatedRefusals(t *testing.T, c *C) {
 		op := c.Operator(r)
 		var beaten atomic.Int64
 		op.Wire.Fault(func(req *Request) (*http.Response, error) {
-			if req.Method == http.MethodPatch && strings.Contains(req.Body, `"/status`) && beaten.Add(1)%2 == 1 { // each first attempt
+			if req.Method == http.MethodPatch && strings.Contains(req.Body, `"/status`) && beaten.Add(1)%2 == 1 { // in each first attempt
 				c.Patch("a", map[string]any{"metadata": map[string]any{"labels": map[string]any{"beat": fmt.Sprint(beaten.Load())}}})
 			}
 			return nil, nil
@@ -484,7 +483,7 @@ func repeatedRefusals(t *testing.T, c *C) {
 		var always atomic.Bool
 		always.Store(true)
 		op.Wire.Fault(func(req *Request) (*http.Response, error) {
-			if req.Method == http.MethodPatch && always.Load() { // another client is always quicker
+			if req.Method == http.MethodPatch && always.Load() { // another client always wins the race
 				_, err := c.Client.Patch(contextWithout(c.Context()), c.Ref("a"), map[string]any{"status": map[string]any{"beat": n.Add(1)}}, nil)
 				return nil, err
 			}
@@ -618,8 +617,8 @@ func flushesAgain(t *testing.T, c *C) {
 		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error { return work(ctx, 2*time.Second) }, named("second"))
 		op := c.Operator(r)
 		began := time.Now()
-		op.denyPatches(func(*Request) bool { return time.Since(began) < 40*time.Second }, func() *http.Response { // and not at the exit, which does not wait for it
-			time.Sleep(5 * time.Second) // longer than the second handler takes
+		op.denyPatches(func(*Request) bool { return time.Since(began) < 40*time.Second }, func() *http.Response { // not during the shutdown, which does not wait for it
+			time.Sleep(5 * time.Second) // longer than the duration of the second handler
 			return Answer(403, "Forbidden", "oops")
 		})
 		c.Create("a", nil)
@@ -635,7 +634,7 @@ func flushesAgain(t *testing.T, c *C) {
 			for _, id := range []kopf.HandlerID{"one", "two"} {
 				ch.Subhandler(id, func(context.Context, *kopf.Change) error { return nil }, nil)
 			}
-			_ = ch.Execute(ctx) // cut short by the refusal
+			_ = ch.Execute(ctx) // canceled by the refusal
 			return work(ctx, time.Hour)
 		}, named("parent"))
 		op := c.Operator(r)
@@ -690,7 +689,7 @@ func busyDeletions(t *testing.T, c *C) {
 				c.handled("a")
 				op.Wire.Fault(func(req *Request) (*http.Response, error) {
 					if req.Method == http.MethodPatch {
-						time.Sleep(every + every/10) // a webhook that takes its time
+						time.Sleep(every + every/10) // a slow webhook
 					}
 					return nil, nil
 				})
@@ -784,7 +783,7 @@ func busyDeletions(t *testing.T, c *C) {
 	})
 }
 
-// writeEvery has another client change the status of the object "a" again and again, until the function is called or the object is gone.
+// writeEvery has another client change the status of the object "a" repeatedly, until stop is called or the object is gone.
 func (c *C) writeEvery(d time.Duration) (stop func()) {
 	var ended sync.WaitGroup
 	done := make(chan struct{})

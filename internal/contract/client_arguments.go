@@ -7,7 +7,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what the client says of arguments that make no sense.
+// This suite proves the errors of the client about invalid arguments.
 
 var _ = Suite("client_arguments", func(t *testing.T, c *C) {
 	c.Run(t, "DF-33 what cannot take an object is an error before anything is sent", func(c *C) {
@@ -102,7 +102,7 @@ type TypeMeta struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 }
 
-// configMap has its type in its TypeMeta, as the structs of client-go do.
+// configMap embeds its TypeMeta, like the structs of client-go.
 type configMap struct {
 	TypeMeta `json:",inline"`
 	Metadata map[string]any `json:"metadata"`

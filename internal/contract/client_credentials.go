@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what happens to requests under way when the credentials of the operator are replaced.
+// This suite proves what happens to running requests when the credentials of the operator are replaced.
 
 var _ = Suite("client_credentials", func(t *testing.T, c *C) {
 	const manifest = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"made-"}}`
@@ -59,7 +59,7 @@ var _ = Suite("client_credentials", func(t *testing.T, c *C) {
 				c.Create("a", nil)
 				c.WaitFor("the creation", func() bool { return gate.creations() == 1 })
 				gate.refuse("token-1") // it has expired,
-				c.Create("b", nil)     // which another request notices
+				c.Create("b", nil)     // which another request finds out
 				if err := <-created; err != nil {
 					c.Errorf("the creation has failed: %v", err)
 				}
@@ -74,8 +74,7 @@ var _ = Suite("client_credentials", func(t *testing.T, c *C) {
 	}
 })
 
-// tokenGate lets requests through to the server unless their token is refused. It delays the answers to creations of config maps, as
-// slow webhooks do.
+// tokenGate passes requests to the server unless their token is refused. It delays the responses to creations of config maps, as slow webhooks do.
 type tokenGate struct {
 	mu       sync.Mutex // guards all below
 	next     http.RoundTripper
@@ -113,7 +112,7 @@ func (g *tokenGate) used(token string) int {
 	return g.requests[token]
 }
 
-// RoundTrip carries out a request whether or not anybody waits for its answer, as servers do.
+// RoundTrip sends the request even if its context is canceled, as servers complete requests.
 func (g *tokenGate) RoundTrip(req *http.Request) (*http.Response, error) {
 	token := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
 	g.mu.Lock()
@@ -135,7 +134,7 @@ func (g *tokenGate) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	case <-req.Context().Done():
 		if err == nil {
-			_ = resp.Body.Close() // nothing reads it
+			_ = resp.Body.Close() // it is not read
 		}
 		return nil, req.Context().Err()
 	}

@@ -103,14 +103,14 @@ var _ = Suite("client_group_limits", func(t *testing.T, c *C) {
 	})
 })
 
-// twoGroups returns a client with objects of two groups, and what has the requests for a resource be refused, or, without a name, none any more.
+// twoGroups returns a client with objects of two groups, and a function that refuses the requests for a resource. Without a name, it refuses none.
 func (c *C) twoGroups() (client *kopf.Client, refuse func(plural string, code int, retryAfter string)) {
 	c.Helper()
 	c.Define(c.gadgets())
 	c.gadget().Create("a", nil)
 	c.Create("a", nil)
 	client, wire := c.client(kopf.NetworkingSettings{RequestRate: 1000, RequestBurst: 1000})
-	if c.takes(client, c.Ref("a"))+c.takes(client, c.gadget().Ref("a")) != 0 { // the resources are discovered
+	if c.takes(client, c.Ref("a"))+c.takes(client, c.gadget().Ref("a")) != 0 { // until the resources are discovered
 		c.Error("the first requests have waited")
 	}
 	var over atomic.Bool
@@ -127,7 +127,7 @@ func (c *C) twoGroups() (client *kopf.Client, refuse func(plural string, code in
 	}
 }
 
-// takes returns how long it takes to get an object.
+// takes returns the time that a request for an object takes.
 func (c *C) takes(client *kopf.Client, ref kopf.ObjectReference) time.Duration {
 	c.Helper()
 	began := time.Now()

@@ -16,15 +16,15 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that operators do not flood their API server, in 3-admission-auth-client.md.
+// This suite proves that operators limit their rate of requests, in 3-admission-auth-client.md.
 
 var _ = Suite("client_rate_limit", func(t *testing.T, c *C) {
-	// patches handles so many new objects, and returns when their patches were sent, since the first one.
+	// patches handles some new objects, and returns the times of their patches since the first one.
 	patches := func(c *C, objects int, adjust ...func(*kopf.Operator)) (*Running, []time.Duration) {
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, ready, named("create"))
 		op := c.Operator(r, adjust...)
-		c.Pass(time.Minute) // for what the start has taken to come back
+		c.Pass(time.Minute) // until the burst is available again after the start
 		for n := range objects {
 			c.Create(fmt.Sprint("a", n), nil)
 		}
@@ -82,7 +82,7 @@ var _ = Suite("client_rate_limit", func(t *testing.T, c *C) {
 			return errors.Join(err, ready(ctx, ch))
 		}, named("create"))
 		op := c.Operator(r, func(op *kopf.Operator) { op.Settings.Networking.MaxInFlight = 1 })
-		c.Pass(time.Second) // for the listing, which has the quick one first
+		c.Pass(time.Second) // after the initial list, which would be sorted by name
 		for n := range 10 {
 			c.Create(fmt.Sprint("slow", n), nil)
 		}
@@ -96,7 +96,7 @@ var _ = Suite("client_rate_limit", func(t *testing.T, c *C) {
 		c.WaitFor("the slow objects", func() bool { return handled("slow0") && handled("slow9") })
 		op.Stop()
 	})
-	// patience refuses the first patch with a wish, and returns when the patches of two objects were sent.
+	// patience refuses the first patch with a Retry-After, and returns the times of the patches of two objects.
 	patience := func(c *C, wish string) map[string][]time.Duration {
 		r := &kopf.Registry{}
 		var refused atomic.Int64
@@ -104,7 +104,7 @@ var _ = Suite("client_rate_limit", func(t *testing.T, c *C) {
 			for ch.Name() == "b" && refused.Load() == 0 {
 				time.Sleep(time.Millisecond) // it comes after the refusal
 			}
-			time.Sleep(time.Millisecond) // in a bubble, until the client has taken the answer in
+			time.Sleep(time.Millisecond) // until the client has read the response, in a bubble
 			return ready(ctx, ch)
 		}, named("create"))
 		op := c.Operator(r, wired(func(req *Request) (*http.Response, error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves how requests are made and objects are watched, in 3-admission-auth-client.md.
+// This suite proves how the client sends requests and watches objects, in 3-admission-auth-client.md.
 
 var _ = Suite("client_watch", func(t *testing.T, c *C) {
 	requests(t, c)
@@ -24,13 +24,13 @@ var _ = Suite("client_watch", func(t *testing.T, c *C) {
 	followed(t, c)
 })
 
-// objectFrame is an event of an example as a watch sends it.
+// objectFrame returns a watch event for an example.
 func (c *C) objectFrame(typ, name string, version, size int) string {
 	return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":"kopf.dev/v1","kind":"KopfExample","metadata":{"name":%q,"namespace":%q,"uid":"uid-%s","resourceVersion":"%d"},"spec":{"x":%d}}}`+"\n",
 		typ, name, c.Namespace, name, version, size)
 }
 
-// openEnded is an answer that begins with a text, and goes on until the connection is closed.
+// openEnded is a response that begins with a text, and remains open until the connection is closed.
 func openEnded(text string) *http.Response {
 	resp := document("")
 	r, w := io.Pipe()
@@ -45,7 +45,7 @@ type closer func()
 
 func (f closer) Close() error { f(); return nil }
 
-// scripted answers the watches of the examples one after another, and holds those that come later.
+// scripted answers the watches of the examples one after another, and blocks later ones.
 func (c *C) scripted(list string, answers ...func() *http.Response) func(*kopf.Operator) {
 	var n atomic.Int64
 	return wired(func(req *Request) (*http.Response, error) {
@@ -65,7 +65,7 @@ func (c *C) scripted(list string, answers ...func() *http.Response) func(*kopf.O
 
 const listAtTen = `{"kind":"KopfExampleList","apiVersion":"kopf.dev/v1","metadata":{"resourceVersion":"10"},"items":[]}`
 
-// queries returns the queries of the watches, and how many listings there were.
+// queries returns the queries of the watches, and the number of lists.
 func (op *Running) queries(path string) (watched []url.Values, lists int) {
 	for _, req := range op.Wire.Requests("GET") {
 		asked, text, _ := strings.Cut(req.Path, "?")
@@ -226,7 +226,7 @@ func requests(t *testing.T, c *C) {
 					}
 					return document(`{"kind":"Status","status":"Success"}`), nil
 				}))
-			c.Pass(time.Second) // for the listing to be over
+			c.Pass(time.Second) // after the initial list
 			name := fmt.Sprint("a", failures)
 			c.Create(name, nil)
 			c.Pass(time.Minute)

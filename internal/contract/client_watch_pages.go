@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that changes are watched while the pages of a listing still come.
+// This suite proves that the operator watches changes while it still reads the pages of a list.
 
 var _ = Suite("client_watch_pages", func(t *testing.T, c *C) {
 	c.Run(t, "AC-109 changes are handled before the listing is complete, and what it shows of before them does not count", func(c *C) {
@@ -118,7 +118,7 @@ var _ = Suite("client_watch_pages", func(t *testing.T, c *C) {
 			c.Errorf("called were %q, want %q", got, want)
 		}
 	})
-	for _, events := range []bool{false, true} { // with handlers of events, what was forgotten is remembered until its deletion is known
+	for _, events := range []bool{false, true} { // with handlers of events, the operator keeps unseen objects in memory until their deletion is certain
 		for _, patched := range []bool{false, true} {
 			c.Run(t, fmt.Sprintf("AC-109 an object of a kind that comes back is resumed, though it changes before its page comes; handlers of events %v, changed %v", events, patched), func(c *C) {
 				c.OnlyInBubble("the namespaces are hidden for a while")
@@ -133,7 +133,7 @@ var _ = Suite("client_watch_pages", func(t *testing.T, c *C) {
 				r.OnResume(Examples, func(ctx context.Context, ch *kopf.Change) error { l.add("%s resumed", ch.Name()); return nil }, named("resume"))
 				r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error { return nil }, named("create"))
 				op := c.Operator(r, pagesOf(1), wired(func(q *Request) (*http.Response, error) {
-					if hidden.Load() && (q.Path == "/api" || q.Path == "/apis") { // an API server that starts has none of the kinds for a minute
+					if hidden.Load() && (q.Path == "/api" || q.Path == "/apis") { // a starting API server has none of the kinds for a minute
 						return document(`{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[]}`), nil
 					}
 					if holds.Load() {
@@ -173,7 +173,7 @@ var _ = Suite("client_watch_pages", func(t *testing.T, c *C) {
 	}
 })
 
-// changesOf notes all changes, with sizes.
+// changesOf records all changes, with sizes.
 func (l *calls) changesOf() *kopf.Registry {
 	r := &kopf.Registry{}
 	note := func(ctx context.Context, ch *kopf.Change) error {
@@ -187,15 +187,15 @@ func (l *calls) changesOf() *kopf.Registry {
 	return r
 }
 
-// pagesOf sets how many objects are in a page.
+// pagesOf sets the page size.
 func pagesOf(size int) func(*kopf.Operator) {
 	return func(op *kopf.Operator) { op.Settings.Watching.PageSize = size }
 }
 
-// pageHold holds the pages after the first one until it is open.
+// pageHold blocks the pages after the first one until it is open.
 type pageHold struct {
 	open   chan struct{}
-	answer func() *http.Response // to the first request that was held; nil to let it pass
+	answer func() *http.Response // the response to the first blocked request; nil to pass it on
 	held   atomic.Bool
 }
 
@@ -212,7 +212,7 @@ func (h *pageHold) fault(q *Request) (*http.Response, error) {
 	return nil, nil
 }
 
-// defineOther defines another kind, so that resources are discovered again.
+// defineOther defines another kind, which triggers another discovery.
 func (c *C) defineOther(name string) {
 	c.Define(map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": name + "s.others.example.com"},

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what an operator makes of an API server whose history is an older one than before, as after etcd was restored from a backup.
+// This suite proves how an operator reacts to an API server with an older history, as after etcd was restored from a backup.
 
 var _ = Suite("client_watch_restored", func(t *testing.T, c *C) {
 	object := func(c *C, version, x int) string {
@@ -73,7 +73,7 @@ var _ = Suite("client_watch_restored", func(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		r.OnEvent(Examples, func(ctx context.Context, e *kopf.WatchEvent) error {
 			if e.Name() == "a" && !restored.Load() && e.Type == kopf.Modified {
-				time.Sleep(90 * time.Second) // over the restore
+				time.Sleep(90 * time.Second) // until after the restore
 			}
 			return nil
 		}, watchedAs("event"))
@@ -110,7 +110,7 @@ var _ = Suite("client_watch_restored", func(t *testing.T, c *C) {
 			case !watch: // a user has changed it since
 				return list(500, object("a", 450, 7, base(1)), object("b", 440, 1, base(1))), nil
 			case !restored.Load():
-				if strings.Contains(req.Path, "resourceVersion=900") { // a change of others before our patch
+				if strings.Contains(req.Path, "resourceVersion=900") { // a change by another client before the patch
 					time.Sleep(time.Second)
 					return document(`{"type":"MODIFIED","object":` + object("a", 950, 2, base(1)) + "}\n"), nil
 				}

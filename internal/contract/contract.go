@@ -1,20 +1,14 @@
-// Package contract proves the pages that lie beside it, statement by statement, through the public API alone. The
-// same suites run on the embedded API server, by the test of this package, and on the real one, by the module e2e.
-//
-// A suite is a variable of its file:
+// Package contract proves the statements of the pages in this folder through the public API alone. The same suites run on the embedded API server, by
+// the test of this package, and on a real one, by the module e2e. On the embedded server, each leaf has its own server inside a synctest bubble, where
+// hours take no time. On a real server, it has its own namespace, and time passes as usual. A suite is a variable of its file:
 //
 //	var _ = Suite("change_causes", func(t *testing.T, c *C) {
-//		c.Run(t, "CH-12 handlers are called once", func(c *C) {
-//			registry := &kopf.Registry{}
-//			registry.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error { … }, &kopf.ChangeOptions{ID: "create"})
+//		c.Run(t, "CH-12 handlers run once", func(c *C) {
 //			c.Operator(registry)
 //			c.Create("a", nil)
-//			c.WaitFor("the status", func() bool { return c.Get("a").Status().String("phase") == "Ready" })
+//			c.WaitFor("the status", func() bool { return … })
 //		})
 //	})
-//
-// Each leaf has a server to itself on the embedded one, inside a synctest bubble, where hours pass in no time; on the real
-// server it has a namespace to itself, and time passes as it does.
 package contract
 
 import (
@@ -31,16 +25,16 @@ import (
 
 // Judge is a server that the suites run on.
 type Judge struct {
-	// Open returns how to reach a server that knows the kinds of [Manifests], with an HTTPClient, and the namespace to
-	// work in, which exists. It is called for each leaf, inside its bubble if there is one. What it starts, it stops by t.Cleanup.
+	// Open returns a connection to a server with the kinds of [Manifests], with an HTTPClient, and an existing namespace for the leaf. It is called
+	// for each leaf, inside its bubble if there is one. It stops its server by t.Cleanup.
 	Open func(t testing.TB) (info *kopf.ConnectionInfo, namespace string)
-	// Bubble tells that each leaf runs in a synctest bubble, with a clock of its own. Its server can be broken, too.
+	// Bubble reports whether each leaf runs in a synctest bubble, with its own clock. Its server can fail, too.
 	Bubble bool
 }
 
 var suites = map[string]func(*testing.T, *C){}
 
-// Suite registers a suite; what it returns has no meaning. See the package comment.
+// Suite registers a suite. Its result has no meaning. See the package comment.
 func Suite(name string, run func(t *testing.T, c *C)) struct{} {
 	if suites[name] != nil {
 		panic("two suites are named " + name)
@@ -61,21 +55,21 @@ func Run(t *testing.T, j *Judge) {
 	}
 }
 
-// C is what a suite and its leaves work with. The one of a suite can only run leaves.
+// C is the harness of a suite and its leaves. That of a suite can only run leaves.
 type C struct {
 	testing.TB
-	// Kind is that of the objects which most leaves are about: KopfExample, in the leaf's namespace.
+	// Kind is the kind of the objects in most leaves: KopfExample, in the leaf's namespace.
 	*Kind
-	// Namespace is the leaf's own.
+	// Namespace is the leaf's own namespace.
 	Namespace string
-	// Client is the test's own, for what the verbs do not offer.
+	// Client is the client of the test, for requests that the verbs do not support.
 	Client *kopf.Client
 
 	judge *Judge
 	info  *kopf.ConnectionInfo
 }
 
-// Run runs a leaf. Its name begins with the id of the one statement or trap that it proves.
+// Run runs a leaf. Its name begins with the id of the statement or trap that it proves.
 func (c *C) Run(t *testing.T, name string, leaf func(c *C)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -99,16 +93,16 @@ func (c *C) run(t *testing.T, leaf func(c *C)) {
 	leaf(own)
 }
 
-// ConnectionInfo tells how to reach the server as somebody who may do everything.
+// ConnectionInfo returns a connection to the server with all permissions.
 func (c *C) ConnectionInfo() *kopf.ConnectionInfo {
 	info := *c.info
 	return &info
 }
 
-// InBubble tells that the leaf runs in a synctest bubble on a server of its own.
+// InBubble reports whether the leaf runs in a synctest bubble with its own server.
 func (c *C) InBubble() bool { return c.judge.Bubble }
 
-// OnlyInBubble skips the leaf on the real server, and says why it makes no sense or takes too long there.
+// OnlyInBubble skips the leaf on the real server. The reason is why the leaf makes no sense there, or takes too long.
 func (c *C) OnlyInBubble(why string) {
 	c.Helper()
 	if !c.judge.Bubble {
@@ -116,7 +110,7 @@ func (c *C) OnlyInBubble(why string) {
 	}
 }
 
-// patience is how long WaitFor waits: in a bubble, it costs nothing.
+// patience is the timeout of WaitFor. In a bubble, waiting costs nothing.
 func (c *C) patience() time.Duration {
 	if c.judge.Bubble {
 		return 24 * time.Hour
@@ -124,8 +118,8 @@ func (c *C) patience() time.Duration {
 	return 30 * time.Second
 }
 
-// WaitFor waits until the condition holds. In a bubble it looks whenever all goroutines wait; as time goes
-// on, it looks less often, so that it sees things at most a fiftieth of the time waited too late.
+// WaitFor waits until the condition holds. In a bubble, it evaluates the condition whenever all goroutines wait. It does so less and less often, so
+// that its delay is at most a fiftieth of the waiting time.
 func (c *C) WaitFor(what string, condition func() bool) {
 	c.Helper()
 	began := time.Now()
@@ -142,7 +136,7 @@ func (c *C) WaitFor(what string, condition func() bool) {
 	}
 }
 
-// Pass lets time pass, to see what happens then, or that nothing does. More than two seconds are for bubbles only.
+// Pass lets time pass, to check what happens then, or that nothing happens. More than two seconds are for bubbles only.
 func (c *C) Pass(d time.Duration) {
 	c.Helper()
 	if d > 2*time.Second {
@@ -152,21 +146,21 @@ func (c *C) Pass(d time.Duration) {
 	c.idle()
 }
 
-// idle waits until all other goroutines of the bubble wait for something.
+// idle waits until all other goroutines of the bubble are blocked.
 func (c *C) idle() {
 	if c.judge.Bubble {
 		synctest.Wait()
 	}
 }
 
-// Context ends with the leaf.
+// Context returns the context of the leaf.
 func (c *C) Context() context.Context { return c.TB.Context() }
 
-// Unique returns a name that no other leaf uses, for objects that are not in namespaces.
+// Unique returns a name that no other leaf uses, for cluster-scoped objects.
 func (c *C) Unique(suffix string) string { return c.Namespace + "-" + suffix }
 
-// Manifests are the kinds that all suites can use, and the namespaces are made for: KopfExample with neither schema nor
-// subresources, KopfStatusExample with the subresource status, KopfClusterExample outside of namespaces.
+// Manifests returns the kinds that all suites can use: KopfExample with neither schema nor subresources, KopfStatusExample with the subresource
+// status, KopfClusterExample outside of namespaces.
 func Manifests() []map[string]any {
 	return []map[string]any{
 		definition("kopfexamples", "KopfExample", "Namespaced", nil),
@@ -175,7 +169,7 @@ func Manifests() []map[string]any {
 	}
 }
 
-// Examples selects the KopfExamples, and only them.
+// Examples selects the KopfExamples only.
 const Examples kopf.Selector = "kopfexamples.v1.kopf.dev"
 
 func definition(plural, kind, scope string, subresources map[string]any) map[string]any {

@@ -7,7 +7,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// The suites on the embedded API server: each leaf in a bubble with a server of its own.
+// The suites on the embedded API server. Each leaf runs in a bubble with its own server.
 
 const leafNamespace = "leaf"
 
@@ -17,9 +17,9 @@ func TestContract(t *testing.T) {
 	}})
 }
 
-// newServer makes a server that knows the kinds of the suites, and the namespace.
+// newServer returns a server with the kinds of the suites, and the namespace.
 func newServer(t testing.TB) *kopf.APIServer {
-	server := kopf.NewAPIServer(&kopf.APIServerOptions{DisableGarbageCollector: true}) // the recorded objects have owners that are not there
+	server := kopf.NewAPIServer(&kopf.APIServerOptions{DisableGarbageCollector: true}) // the owners of the recorded objects do not exist
 	manifests := append(Manifests(), map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": leafNamespace}})
 	for _, manifest := range manifests {
 		data, err := json.Marshal(manifest)

@@ -16,7 +16,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that an operator logs its decisions about the objects that ask for that.
+// This suite proves that an operator logs its decisions about objects with the annotation for that.
 
 var _ = Suite("decisions", func(t *testing.T, c *C) {
 	const message = "The decision about the object was made"
@@ -71,7 +71,7 @@ var _ = Suite("decisions", func(t *testing.T, c *C) {
 			}
 		}
 		want(map[string]any{"metadata": map[string]any{"labels": map[string]any{"x": "y"}}}, "create: not called: is called for each creation, and this is the update", `label env is absent, "prod" is wanted`)
-		want(map[string]any{"status": map[string]any{"x": "y"}}, "nothing: the object is as it was last handled") // which the prefilter would drop
+		want(map[string]any{"status": map[string]any{"x": "y"}}, "nothing: the object is as it was last handled") // the prefilter would drop this event
 		want(spec(map[string]any{"size": 1}), "size/spec.size: called: is for the update")
 		for _, line := range op.Logs.Find(message) {
 			if line.Object.Name == "b" {
@@ -98,7 +98,7 @@ var _ = Suite("decisions", func(t *testing.T, c *C) {
 				c.Pass(5 * time.Second)
 				op.Stop()
 			}
-			counts[1]["reconcile"] -= 2 // after each of the two changes, the object is another one
+			counts[1]["reconcile"] -= 2 // each of the two changes makes it a different object
 			if diff := cmp.Diff(counts[0], counts[1]); diff != "" || len(counts[0]) != 7 {
 				c.Errorf("with the annotations %v, calls of the predicates (-without decisions +with them):\n%s", annotations, diff)
 			}
@@ -167,7 +167,7 @@ var _ = Suite("decisions", func(t *testing.T, c *C) {
 	})
 })
 
-// countingPredicates returns handlers of all kinds for objects with predicates, and what returns how often these were called.
+// countingPredicates returns handlers of all kinds for objects with predicates, and a function that returns the counts of their calls.
 func countingPredicates() (r *kopf.Registry, counts func() map[string]int) {
 	var mu sync.Mutex
 	calls := make(map[string]int)

@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves which resources an operator finds, and how it follows what becomes of them, in 1-change-handling.md.
+// This suite proves which resources an operator discovers, and how it follows their changes, in 1-change-handling.md.
 
 var _ = Suite("discovery", func(t *testing.T, c *C) {
 	discovering(t, c)
@@ -22,7 +22,7 @@ var _ = Suite("discovery", func(t *testing.T, c *C) {
 	losing(t, c)
 })
 
-// canned answers the requests for some paths, without their queries, with documents. Empty ones are no such path.
+// canned answers the requests for some paths, regardless of their queries, with documents. An empty document means that the path is unknown.
 func canned(documents map[string]string) func(*kopf.Operator) {
 	return wired(func(req *Request) (*http.Response, error) {
 		path, _, _ := strings.Cut(req.Path, "?")
@@ -39,7 +39,7 @@ func canned(documents map[string]string) func(*kopf.Operator) {
 	})
 }
 
-// asked tells how often an operator has asked for a path, without the query.
+// asked returns the number of an operator's requests for a path, regardless of the query.
 func (op *Running) asked(path string) int {
 	n := 0
 	for _, req := range op.Wire.Requests("GET") {
@@ -56,7 +56,7 @@ const (
 	examplesDoc = `{"kind":"APIResourceList","resources":[{"name":"kopfexamples","singularName":"kopfexample","kind":"KopfExample","namespaced":true,` + everyVerb + `}]}`
 )
 
-// classicGroups is what the API server tells of its groups, each "name preferred version…".
+// classicGroups returns the list of API groups, each given as "name preferred version…".
 func classicGroups(groups ...string) string {
 	var all []string
 	for _, group := range groups {
@@ -89,7 +89,7 @@ func discovering(t *testing.T, c *C) {
 		},
 	} {
 		c.Run(t, "CH-23 all core versions are preferred, and of the other groups the one that they say, "+form, func(c *C) {
-			lists := map[string]bool{ // and whether they are to be asked for
+			lists := map[string]bool{ // and whether the operator must request them
 				"/api/v1/namespaces/%s/ones":                          true,
 				"/api/v2/namespaces/%s/twos":                          true,
 				"/apis/preferring.dev/v1/namespaces/%s/gadgets":       true,
@@ -153,7 +153,7 @@ func discovering(t *testing.T, c *C) {
 					return nil, nil
 				})
 				ctx, cancel := context.WithCancel(c.Context())
-				op.Ready = cancel // it has found all
+				op.Ready = cancel // it has found all resources
 				began := time.Now()
 				err := op.Run(ctx)
 				cancel()
@@ -219,7 +219,7 @@ func discovering(t *testing.T, c *C) {
 		broken.Store(false)
 		c.WaitFor("the serving of the group", func() bool { return op.asked(list) > 0 })
 		broken.Store(true)
-		c.Define(c.gadgets()) // which has the resources discovered again
+		c.Define(c.gadgets()) // triggers another discovery
 		c.WaitFor("the second warning", func() bool { return warnings() == 2 })
 		c.Pass(time.Hour)
 		if n := warnings(); n != 2 {
@@ -257,7 +257,7 @@ func discovering(t *testing.T, c *C) {
 	})
 }
 
-// gadgets is a definition of a kind that only one leaf knows.
+// gadgets returns the CRD of a kind that only one leaf uses.
 func (c *C) gadgets(adjust ...func(spec, version map[string]any)) map[string]any {
 	group := c.Unique("leaf") + ".dev"
 	d := definition("gadgets", "Gadget", "Namespaced", nil)
@@ -270,7 +270,7 @@ func (c *C) gadgets(adjust ...func(spec, version map[string]any)) map[string]any
 	return d
 }
 
-// gadget returns the verbs for the objects of such a definition.
+// gadget returns the verbs for the objects of that CRD.
 func (c *C) gadget() *Kind { return c.Of(c.Unique("leaf")+".dev/v1", "Gadget") }
 
 func (c *C) definitions() *Kind {
@@ -288,7 +288,7 @@ func defining(t *testing.T, c *C) {
 			return nil
 		}, named("categorized"))
 		op := c.Operator(r)
-		calm := func() { // until nothing is looked for any more
+		calm := func() { // until discovery is idle
 			if c.InBubble() {
 				c.Pass(time.Minute)
 			}
@@ -301,7 +301,7 @@ func defining(t *testing.T, c *C) {
 		c.definitions().Patch(name, map[string]any{"spec": map[string]any{"names": map[string]any{"categories": []any{category}}}}) // MODIFIED
 		c.WaitFor("the handling by the category", func() bool {
 			c.gadget().Apply("b", nil)
-			c.Pass(100 * time.Millisecond) // for the handler to be called, if it is to be
+			c.Pass(100 * time.Millisecond) // until the handler would have been called
 			if c.gadget().Get("b").Has("status.category") {
 				return true
 			}
@@ -315,7 +315,7 @@ func defining(t *testing.T, c *C) {
 		calm()
 		list := fmt.Sprintf("/apis/%s.dev/v1/namespaces/%s/gadgets", c.Unique("leaf"), c.Namespace)
 		asked := op.asked(list)
-		op.Wire.Drop() // a watch would be opened again
+		op.Wire.Drop() // a wanted watch would be opened again
 		c.Pass(2 * time.Second)
 		calm()
 		if again := op.asked(list) - asked; again > 0 {
@@ -433,7 +433,7 @@ func losing(t *testing.T, c *C) {
 			}
 		}
 	}
-	// flip changes whether the definition has the subresource.
+	// flip adds the subresource to the CRD, or removes it.
 	flip := func(c *C, status bool) {
 		c.Helper()
 		d := c.gadgets(served(status))["spec"].(map[string]any)
@@ -482,7 +482,7 @@ func losing(t *testing.T, c *C) {
 		var l calls
 		c.Define(c.gadgets(served(true)))
 		op := c.Operator(registry(c, &l), wired(func(req *Request) (*http.Response, error) {
-			if strings.Contains(req.Path, "customresourcedefinitions") { // so that nothing tells of the change
+			if strings.Contains(req.Path, "customresourcedefinitions") { // so that no watch event announces the change
 				return Answer(403, "Forbidden", "definitions are forbidden"), nil
 			}
 			return nil, nil
@@ -496,7 +496,7 @@ func losing(t *testing.T, c *C) {
 		})
 		c.gadget().Patch("a", sized(2))
 		c.WaitFor("the result", func() bool { return c.gadget().Get("a").Status().Int("h") == 2 })
-		c.expect(&l, "create 1", "update 2") // the handler is not called again for that
+		c.expect(&l, "create 1", "update 2") // this does not call the handler again
 		c.Pass(2 * time.Second)
 		paths := last(op)
 		if got, want := paths[:3], []string{"status 200", "a 200", "status 404"}; !slices.Equal(got, want) || paths[len(paths)-1] != "a 200" {
@@ -550,7 +550,7 @@ func losing(t *testing.T, c *C) {
 		c.Of("kopf.dev/v1", "KopfStatusExample").Create("a", nil)
 		c.WaitFor("the refusal", func() bool { return len(last(op)) == 1 })
 		c.Pass(2 * time.Second)
-		if got := last(op); !slices.Equal(got, []string{"status 404"}) || c.InBubble() && op.asked("/apis") > reads { // elsewhere, other leaves have definitions
+		if got := last(op); !slices.Equal(got, []string{"status 404"}) || c.InBubble() && op.asked("/apis") > reads { // elsewhere, other leaves have CRDs
 			c.Errorf("got the patches %q and %d discoveries", got, op.asked("/apis")-reads)
 		}
 		if lines := op.Logs.Find("Processing of the object failed"); len(lines) > 0 {
@@ -585,7 +585,7 @@ func losing(t *testing.T, c *C) {
 		if watched := watches(op, list); asked-watched != 1 {
 			c.Errorf("the namespace was listed %d times, want once", asked-watched)
 		}
-		op.Wire.Drop() // a watch would be opened again
+		op.Wire.Drop() // a wanted watch would be opened again
 		c.Pass(2 * time.Second)
 		if again := op.asked(list) - asked; again > 0 {
 			c.Errorf("the namespace that is gone was asked for %d times", again)

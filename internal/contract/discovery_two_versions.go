@@ -10,7 +10,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what becomes of handlers for two versions of one resource.
+// This suite proves how handlers for two versions of one resource work.
 
 var _ = Suite("discovery_two_versions", func(t *testing.T, c *C) {
 	version := func(name string) map[string]any {
@@ -47,7 +47,7 @@ var _ = Suite("discovery_two_versions", func(t *testing.T, c *C) {
 			r := &kopf.Registry{}
 			register(r)
 			op := c.Operator(r)
-			c.Define(definition(c.Unique("others"), "Other", "Namespaced", nil)) // which has the resources read again
+			c.Define(definition(c.Unique("others"), "Other", "Namespaced", nil)) // triggers another discovery
 			c.Pass(time.Hour)
 			lines := op.Logs.Find("two versions of one resource")
 			if len(lines) != 1 || lines[0].Level != slog.LevelWarn || !strings.Contains(lines[0].Message, `"movers.v1.example.com"`) ||

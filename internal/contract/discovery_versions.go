@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what an operator does when the versions of a custom resource come and go while it works.
+// This suite proves how an operator reacts when the versions of a custom resource are added and removed.
 
 var _ = Suite("discovery_versions", func(t *testing.T, c *C) {
 	movingVersions(t, c)
@@ -21,7 +21,7 @@ var _ = Suite("discovery_versions", func(t *testing.T, c *C) {
 	unservedVersions(t, c)
 })
 
-// crdVersion is a version of the custom resource definition that [C.gadgets] makes.
+// crdVersion returns a version for the CRD of [C.gadgets].
 func crdVersion(name string, served, storage bool) map[string]any {
 	return map[string]any{"name": name, "served": served, "storage": storage,
 		"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}
@@ -33,7 +33,7 @@ func (c *C) setVersions(versions ...any) {
 	c.definitions().Patch("gadgets."+c.Unique("leaf")+".dev", map[string]any{"spec": map[string]any{"versions": versions}})
 }
 
-// census counts what runs of each object at the same time.
+// census counts the concurrent functions of each object.
 type census struct {
 	mu      sync.Mutex
 	running map[string]int
@@ -56,7 +56,7 @@ func (s *census) leave(name string) {
 	s.running[name]--
 }
 
-// now returns how many run, and how many have run for one object at the same time.
+// now returns the number of running functions, and the maximum number of concurrent ones for one object.
 func (s *census) now() (all, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func movingVersions(t *testing.T, c *C) {
 		} else {
 			c.Pass(2 * time.Second)
 		}
-		c.gadget().Patch("a1", sized(1)) // in the version that the streams have moved to
+		c.gadget().Patch("a1", sized(1)) // in the new version of the streams
 		c.WaitFor("the update in the new version", func() bool { return l.count("update a1 in v2") > 0 })
 		c.setVersions(crdVersion("v1", true, true)) // and back
 		c.gadget().Patch("a2", sized(1))
@@ -158,14 +158,14 @@ func movingVersions(t *testing.T, c *C) {
 		for n := range 3 {
 			c.gadget().Create(fmt.Sprint("a", n), nil)
 		}
-		for range 3 { // for the old streams to have made several listings
+		for range 3 { // until the old streams have listed several times
 			expired.Store(true)
 			op.Wire.Drop()
 			c.Pass(time.Minute)
 		}
 		down.Store(true)
 		op.Wire.Drop()
-		c.gadget().Delete("a1") // which no stream of the old version will tell
+		c.gadget().Delete("a1") // no stream of the old version will report it
 		c.setVersions(crdVersion("v1", false, true), crdVersion("v2", true, false))
 		c.Pass(time.Second)
 		down.Store(false)
@@ -193,7 +193,7 @@ func handlersOfVersions(t *testing.T, c *C) {
 		var late atomic.Bool
 		c.Operator(r, wired(func(req *Request) (*http.Response, error) {
 			switch {
-			case req.Method == http.MethodPatch && patched.Add(1) == 1: // as while the version is not served
+			case req.Method == http.MethodPatch && patched.Add(1) == 1: // as if the version was not served
 				return Answer(404, "", "404 page not found"), nil
 			case late.Load() && strings.Contains(req.Path, "/v2/") && strings.Contains(req.Path, "/gadgets?"):
 				return nil, errCut
@@ -231,7 +231,7 @@ func handlersOfVersions(t *testing.T, c *C) {
 		}))
 		down.Store(true)
 		op.Wire.Drop()
-		c.gadget().Create("a", sized(1)) // which the first listing in the new version shows
+		c.gadget().Create("a", sized(1)) // the first list in the new version contains it
 		c.setVersions(crdVersion("v1", false, true), crdVersion("v2", true, false))
 		c.Pass(time.Second)
 		down.Store(false)
@@ -538,7 +538,7 @@ func unservedVersions(t *testing.T, c *C) {
 		r.OnEvent(gadgets, func(ctx context.Context, e *kopf.WatchEvent) error {
 			if e.Spec().Int("x") == 2 && l.count("event") == 0 {
 				l.add("event")
-				time.Sleep(time.Hour) // the object is served again meanwhile
+				time.Sleep(time.Hour) // the object is served again in the meantime
 			}
 			return nil
 		}, watchedAs("event"))
@@ -600,7 +600,7 @@ func unservedVersions(t *testing.T, c *C) {
 				defer daemons.leave(d.Name())
 				<-ctx.Done()
 				if l.count("daemon") == 1 {
-					time.Sleep(90 * time.Minute) // it takes its time to end
+					time.Sleep(90 * time.Minute) // it takes a while to end
 				}
 				return nil
 			}, daemonID("daemon"))

@@ -11,8 +11,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite sends an operator's server what nobody should send: it must be refused with a reason, or answered, and never cost the operator more
-// than a few times its size.
+// This suite sends malformed requests to an operator's server. The server must refuse them with a reason, or answer them, and use at most a few times
+// their size in memory.
 
 var _ = Suite("endpoint_limits", func(t *testing.T, c *C) {
 	c.Run(t, "AC-12 reviews that are no reviews are refused by the operator, and it goes on", proveAbuse)
@@ -26,7 +26,7 @@ func (c *C) validReview(spec string) string {
 		`"object":{"apiVersion":"kopf.dev/v1","kind":"KopfExample","metadata":{"name":"a","namespace":%q},"spec":%s}}}`, c.Namespace, c.Namespace, spec)
 }
 
-// reviewed runs an operator with a validating handler that reads the spec, and returns how to send it something.
+// reviewed runs an operator with a validating handler that reads the spec, and returns a function that sends requests to it.
 func (c *C) reviewed() (send func(body string) (int, string), op *Running) {
 	c.Helper()
 	registry := &kopf.Registry{}

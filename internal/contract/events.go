@@ -15,7 +15,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what becomes of the Kubernetes events that handlers post.
+// This suite proves how kopf posts the Kubernetes events of handlers.
 
 var _ = Suite("events", func(t *testing.T, c *C) {
 	postingCalls(t, c)
@@ -24,7 +24,7 @@ var _ = Suite("events", func(t *testing.T, c *C) {
 	postingTroubles(t, c)
 })
 
-// posts runs an operator whose handler of creations posts, and returns it when the object "a" is handled.
+// posts runs an operator whose creation handler posts events. It returns the operator when the object "a" is handled.
 func (c *C) posts(post func(ch *kopf.Change), adjust ...func(*kopf.Operator)) *Running {
 	c.Helper()
 	r := &kopf.Registry{}
@@ -38,7 +38,7 @@ func (c *C) posts(post func(ch *kopf.Change), adjust ...func(*kopf.Operator)) *R
 	return op
 }
 
-// kubeEvent is an event as it was sent.
+// kubeEvent is a posted event.
 type kubeEvent struct {
 	Path, Type, Reason, Message string
 	About                       map[string]string
@@ -47,7 +47,7 @@ type kubeEvent struct {
 
 func (p kubeEvent) String() string { return p.Type + " " + p.Reason + ": " + p.Message }
 
-// takeName removes the name, which is of one event alone, and tells whether it was there.
+// takeName removes the unique name of an event, and reports whether there was one.
 func (p kubeEvent) takeName(prefix string) bool {
 	meta, _ := p.raw["metadata"].(map[string]any)
 	name, _ := meta["name"].(string)
@@ -55,7 +55,7 @@ func (p kubeEvent) takeName(prefix string) bool {
 	return strings.HasPrefix(name, prefix) && len(name) > len(prefix)+6
 }
 
-// posted returns the events that the operator has sent so far, those with the reason Logging apart.
+// posted returns the events that the operator has posted so far: those with the reason Logging, or the others.
 func (r *Running) posted(logging bool) []kubeEvent {
 	var all []kubeEvent
 	for _, q := range r.Wire.Requests("POST") {
@@ -80,11 +80,11 @@ func (r *Running) posted(logging bool) []kubeEvent {
 	return all
 }
 
-// wantPosted waits until so many events are posted, and compares them.
+// wantPosted waits until that number of events is posted, and compares them.
 func (r *Running) wantPosted(want ...string) []kubeEvent {
 	r.c.Helper()
 	r.c.WaitFor("the events", func() bool { return len(r.posted(false)) >= len(want) })
-	r.Stop() // so that none can follow
+	r.Stop() // so that no event can follow
 	all := r.posted(false)
 	var got []string
 	for _, p := range all {
@@ -393,7 +393,7 @@ func postingLogs(t *testing.T, c *C) {
 		}, &kopf.DaemonOptions{ID: "daemon"})
 		op := c.Operator(r, loud(slog.LevelDebug))
 		c.Create("a", nil)
-		// The daemon runs before the finalizer is there; a deletion in between would find nothing that holds the object.
+		// The daemon runs before the finalizer is there. If the object were deleted in between, nothing would block its deletion.
 		c.WaitFor("the daemon", func() bool { return len(op.Logs.Find("daemon")) > 1 })
 		c.held("a")
 		c.Delete("a")
@@ -405,7 +405,7 @@ func postingLogs(t *testing.T, c *C) {
 
 func ctx() context.Context { return context.Background() }
 
-// wantLogged stops the operator and compares the log lines that it has posted, without bodies of objects, in any order.
+// wantLogged stops the operator and compares the posted log lines, without bodies of objects, in any order.
 func (r *Running) wantLogged(want ...string) {
 	r.c.Helper()
 	r.c.WaitFor("the posted log lines", func() bool { return len(r.posted(true)) >= len(want) })
@@ -474,12 +474,12 @@ func postingTroubles(t *testing.T, c *C) {
 			case 1:
 				return nil, errors.New("the socket is gone")
 			case 2:
-				return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil // cannot be understood
+				return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil // an invalid response
 			case 3:
 				return nil, context.DeadlineExceeded
 			}
 			return nil, nil
-		}, func(op *kopf.Operator) { op.Settings.Networking.ErrorBackoffs = nil }) // there are no other attempts
+		}, func(op *kopf.Operator) { op.Settings.Networking.ErrorBackoffs = nil }) // without retries
 		for _, name := range []string{"a", "b", "c", "d"} {
 			c.Create(name, nil)
 			c.handled(name)

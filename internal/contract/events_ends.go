@@ -13,8 +13,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that a deletion reaches the handlers of events once, whatever happens while it is reported: pauses, listings, and the end of
-// the namespace or of the definition.
+// This suite proves that event handlers get a deletion once, whatever happens in the meantime: pauses, relists, and the deletion of the namespace or
+// of the CRD.
 
 var _ = Suite("events_ends", func(t *testing.T, c *C) {
 	gadgets := func(c *C) kopf.Selector { return kopf.Selector("gadgets.v1." + c.Unique("leaf") + ".dev") }
@@ -23,7 +23,7 @@ var _ = Suite("events_ends", func(t *testing.T, c *C) {
 			spec["versions"] = []any{crdVersion("v1", true, false), crdVersion("v2", true, true)}
 		}))
 	}
-	// events is a registry that keeps the events, and takes a time for each type.
+	// events returns a registry that records the events. Its handlers take some time for each type.
 	events := func(l *calls, s kopf.Selector, takes map[kopf.EventType]time.Duration) *kopf.Registry {
 		r := &kopf.Registry{}
 		r.OnEvent(s, func(_ context.Context, e *kopf.WatchEvent) error {

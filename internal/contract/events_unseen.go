@@ -11,10 +11,10 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that handlers of events hear of deletions that no watch stream could bring, because nothing was served then.
+// This suite proves that event handlers get deletions that no watch stream delivered, because nothing was served at that time.
 
 var _ = Suite("events_unseen", func(t *testing.T, c *C) {
-	// ends is a registry that keeps whose deletions were reported.
+	// ends returns a registry that records the names of the objects in deletion events.
 	ends := func(l *calls, selector kopf.Selector) *kopf.Registry {
 		r := &kopf.Registry{}
 		r.OnEvent(selector, func(_ context.Context, e *kopf.WatchEvent) error {
@@ -121,7 +121,7 @@ var _ = Suite("events_unseen", func(t *testing.T, c *C) {
 				c.Errorf("while another operator works, the calls are %q", p.l.all())
 			}
 			c.Pass(time.Hour)
-			p.namespaces.Create(c.Unique("third"), nil) // the operator finds out again what it has to serve
+			p.namespaces.Create(c.Unique("third"), nil) // triggers another discovery of namespaces
 			c.expect(&p.l, p.space+"/a")
 		})
 	}
@@ -248,7 +248,7 @@ var _ = Suite("events_unseen", func(t *testing.T, c *C) {
 	})
 })
 
-// hiding has the listings of an operator leave out the other namespace while the flag is set.
+// hiding removes the other namespace from the lists of an operator while the flag is set.
 func (p *namespacePair) hiding(hidden *atomic.Bool) func(*kopf.Operator) {
 	return wired(func(req *Request) (*http.Response, error) {
 		switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what handlers see of an object, and how they change it, in 4-operator-and-kits.md.
+// This suite proves how handlers see an object, and how they change it, in 4-operator-and-kits.md.
 
 var _ = Suite("handler_view", func(t *testing.T, c *C) {
 	views(t, c)

@@ -11,7 +11,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that the harness works, before anything else is believed.
+// This suite proves that the harness works. It runs before all others.
 
 var _ = Suite("harness", func(t *testing.T, c *C) {
 	c.Run(t, "an object is handled and let go", func(c *C) {

@@ -14,9 +14,9 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This file runs the commands status and explain for the suites, and reads what they print.
+// This file runs the commands status and explain for the suites, and parses their output.
 
-// handlersFor returns a registry for the commands, which log in at the server of the leaf.
+// handlersFor returns a registry for the commands, with a login to the server of the leaf.
 func (c *C) handlersFor(register func(r *kopf.Registry)) *kopf.Registry {
 	r := &kopf.Registry{}
 	r.OnLogin(func(context.Context, *kopf.Login) (*kopf.ConnectionInfo, error) { return c.ConnectionInfo(), nil }, &kopf.ActivityOptions{ID: "login"})
@@ -26,7 +26,7 @@ func (c *C) handlersFor(register func(r *kopf.Registry)) *kopf.Registry {
 	return r
 }
 
-// run runs a command with the handlers of a registry.
+// inspect runs a command with the handlers of a registry.
 func (c *C) inspect(ctx context.Context, r *kopf.Registry, args ...string) (code int, stdout, stderr string) {
 	c.Helper()
 	before, logger := kopf.DefaultRegistry(), slog.Default()
@@ -38,7 +38,7 @@ func (c *C) inspect(ctx context.Context, r *kopf.Registry, args ...string) (code
 	return code, out.String(), errs.String()
 }
 
-// inspected runs a command that has to succeed, and returns what it prints.
+// inspected runs a command that must succeed, and returns its output.
 func (c *C) inspected(r *kopf.Registry, args ...string) string {
 	c.Helper()
 	code, stdout, stderr := c.inspect(c.Context(), r, args...)
@@ -49,7 +49,7 @@ func (c *C) inspected(r *kopf.Registry, args ...string) string {
 	return stdout
 }
 
-// explained is what the command explain prints as JSON.
+// explained is the output of the command explain as JSON.
 type explained struct {
 	Object   map[string]string
 	Operator string
@@ -68,7 +68,7 @@ type explained struct {
 	Notes []string
 }
 
-// explain runs the command explain, and returns what it prints.
+// explain runs the command explain, and returns its output.
 func (c *C) explain(r *kopf.Registry, args ...string) *explained {
 	c.Helper()
 	code, stdout, stderr := c.inspect(c.Context(), r, append([]string{"explain", "-o", "json"}, args...)...)
@@ -94,7 +94,7 @@ func (x *explained) called() (ids []string) {
 	return ids
 }
 
-// why returns why a handler is called, or why not.
+// why returns the reason why a handler is called, or not called.
 func (x *explained) why(id string) string {
 	for _, h := range x.Handlers {
 		if h.ID == id {
@@ -104,7 +104,7 @@ func (x *explained) why(id string) string {
 	return "there is no handler " + id
 }
 
-// statusLine is what the command status prints of one object and operator as JSON.
+// statusLine is the output of the command status for one object and operator as JSON.
 type statusLine struct {
 	APIVersion, Kind, Namespace, Name, UID string
 	Operator, State, Error, From           string
@@ -118,7 +118,7 @@ type statusLine struct {
 	}
 }
 
-// status runs the command status, and returns what it prints.
+// status runs the command status, and returns its output.
 func (c *C) status(r *kopf.Registry, args ...string) []statusLine {
 	c.Helper()
 	code, stdout, stderr := c.inspect(c.Context(), r, append([]string{"status", "-o", "json", "-n", c.Namespace}, args...)...)
@@ -134,7 +134,7 @@ func (c *C) status(r *kopf.Registry, args ...string) []statusLine {
 	return all
 }
 
-// stateOf returns the state of the only object and operator that the command status prints.
+// stateOf returns the only line of the command status.
 func (c *C) stateOf(r *kopf.Registry, args ...string) statusLine {
 	c.Helper()
 	all := c.status(r, args...)

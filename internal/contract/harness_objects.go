@@ -8,10 +8,10 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This file has the verbs for objects. They fail the test when the server refuses, so that a scenario reads
-// as prose; what may be refused goes through C.Client.
+// This file has the verbs for objects. They fail the test if the server refuses a request, so that a scenario is easy to read. Use C.Client for
+// requests that may be refused.
 
-// Kind is a kind of objects in the namespace of a leaf, or outside of namespaces.
+// Kind is a kind of objects, in the namespace of a leaf, or cluster-scoped.
 type Kind struct {
 	c                *C
 	apiVersion, kind string
@@ -23,7 +23,7 @@ func (c *C) Of(apiVersion, kind string) *Kind {
 	return &Kind{c: c, apiVersion: apiVersion, kind: kind, clusterwide: strings.Contains(kind, "Cluster") || kind == "Namespace" || kind == "CustomResourceDefinition"}
 }
 
-// Ref is the reference of an object of the kind.
+// Ref returns the reference of an object of the kind.
 func (k *Kind) Ref(name string) kopf.ObjectReference {
 	ref := kopf.ObjectReference{APIVersion: k.apiVersion, Kind: k.kind, Name: name, Namespace: k.c.Namespace}
 	if k.clusterwide {
@@ -32,7 +32,7 @@ func (k *Kind) Ref(name string) kopf.ObjectReference {
 	return ref
 }
 
-// object is a whole object with the given fields.
+// object returns a whole object with the given fields.
 func (k *Kind) object(name string, fields map[string]any) map[string]any {
 	object := maps.Clone(fields)
 	if object == nil {
@@ -51,7 +51,7 @@ func (k *Kind) object(name string, fields map[string]any) map[string]any {
 	return object
 }
 
-// Create creates an object with the given fields, such as "spec"; apiVersion, kind, name and namespace are added.
+// Create creates an object with the given fields, such as "spec". It adds apiVersion, kind, name and namespace.
 func (k *Kind) Create(name string, fields map[string]any) *kopf.Body {
 	k.c.Helper()
 	body := k.body(k.object(name, fields))
@@ -61,7 +61,7 @@ func (k *Kind) Create(name string, fields map[string]any) *kopf.Body {
 	return body
 }
 
-// Apply makes an object have the given fields, and creates it if need be. Fields that are not given stay.
+// Apply sets the given fields of an object, and creates it if necessary. Other fields stay.
 func (k *Kind) Apply(name string, fields map[string]any) *kopf.Body {
 	k.c.Helper()
 	if !k.Exists(name) {
@@ -80,7 +80,7 @@ func (k *Kind) Get(name string) *kopf.Body {
 	return body
 }
 
-// Exists tells whether an object exists.
+// Exists reports whether an object exists.
 func (k *Kind) Exists(name string) bool {
 	k.c.Helper()
 	err := k.c.Client.Get(k.c.Context(), k.Ref(name), &kopf.Body{}, nil)
@@ -124,7 +124,7 @@ func (k *Kind) patch(name string, fields any, subresource string) *kopf.Body {
 	return body
 }
 
-// replace replaces a field of an object by a JSON patch, for what is in a list.
+// replace replaces a field of an object by a JSON patch. It can change items of lists.
 func (k *Kind) replace(name, path string, value any) {
 	k.c.Helper()
 	patch := []map[string]any{{"op": "replace", "path": path, "value": value}}
@@ -133,7 +133,7 @@ func (k *Kind) replace(name, path string, value any) {
 	}
 }
 
-// Delete deletes an object, or only marks it when it has finalizers.
+// Delete deletes an object, or only marks it if it has finalizers.
 func (k *Kind) Delete(name string) {
 	k.c.Helper()
 	if err := k.c.Client.Delete(k.c.Context(), k.Ref(name), nil); err != nil {
@@ -150,8 +150,8 @@ func (k *Kind) body(object map[string]any) *kopf.Body {
 	return body
 }
 
-// Define adds a kind to the server, or anything else that is not in a namespace, and removes it after the leaf. It returns
-// when objects of the new kind can be listed, which takes a real server a moment.
+// Define creates a CRD, or another cluster-scoped object, and deletes it after the leaf. It returns when objects of the new kind can be listed, which
+// takes a real server a moment.
 func (c *C) Define(object map[string]any) {
 	c.Helper()
 	body, err := kopf.NewBody(object)
@@ -173,7 +173,7 @@ func (c *C) Define(object map[string]any) {
 	}
 }
 
-// undefine deletes what [C.Define] has added, and waits until it is gone.
+// undefine deletes an object of [C.Define], and waits until it is gone.
 func (c *C) undefine(kind, apiVersion, name string) {
 	c.Helper()
 	k := c.Of(apiVersion, kind)
@@ -181,7 +181,7 @@ func (c *C) undefine(kind, apiVersion, name string) {
 	c.WaitFor("the end of "+name, func() bool { return !k.Exists(name) })
 }
 
-// serves tells whether the first served version of a definition has come to the discovery and can be listed.
+// serves reports whether discovery contains the first served version of a CRD, and its objects can be listed.
 func (c *C) serves(definition *kopf.Body) bool {
 	resources, err := c.Client.Resources(c.Context())
 	if err != nil {

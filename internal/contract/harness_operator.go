@@ -18,25 +18,25 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This file runs operators as the suites want them: their requests and their log lines can be read and their
-// requests can be made to fail, and no goroutine of theirs is left when they have stopped.
+// This file runs operators for the suites. A suite can read their requests and their log lines, and can make their requests fail. The harness checks
+// that no goroutine remains when an operator has stopped.
 
-// Running is an operator that runs.
+// Running is a running operator.
 type Running struct {
-	// Wire is between the operator and the server.
+	// Wire is the transport between the operator and the server.
 	Wire *Wire
-	// Logs are the log lines of the operator.
+	// Logs has the log lines of the operator.
 	Logs *Logs
 
 	c      *C
-	number string // tells its goroutines from those of others
+	number string // identifies its goroutines
 	runner *kopf.Runner
 }
 
 var operators atomic.Int64
 
-// Operator starts an operator in the namespace of the leaf, and returns when it is ready. It is stopped at the end of the leaf if
-// it was not before. The functions may adjust it, also its namespaces and its connection.
+// Operator starts an operator in the namespace of the leaf, and returns when it is ready. The operator is stopped at the end of the leaf, unless it
+// was stopped before. The functions may adjust the operator, including its namespaces and its connection.
 func (c *C) Operator(registry *kopf.Registry, adjust ...func(*kopf.Operator)) *Running {
 	c.Helper()
 	r := &Running{c: c, Wire: &Wire{base: c.transport()}, Logs: &Logs{}, number: fmt.Sprint(operators.Add(1))}
@@ -55,8 +55,8 @@ func (c *C) Operator(registry *kopf.Registry, adjust ...func(*kopf.Operator)) *R
 		}
 		close(ready)
 	}
-	c.Cleanup(r.checkLeaks) // after the end of the operator
-	// The labels are inherited by all goroutines that the operator starts.
+	c.Cleanup(r.checkLeaks) // after the operator was stopped
+	// All goroutines that the operator starts inherit the labels.
 	r.runner = kopf.NewRunner(c, kopf.RunFunc(func(ctx context.Context) (err error) {
 		pprof.Do(ctx, pprof.Labels("operator", r.number), func(ctx context.Context) { err = op.Run(ctx) })
 		return err
@@ -71,7 +71,7 @@ func (c *C) Operator(registry *kopf.Registry, adjust ...func(*kopf.Operator)) *R
 	return r
 }
 
-// transport returns a way to the server that shares no connections with others.
+// transport returns a transport to the server with its own connections.
 func (c *C) transport() http.RoundTripper {
 	if t, ok := c.info.HTTPClient.Transport.(*http.Transport); ok {
 		return t.Clone()
@@ -79,7 +79,7 @@ func (c *C) transport() http.RoundTripper {
 	return c.info.HTTPClient.Transport
 }
 
-// Stop stops the operator in an orderly way, and checks that nothing of it is left.
+// Stop shuts the operator down, and checks that no goroutine remains.
 func (r *Running) Stop() {
 	r.c.Helper()
 	if err := r.runner.Stop(); err != nil {
@@ -88,20 +88,20 @@ func (r *Running) Stop() {
 	r.checkLeaks()
 }
 
-// Err stops the operator and returns what it has returned.
+// Err stops the operator and returns its error.
 func (r *Running) Err() error { return r.runner.Stop() }
 
-// Crash ends the operator as kill -9 does, as seen from the server: no request comes through any more.
+// Crash stops the operator like kill -9 from the view of the server: no more requests arrive.
 func (r *Running) Crash() {
 	r.Wire.Cut()
-	_ = r.runner.Stop() // it may well have complaints
+	_ = r.runner.Stop() // errors are expected
 }
 
-// checkLeaks fails the test if goroutines that the operator has started are still there.
+// checkLeaks fails the test if goroutines of the operator remain.
 func (r *Running) checkLeaks() {
 	r.c.Helper()
 	var left string
-	for range 100 { // what was told to end needs a moment
+	for range 100 { // ending goroutines need a moment
 		r.Wire.CloseIdleConnections() // a stream may have ended after the operator
 		if r.c.InBubble() {
 			synctest.Wait()
@@ -114,7 +114,7 @@ func (r *Running) checkLeaks() {
 	r.c.Errorf("the operator has left goroutines behind:\n%s", left)
 }
 
-// goroutines returns the stacks of those that the operator has started, and all that these have started.
+// goroutines returns the stacks of the operator's goroutines, including those that other goroutines of the operator have started.
 func (r *Running) goroutines() string {
 	var profile bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
@@ -131,7 +131,7 @@ func (r *Running) goroutines() string {
 
 func contextWithout(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
 
-// Request is a request that an operator has sent.
+// Request is a request by an operator.
 type Request struct {
 	Time        time.Time
 	Method      string
@@ -142,7 +142,7 @@ type Request struct {
 	Code        int // of the response, 0 if there was none
 }
 
-// Wire passes on the requests of an operator, remembers them, and can break.
+// Wire sends the requests of an operator, records them, and can fail.
 type Wire struct {
 	base http.RoundTripper
 
@@ -158,7 +158,7 @@ type Wire struct {
 
 var errCut = errors.New("the wire is cut")
 
-// RoundTrip sends a request to the server, if nothing is against it.
+// RoundTrip sends a request to the server, unless the wire is cut or has a fault.
 func (w *Wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	record := &Request{Time: time.Now(), Method: req.Method, Path: req.URL.RequestURI(), ContentType: req.Header.Get("Content-Type"), TraceParent: req.Header.Get("Traceparent")}
 	if req.Body != nil {
@@ -175,7 +175,7 @@ func (w *Wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	w.requests = append(w.requests, record)
 	w.ended = append(w.ended, end)
-	var last bool // whether the server gets this one, and nobody its answer
+	var last bool // whether the server gets the request, but its response is dropped
 	if w.killer != nil && req.Method != http.MethodGet {
 		var now bool
 		w.writes++
@@ -197,7 +197,7 @@ func (w *Wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		if resp != nil {
 			body := resp.Body
-			context.AfterFunc(ctx, func() { _ = body.Close() }) // as transports do
+			context.AfterFunc(ctx, func() { _ = body.Close() }) // like other transports
 			resp.Body = &endingBody{body, end}
 			return resp, nil
 		}
@@ -214,7 +214,7 @@ func (w *Wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	w.mu.Unlock()
 	if last || lose != nil && lose(record) {
-		_ = resp.Body.Close() // nobody reads it
+		_ = resp.Body.Close() // it is not read
 		end()
 		return nil, errCut
 	}
@@ -222,7 +222,7 @@ func (w *Wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// endingBody ends the context of a request with its response.
+// endingBody cancels the context of a request at the end of its response.
 type endingBody struct {
 	io.ReadCloser
 	end context.CancelFunc
@@ -233,14 +233,14 @@ func (b *endingBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// CloseIdleConnections closes those to the server.
+// CloseIdleConnections closes the connections to the server.
 func (w *Wire) CloseIdleConnections() {
 	if base, ok := w.base.(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
 	}
 }
 
-// Cut breaks all that is under way, and all that comes.
+// Cut ends all current and future requests with an error.
 func (w *Wire) Cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -252,21 +252,21 @@ func (w *Wire) cutLocked() {
 	w.dropLocked()
 }
 
-// Dead tells whether the wire is cut.
+// Dead reports whether the wire is cut.
 func (w *Wire) Dead() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.cut
 }
 
-// CutAt cuts the wire at the n-th request that writes: before it reaches the server, or before its answer comes back.
+// CutAt cuts the wire at the n-th writing request: before it reaches the server, or before its response arrives.
 func (w *Wire) CutAt(n int, after bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.killer = func(at int) (bool, bool) { return at == n && !after, at == n && after }
 }
 
-// Drop breaks all that is under way, such as watches.
+// Drop ends all current requests, such as watches, with an error.
 func (w *Wire) Drop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -280,22 +280,22 @@ func (w *Wire) dropLocked() {
 	w.ended = nil
 }
 
-// Fault asks the function about each request to come, before it is sent: a response or an error takes the
-// place of what the server would have said. The function is called on the goroutine of the request.
+// Fault calls the function for each future request, before it is sent. A response or an error of the function replaces that of the server. The
+// function runs on the goroutine of the request.
 func (w *Wire) Fault(fault func(*Request) (*http.Response, error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults = append(w.faults[:len(w.faults):len(w.faults)], fault)
 }
 
-// Lose loses the answers to the requests for which it returns true; the server gets the requests.
+// Lose drops the responses to the requests for which the function returns true. The server gets the requests.
 func (w *Wire) Lose(lose func(*Request) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lose = lose
 }
 
-// Answer is a response of an API server that refuses, for faults.
+// Answer returns an error response of an API server, for faults.
 func Answer(code int, reason, message string) *http.Response {
 	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","code":%d,"reason":%q,"message":%q}`, code, reason, message)
 	return &http.Response{
@@ -304,7 +304,7 @@ func Answer(code int, reason, message string) *http.Response {
 	}
 }
 
-// Requests returns the requests so far whose methods are among the given ones, such as "PATCH"; none means all.
+// Requests returns the requests so far with the given methods, such as "PATCH". Without methods, it returns all.
 func (w *Wire) Requests(methods ...string) []Request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -317,7 +317,7 @@ func (w *Wire) Requests(methods ...string) []Request {
 	return all
 }
 
-// Writes returns the requests so far that change something, but for events.
+// Writes returns the writing requests so far, except those for events.
 func (w *Wire) Writes() []Request {
 	var writes []Request
 	for _, r := range w.Requests("POST", "PUT", "PATCH", "DELETE") {
@@ -329,7 +329,7 @@ func (w *Wire) Writes() []Request {
 	return writes
 }
 
-// Logs are log lines, as they were meant.
+// Logs are structured log lines.
 type Logs struct {
 	mu    sync.Mutex // guards lines
 	lines []Line
@@ -340,11 +340,11 @@ type Line struct {
 	Time    time.Time
 	Level   slog.Level
 	Message string
-	Attrs   map[string]string    // with those of the logger
-	Object  kopf.ObjectReference // which it is about; zero if it is about none
+	Attrs   map[string]string    // with the attributes of the logger
+	Object  kopf.ObjectReference // the object of the line; zero if there is none
 }
 
-// waitLogged waits for a line, which comes after the request that it is about.
+// waitLogged waits for a log line, which comes after its request.
 func (r *Running) waitLogged(c *C, text string) {
 	c.Helper()
 	c.WaitFor("the line "+text, func() bool { return len(r.Logs.Find(text)) > 0 })

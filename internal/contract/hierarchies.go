@@ -9,9 +9,9 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves how children are tied to their owners.
+// This suite proves how kopf connects child objects with their owners.
 
-// parent is an owner with all that children take from it; what is given is put into its metadata, a nil takes away.
+// parent returns an owner with all fields that children copy. The argument is merged into its metadata, and nil removes a key.
 func (c *C) parent(metadata map[string]any) *kopf.Body {
 	c.Helper()
 	meta := map[string]any{"name": "a", "namespace": "ns", "uid": "u-1", "labels": map[string]any{"app": "web", "tier": "front"}}
@@ -29,12 +29,12 @@ func (c *C) parent(metadata map[string]any) *kopf.Body {
 	return body
 }
 
-// ofParent is the owner reference of the parent.
+// ofParent returns the owner reference of the parent.
 func ofParent() map[string]any {
 	return map[string]any{"controller": true, "blockOwnerDeletion": true, "apiVersion": "kopf.dev/v1", "kind": "KopfExample", "name": "a", "uid": "u-1"}
 }
 
-// becomes fails the test unless an object is as wanted.
+// becomes fails the test unless an object has the expected content.
 func (c *C) becomes(err error, got, want any) {
 	c.Helper()
 	if err != nil {
@@ -45,7 +45,7 @@ func (c *C) becomes(err error, got, want any) {
 	}
 }
 
-// refused fails the test unless an error says all the words.
+// refused fails the test unless an error contains all the words.
 func (c *C) refused(err error, words ...string) {
 	c.Helper()
 	for _, word := range words {
@@ -55,7 +55,7 @@ func (c *C) refused(err error, words ...string) {
 	}
 }
 
-// typedChild is a struct that looks like a Kubernetes object.
+// typedChild is a struct with the fields of a Kubernetes object.
 type typedChild struct {
 	Kind     string `json:"kind,omitempty"`
 	Metadata struct {

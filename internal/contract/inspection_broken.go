@@ -11,7 +11,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite has five operators that are broken in the ways that people ask about most. What the commands status and explain print of them names the cause; docs/troubleshooting.md shows it.
+// This suite runs five operators with the most frequent mistakes. The output of the commands status and explain contains the cause, as shown in
+// docs/troubleshooting.md.
 
 var _ = Suite("inspection_broken", func(t *testing.T, c *C) {
 	for _, b := range brokenOperators {
@@ -25,16 +26,16 @@ var _ = Suite("inspection_broken", func(t *testing.T, c *C) {
 //go:embed testdata/broken
 var brokenSessions embed.FS
 
-// brokenOperator is an operator that does not do what it should.
+// brokenOperator is an operator with a mistake.
 type brokenOperator struct {
 	name     string
 	register func(r *kopf.Registry)
 	labels   map[string]any
 	prepare  func(c *C)
-	runs     bool // whether the operator runs before
-	deleted  bool // whether the object is deleted then
+	runs     bool // whether the operator runs first
+	deleted  bool // whether the object is deleted afterwards
 	commands []string
-	cause    []string // what names it in the last command's output
+	cause    []string // texts about the cause in the last command's output
 }
 
 var brokenOperators = []brokenOperator{
@@ -88,7 +89,7 @@ var brokenOperators = []brokenOperator{
 	},
 }
 
-// sessionOf runs the operator, and compares what the commands print then.
+// sessionOf runs the operator, and compares the output of the commands.
 func (c *C) sessionOf(b brokenOperator) {
 	c.Helper()
 	in := *c

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestBrokenOperators holds that the documentation shows what the commands print of the broken operators.
+// TestBrokenOperators checks that the documentation shows the output of the commands for the broken operators.
 func TestBrokenOperators(t *testing.T) {
 	page, err := os.ReadFile("../../docs/troubleshooting.md")
 	if err != nil {

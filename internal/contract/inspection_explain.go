@@ -16,7 +16,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what the command explain says of handlers and objects, in 8-operations.md.
+// This suite proves how the command explain describes handlers and objects, in 8-operations.md.
 
 var _ = Suite("inspection_explain", func(t *testing.T, c *C) {
 	explainingFilters(t, c)
@@ -31,7 +31,7 @@ var _ = Suite("inspection_explain", func(t *testing.T, c *C) {
 	explainingNonsense(t, c)
 })
 
-// reasons fails the test if handlers are not explained so.
+// reasons fails the test if handlers have other reasons.
 func (c *C) reasons(x *explained, want map[string]string) {
 	c.Helper()
 	for id, why := range want {
@@ -231,7 +231,7 @@ func explainingEvents(t *testing.T, c *C) {
 	})
 }
 
-// explainingLives compares what is explained of the objects that the original has left with what it has called then.
+// explainingLives compares the output of explain for the states of Kopf for Python with the handlers that Kopf for Python called next.
 func explainingLives(t *testing.T, c *C) {
 	for i, tr := range traces() {
 		c.Run(t, fmt.Sprintf("OB-12 objects of the original are explained as it then acted, life %d", i+1), func(c *C) {
@@ -246,7 +246,7 @@ func explainingLives(t *testing.T, c *C) {
 				}
 				c.at(next.Now)
 				tr.bring(c, kind, state)
-				for at := step; at >= 0; at-- { // what is done after the step whose state it is
+				for at := step; at >= 0; at-- { // the user's changes after this step
 					if user := tr.script.user[at]; user != nil && kind.Exists("a") {
 						user(c, kind)
 					}
@@ -261,7 +261,7 @@ func explainingLives(t *testing.T, c *C) {
 				if tr.script.prefix != "" {
 					args = append(args, "--prefix", tr.script.prefix)
 				}
-				if tr.Steps[0].Event.Type == nil && (step < 0 || strings.Contains(encoded(state), "zalando.org/resume_fn")) { // it was there before the operator
+				if tr.Steps[0].Event.Type == nil && (step < 0 || strings.Contains(encoded(state), "zalando.org/resume_fn")) { // the object existed before the operator
 					args = append(args, "--event", "resumed")
 				}
 				x := c.explain(r, args...)
@@ -285,7 +285,7 @@ func explainingLives(t *testing.T, c *C) {
 	}
 }
 
-// followed reports whether the original has called one of the handlers in the next step with calls, without having waited: it stores, and then goes on.
+// followed reports whether Kopf for Python has called one of the handlers in the next step with calls, without a delay: it stores, and then continues.
 func (tr *trace) followed(step int, ids []string) bool {
 	from := tr.Steps[step].Now
 	for _, s := range tr.Steps[step:] {
@@ -535,7 +535,8 @@ func explainingElse(t *testing.T, c *C) {
 	})
 }
 
-// lackingRight makes an account that may list, watch and patch KopfExamples, but for one of these. The server of a bubble checks no rights, so another one answers.
+// lackingRight creates an account with the permissions to list, watch and patch KopfExamples, except one of them. The server of a bubble checks no
+// permissions, so a transport replaces its responses.
 func (c *C) lackingRight(lacking string) (account string) {
 	c.Helper()
 	if c.InBubble() {
@@ -565,7 +566,7 @@ func (c *C) lackingRight(lacking string) (account string) {
 	return c.Namespace + "/operator"
 }
 
-// lackingVerb has the discovery of the server leave out a verb of KopfExamples.
+// lackingVerb removes a verb of KopfExamples from discovery.
 func (c *C) lackingVerb(verb string) {
 	base := c.transport()
 	if l, ok := base.(*doctoredDiscovery); ok {
@@ -574,20 +575,20 @@ func (c *C) lackingVerb(verb string) {
 	c.info.HTTPClient = &http.Client{Transport: &doctoredDiscovery{base, verb}}
 }
 
-// doctoredDiscovery leaves a verb out of the answers to what resources there are.
+// doctoredDiscovery removes a verb from the responses of discovery.
 type doctoredDiscovery struct {
 	base http.RoundTripper
 	verb string
 }
 
-// RoundTrip makes the request, and changes the answer.
+// RoundTrip sends the request, and changes the response.
 func (d *doctoredDiscovery) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := d.base.RoundTrip(req)
 	if err != nil || !strings.HasPrefix(req.URL.Path, "/api") || strings.Count(strings.Trim(req.URL.Path, "/"), "/") > 2 {
 		return resp, err
 	}
 	data, err := io.ReadAll(resp.Body)
-	_ = resp.Body.Close() // it has been read
+	_ = resp.Body.Close() // already read
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// FuzzStatusObjects has the commands tell of objects with any annotations, statuses, names and finalizers: they succeed, and print nothing that a terminal obeys.
+// FuzzStatusObjects runs the commands for objects with arbitrary annotations, statuses, names and finalizers. They succeed, and print no control
+// characters for terminals.
 func FuzzStatusObjects(f *testing.F) {
 	f.Add("a", "kopf.zalando.org/create", `{"started":"2020-01-01T00:00:00Z","retries":1,"success":false,"failure":true,"message":"oops"}`, `{"spec":{}}`, []byte(`{"kopf":{"progress":{"create":{}}}}`), false)
 	f.Add("\x1b[2J", "\x1b]0;x\a/kopf-managed", "\x9b", "{", []byte(`{"conditions":[{"type":"Ready","status":"False","reason":"\u001b[31m","message":"\u0000\u009b"}, 5, null]}`), true)

@@ -16,10 +16,10 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves by random handlers and objects that the command explain and the operator agree, in 8-operations.md.
+// This suite proves with random handlers and objects that the command explain and the operator agree, in 8-operations.md.
 
 var _ = Suite("inspection_random", func(t *testing.T, c *C) {
-	operators := 40 // each has five looks at 60 objects
+	operators := 40 // each compares 60 objects five times
 	if raceDetector {
 		operators = 4
 	}
@@ -41,12 +41,12 @@ var _ = Suite("inspection_random", func(t *testing.T, c *C) {
 	})
 })
 
-// randomInspection is one registry with objects that it is explained for, and that an operator with it handles.
+// randomInspection is one registry, with objects that the test explains, and that an operator with the registry handles.
 type randomInspection struct {
 	*C
 	*rand.Rand
 	registry *kopf.Registry
-	ids      []string // of the handlers of changes
+	ids      []string // the ids of change handlers
 
 	mu       sync.Mutex // guards following
 	calls    map[string]map[string]bool
@@ -56,12 +56,12 @@ type randomInspection struct {
 	pairs, called, twice int
 }
 
-// quiet has an operator log nothing.
+// quiet disables the log of an operator.
 func quiet(op *kopf.Operator) { op.Logger = slog.New(slog.DiscardHandler) }
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// play explains objects before an operator starts, while it runs, and after a crash, and compares that with what it calls.
+// play explains objects before an operator starts, while it runs, and after a crash, and compares the result with the calls of handlers.
 func (g *randomInspection) play() {
 	g.registry = g.handlersFor(g.register)
 	names := make([]string, 60)
@@ -69,14 +69,14 @@ func (g *randomInspection) play() {
 		names[i] = fmt.Sprintf("object-%d", i)
 		g.Create(names[i], g.object())
 		if g.IntN(5) == 0 {
-			g.Delete(names[i]) // it is gone if nothing holds it
+			g.Delete(names[i]) // it is gone if it has no finalizer
 		}
 	}
 	want := g.explainAll(names, "--event", "resumed")
 	op := g.Operator(g.registry, quiet)
 	g.compare("start", names, want)
 
-	// New objects, and such that another operator has left.
+	// New objects, and objects that another operator has left.
 	want = make(map[string]*explained)
 	for i := range names {
 		names[i] = fmt.Sprintf("new-%d", i)
@@ -88,7 +88,7 @@ func (g *randomInspection) play() {
 	}
 	g.compare("creation", names, want)
 
-	// Changes of what has been handled. Tasks run already.
+	// Changes of handled objects. Tasks run already.
 	want = make(map[string]*explained)
 	for _, name := range names {
 		if !g.Exists(name) {
@@ -97,7 +97,7 @@ func (g *randomInspection) play() {
 		patch := g.object()
 		delete(patch["metadata"].(map[string]any), "annotations")
 		delete(patch["metadata"].(map[string]any), "finalizers")
-		patch["status"] = map[string]any{"changed": g.Int()} // so that there is an event at least
+		patch["status"] = map[string]any{"changed": g.Int()} // so that there is at least an event
 		changed := merged(g.Get(name).Map(), patch)
 		want[name] = g.explain(g.registry, "--file", g.file(changed))
 		g.Patch(name, patch)
@@ -118,7 +118,7 @@ func (g *randomInspection) play() {
 	g.crash()
 }
 
-// crash has an operator whose handlers fail crash, changes the objects that it leaves, and has another one go on.
+// crash runs an operator whose handlers fail, crashes it, changes its objects, and starts another operator.
 func (g *randomInspection) crash() {
 	names := make([]string, 60)
 	for i := range names {
@@ -158,7 +158,7 @@ func (g *randomInspection) fail(all bool) {
 	g.failing = all
 }
 
-// explainAll explains the objects that are there.
+// explainAll explains the existing objects.
 func (g *randomInspection) explainAll(names []string, args ...string) map[string]*explained {
 	g.Helper()
 	g.mu.Lock()
@@ -173,7 +173,7 @@ func (g *randomInspection) explainAll(names []string, args ...string) map[string
 	return all
 }
 
-// compare waits for what is called now, compares it with what was explained, but for handlers of some kinds, and forgets it.
+// compare waits for the calls of handlers, and compares them with the explanations, except for some kinds of handlers. It then drops the calls.
 func (g *randomInspection) compare(when string, names []string, want map[string]*explained, except ...string) {
 	g.Helper()
 	g.Pass(2 * time.Second)
@@ -201,7 +201,7 @@ func (g *randomInspection) compare(when string, names []string, want map[string]
 		if slices.ContainsFunc(x.Notes, func(note string) bool {
 			return strings.Contains(note, "kopf calls handlers for what has changed since that state")
 		}) {
-			g.twice++ // in the second handling, any can be
+			g.twice++ // in the second handling, any handler may be called
 			maps.DeleteFunc(got, func(id string, _ bool) bool { return !told[id] })
 		}
 		if !maps.Equal(got, told) {
@@ -211,7 +211,7 @@ func (g *randomInspection) compare(when string, names []string, want map[string]
 	clear(g.calls)
 }
 
-// note notes a call, and returns how it ends.
+// note records a call, and returns its result.
 func (g *randomInspection) note(id, name string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -242,7 +242,7 @@ func (g *randomInspection) register(r *kopf.Registry) {
 				o.When = func(e *kopf.WatchEvent) bool { return e.Body.Has("spec.size") }
 			}
 			r.OnEvent(Examples, func(_ context.Context, e *kopf.WatchEvent) error {
-				_ = g.note(id, e.Body.Name()) // which no event is repeated for
+				_ = g.note(id, e.Body.Name()) // events are not repeated
 				return nil
 			}, o)
 		case 8:
@@ -254,32 +254,32 @@ func (g *randomInspection) register(r *kopf.Registry) {
 				o.When = func(d *kopf.Daemon) bool { return d.Body.Spec().Int("size") > 1 }
 			}
 			r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
-				_ = g.note(id, d.Body.Name()) // it goes on
+				_ = g.note(id, d.Body.Name()) // it continues
 				<-ctx.Done()
 				return nil
 			}, o)
 		case 9:
 			o := &kopf.TimerOptions{ID: kopf.HandlerID(id), Labels: g.match(), Field: g.field(), WithoutFinalizer: g.IntN(2) == 0, Interval: time.Hour}
 			r.OnTimer(Examples, func(_ context.Context, tm *kopf.Timer) error {
-				_ = g.note(id, tm.Body.Name()) // it comes again
+				_ = g.note(id, tm.Body.Name()) // it is called again
 				return nil
 			}, o)
 		case 10:
 			o := &kopf.IndexOptions{ID: kopf.HandlerID(id), Labels: g.match(), Field: g.field()}
 			kopf.OnIndexIn(r, Examples, func(_ context.Context, i *kopf.Indexing) (map[string]string, error) {
-				_ = g.note(id, i.Body.Name()) // no error is stored
+				_ = g.note(id, i.Body.Name()) // the error is not stored
 				return nil, nil
 			}, o)
 		case 11:
 			r.OnReconcile(Examples, func(_ context.Context, rc *kopf.Reconcile) error {
-				_ = g.note(id, rc.Body.Name()) // which would be called in the next second
+				_ = g.note(id, rc.Body.Name()) // it would be called again in the next second
 				return nil
 			}, &kopf.ReconcileOptions{ID: kopf.HandlerID(id), Labels: g.match()})
 		}
 	}
 }
 
-// registerChange registers a handler of changes, now and then for several causes.
+// registerChange registers a change handler, sometimes for several causes.
 func (g *randomInspection) registerChange(r *kopf.Registry, id string, kind int) {
 	fn := func(_ context.Context, ch *kopf.Change) error { return g.note(id, ch.Body.Name()) }
 	o := &kopf.ChangeOptions{ID: kopf.HandlerID(id), Labels: g.match(), Annotations: g.match()}
@@ -361,7 +361,7 @@ func (g *randomInspection) match() kopf.Match {
 	return m
 }
 
-// object returns the fields of an object, as another operator may have left it.
+// object returns the fields of an object, possibly from another operator.
 func (g *randomInspection) object() map[string]any {
 	spec, labels, annotations := g.spec(), g.pairsOf(), g.pairsOf()
 	essence := map[string]any{"spec": spec}
@@ -422,7 +422,7 @@ func (g *randomInspection) pairsOf() map[string]any {
 	return m
 }
 
-// record returns a record of a handler that was called before.
+// record returns a record of a handler with earlier calls.
 func (g *randomInspection) record() string {
 	format := func(d time.Duration) string {
 		return time.Now().Add(d).UTC().Format("2006-01-02T15:04:05.000000+00:00")

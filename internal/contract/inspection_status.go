@@ -20,7 +20,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what the command status reports of objects, in 8-operations.md.
+// This suite proves how the command status reports objects, in 8-operations.md.
 
 var _ = Suite("inspection_status", func(t *testing.T, c *C) {
 	readingOnly(t, c)
@@ -36,19 +36,19 @@ func fails(err error) kopf.ChangeFunc {
 	return func(context.Context, *kopf.Change) error { return err }
 }
 
-// moment is a time as records have it.
+// moment returns a time in the format of records.
 func moment(after time.Duration) string {
 	return time.Now().Add(after).UTC().Format("2006-01-02T15:04:05.000000+00:00")
 }
 
-// progressOf is a record with the given fields and the usual ones.
+// progressOf returns a record with the given fields and the usual ones.
 func progressOf(fields map[string]any) string {
 	r := map[string]any{"started": moment(-time.Minute), "purpose": "create", "retries": 1, "success": false, "failure": false}
 	maps.Copy(r, fields)
 	return encoded(r)
 }
 
-// one is a registry with a handler of creations and one of updates.
+// one returns a registry with a handler of creations and one of updates.
 func (c *C) one() *kopf.Registry {
 	return c.handlersFor(func(r *kopf.Registry) {
 		r.OnCreate(Examples, noChange, named("create"))
@@ -322,7 +322,7 @@ func stating(t *testing.T, c *C) {
 	})
 }
 
-// plain fails the test if a text has characters that a terminal obeys, but for the ends of lines.
+// plain fails the test if a text has control characters for terminals, except ends of lines.
 func (c *C) plain(text string) {
 	c.Helper()
 	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0) }); i >= 0 {
@@ -390,7 +390,7 @@ func statingConditions(t *testing.T, c *C) {
 	})
 }
 
-// statingVectors compares the states with the verdicts of the operator on all golden vectors.
+// statingVectors compares the states with the decisions of the operator for all golden vectors.
 func statingVectors(t *testing.T, c *C) {
 	var vectors struct {
 		Causes []struct {
@@ -419,7 +419,7 @@ func statingVectors(t *testing.T, c *C) {
 		})
 		rows := 0
 		for i, row := range vectors.Causes {
-			if row.Event == "DELETED" || row.DeletionTimestamp && len(row.Finalizers) == 0 { // which no server has
+			if row.Event == "DELETED" || row.DeletionTimestamp && len(row.Finalizers) == 0 { // no server has such objects
 				continue
 			}
 			name := fmt.Sprintf("cause-%d", i)
@@ -480,7 +480,7 @@ func statingVectors(t *testing.T, c *C) {
 					all = map[string]any{}
 				}
 				all[prefix+"/last-handled-configuration"] = essence
-				maps.DeleteFunc(all, func(key string, _ any) bool { // the records are not the matter
+				maps.DeleteFunc(all, func(key string, _ any) bool { // ignore the records
 					return strings.HasPrefix(key, prefix+"/") && !strings.HasSuffix(key, "-configuration") && !strings.HasSuffix(key, "-managed")
 				})
 				meta["annotations"], meta["name"], object["metadata"] = all, "x", meta
@@ -513,7 +513,7 @@ func statingVectors(t *testing.T, c *C) {
 				}
 				state := tr.state(step)
 				tr.bring(c, kind, state)
-				if !kind.Exists("a") { // nothing holds it
+				if !kind.Exists("a") { // it has no finalizer
 					continue
 				}
 				s := c.stateOf(r, string(on), "a")
@@ -527,7 +527,7 @@ func statingVectors(t *testing.T, c *C) {
 					fits = stored && slices.Contains([]string{"Changed", "Handling", "Retrying", "Failed"}, s.State)
 				case "delete", "free":
 					fits = s.State == "Deleting"
-				case "noop", "": // or a change was taken back
+				case "noop", "": // or a change was reverted
 					fits = s.State == "Handled" || s.State == "Handling" || s.State == "Retrying" || s.State == "Unknown"
 				}
 				if !fits {
@@ -544,7 +544,7 @@ func statingVectors(t *testing.T, c *C) {
 	}
 }
 
-// listing stands for a server with many objects, whose lists are made on the way.
+// listing replaces a server with many objects. It creates its lists on request.
 type listing struct {
 	base   http.RoundTripper
 	total  int
@@ -554,7 +554,7 @@ type listing struct {
 	onPage func(n int)
 }
 
-// listing has lists of KopfExamples come from a function.
+// listing replaces the lists of KopfExamples by the results of a function.
 func (c *C) listing(total int, object func(i int) any) *listing {
 	base := c.transport()
 	if l, ok := base.(*listing); ok {
@@ -567,7 +567,7 @@ func (c *C) listing(total int, object func(i int) any) *listing {
 
 func (l *listing) pages() int { return len(l.asked) }
 
-// RoundTrip answers a list, and passes all else on.
+// RoundTrip answers a list, and passes on all other requests.
 func (l *listing) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != http.MethodGet || !strings.HasSuffix(req.URL.Path, "/kopfexamples") || req.URL.Query().Get("watch") != "" {
 		return l.base.RoundTrip(req)
@@ -577,7 +577,7 @@ func (l *listing) RoundTrip(req *http.Request) (*http.Response, error) {
 	if l.onPage != nil {
 		l.onPage(len(l.asked))
 	}
-	from, _ := strconv.Atoi(query.Get("continue")) // "" is the beginning
+	from, _ := strconv.Atoi(query.Get("continue")) // "" is the first page
 	limit, _ := strconv.Atoi(query.Get("limit"))
 	to := l.total
 	meta := map[string]any{"resourceVersion": "1"}
@@ -599,7 +599,7 @@ func (l *listing) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// printed is where a command prints: it notes how much there was when each page was asked for.
+// printed is the output of a command. It records how much was printed at the request of each page.
 type printed struct {
 	lines int
 	bytes int

@@ -15,7 +15,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that the command status can go on, and what ends it.
+// This suite proves that the command status can watch, and when it ends.
 
 var _ = Suite("inspection_watch", func(t *testing.T, c *C) {
 	watchingStatus(t, c)
@@ -55,7 +55,7 @@ func watchingStatus(t *testing.T, c *C) {
 		wait("a Unknown", "a Changed")
 		c.Patch("a", map[string]any{"spec": map[string]any{"x": 1}})
 		wait("a Unknown", "a Changed", "a Handled")
-		c.Patch("a", map[string]any{"status": map[string]any{"x": 1}}) // nothing that is shown
+		c.Patch("a", map[string]any{"status": map[string]any{"x": 1}}) // not part of the output
 		c.Create("b", nil)
 		wait("a Unknown", "a Changed", "a Handled", "b Unknown")
 		c.Delete("b")
@@ -209,14 +209,14 @@ func watchingInTrouble(t *testing.T, c *C) {
 	})
 }
 
-// statusWatching is a command status that goes on.
+// statusWatching is a running command status --watch.
 type statusWatching struct {
 	out, errs lockedBuffer
 	done      chan int
 	stop      context.CancelFunc
 }
 
-// watchStatus begins to watch.
+// watchStatus starts the command status --watch.
 func (c *C) watchStatus(r *kopf.Registry, args ...string) *statusWatching {
 	w := &statusWatching{done: make(chan int, 1)}
 	ctx, stop := context.WithCancel(c.Context())
@@ -236,7 +236,7 @@ func (w *statusWatching) end() int {
 	return <-w.done
 }
 
-// closedWriter takes nothing.
+// closedWriter accepts no writes.
 type closedWriter struct{}
 
 func (closedWriter) Write([]byte) (int, error) { return 0, os.ErrClosed }

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// This file is all that may differ between the requests, states and log lines of the original and ours: it turns a step of
-// a recorded life into what is expected of ours, each difference under the id of its deviation or trap.
+// This file has all permitted differences between Kopf for Python and kopf in requests, states and log lines. It converts a step of a recorded life
+// to the expectation for kopf. Each difference is next to the id of its deviation or trap.
 
-// expectation is what is expected of ours in the place of a step.
+// expectation is the expected behavior of kopf for a step.
 type expectation struct {
 	requests []expectedRequest
 	lines    []string
@@ -24,18 +24,18 @@ type expectation struct {
 
 type expectedRequest struct {
 	at          time.Time
-	path        string // after the collection of the objects
+	path        string // relative to the collection of the objects
 	contentType string
 	body        any
 }
 
-// clock turns the times of the original into ours.
+// clock converts the times of Kopf for Python to those of kopf.
 type clock struct {
-	from []time.Time     // of the original
-	lag  []time.Duration // how much earlier ours is from then on
+	from []time.Time     // the times of Kopf for Python
+	lag  []time.Duration // how much earlier kopf is from then on
 }
 
-// ourClock knows where ours is earlier than the original.
+// ourClock returns a clock with the times at which kopf is earlier than Kopf for Python.
 func ourClock(tr *trace) *clock {
 	k := &clock{}
 	earlier := func(next int, than time.Time) {
@@ -49,16 +49,16 @@ func ourClock(tr *trace) *clock {
 	for i, step := range tr.Steps {
 		switch {
 		case len(step.invoked()) > 0 && !step.logs("processed") && !step.logs("sleep"):
-			earlier(i+1, step.end()) // CH-198: with no delay, the next cycle begins at once, and not with the next event
+			earlier(i+1, step.end()) // CH-198: without a delay, the next cycle begins at once, and not with the next event
 		case step.touch() != "":
-			touched, _ := time.Parse(time.RFC3339Nano, step.touch()) // or all times are wrong
-			earlier(i+1, touched)                                    // CH-196: the delay is over when it is over, and not with the event of a touch
+			touched, _ := time.Parse(time.RFC3339Nano, step.touch()) // otherwise all times are wrong
+			earlier(i+1, touched)                                    // CH-196: a delay ends at its time, and not with the event of a touch
 		}
 	}
 	return k
 }
 
-// of returns when ours does what the original has done at a moment.
+// of returns the time at which kopf does the work that Kopf for Python did at a time.
 func (k *clock) of(t time.Time) time.Time {
 	for i := len(k.from) - 1; i >= 0; i-- {
 		if !t.Before(k.from[i]) {
@@ -70,11 +70,11 @@ func (k *clock) of(t time.Time) time.Time {
 
 var timestamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00`)
 
-// in returns a decoded value with our times in it.
+// in returns a decoded value with the times of kopf.
 func (k *clock) in(v any) any {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // it was read from JSON
+		panic(err) // it was decoded from JSON
 	}
 	data = timestamp.ReplaceAllFunc(data, func(text []byte) []byte {
 		t, err := time.Parse(time.RFC3339Nano, string(text))
@@ -86,7 +86,7 @@ func (k *clock) in(v any) any {
 	return decoded(string(data))
 }
 
-// expected tells what ours is to do in the place of a step, when the object is as given before it.
+// expected returns the expected behavior for a step, given the object before it.
 func (tr *trace) expected(number int, k *clock, before map[string]any) expectation {
 	step := tr.Steps[number]
 	var e expectation
@@ -94,7 +94,7 @@ func (tr *trace) expected(number int, k *clock, before map[string]any) expectati
 	after := now
 	var jsonPatch bool
 	for _, r := range step.Requests {
-		if step.touch() != "" { // CH-196: nothing is touched
+		if step.touch() != "" { // CH-196: no touch
 			continue
 		}
 		if r.ContentType == "application/json-patch+json" {
@@ -109,10 +109,10 @@ func (tr *trace) expected(number int, k *clock, before map[string]any) expectati
 	identity := before["metadata"].(map[string]any)
 	guard := map[string]any{"op": "test", "path": "/metadata/uid", "value": identity["uid"]}
 	at := k.of(step.end())
-	if jsonPatch { // CH-96: of the release, the purge and what else is to be stored are a part
+	if jsonPatch { // CH-96: removing the finalizer and the records is a part of it
 		e.add(expectedRequest{at, "a", "application/json-patch+json", guarded(guard, append(operations("", unfinalized(now), unfinalized(after)), finalizerOps(now, after)...))})
 	} else {
-		main := difference(now, after) // CH-T2: what is so already is not sent
+		main := difference(now, after) // CH-T2: unchanged fields are not sent
 		if tr.Resource.Status {
 			only := func(object map[string]any) any {
 				status, has := object["status"]
@@ -122,10 +122,10 @@ func (tr *trace) expected(number int, k *clock, before map[string]any) expectati
 				return map[string]any{"status": status}
 			}
 			delete(main, "status")
-			// CH-178: the status comes first. CH-179: it is a JSON patch with a guard.
+			// CH-178: the status comes first. CH-179: it is a JSON patch with a test of the state.
 			e.add(expectedRequest{at, "a/status", "application/json-patch+json", guarded(guard, operations("", only(now), only(after)))})
 		}
-		if len(main) > 0 { // CH-179: a merge patch names the object's uid
+		if len(main) > 0 { // CH-179: a merge patch contains the object's uid
 			meta, _ := main["metadata"].(map[string]any)
 			meta = maps.Clone(meta)
 			if meta == nil {
@@ -146,9 +146,8 @@ func (e *expectation) add(r expectedRequest) {
 	}
 }
 
-// carry adds the record that keeps what the finished handlers have seen, as long as others are not finished (CH-T1), and its name to
-// the records that it goes with: those of the finished handlers, or of their parents. It takes away the state that is stored at the
-// end of a deletion (CH-167).
+// carry adds the record with the state that finished handlers have seen, as long as others are unfinished (CH-T1). It adds the name of that record to
+// the records of the finished handlers, or of their parents. It removes the state that is stored at the end of a deletion (CH-167).
 func (tr *trace) carry(step int, after map[string]any) {
 	notes, key := annotations(after), tr.prefix()+"/handling-state"
 	lastKey := tr.prefix() + "/last-handled-configuration"
@@ -160,7 +159,7 @@ func (tr *trace) carry(step int, after map[string]any) {
 	since, parents, finished := "", []string{}, []string{}
 	for id, text := range notes {
 		if slices.Contains(slices.Collect(maps.Values(annotations(tr.Before))), text) {
-			continue // not of this handling
+			continue // not part of this handling
 		}
 		var record struct {
 			Started          string
@@ -186,7 +185,7 @@ func (tr *trace) carry(step int, after map[string]any) {
 	for _, id := range finished {
 		record := strings.TrimSuffix(notes[id].(string), "}")
 		if strings.Contains(record, `"handling-state"`) {
-			continue // since an earlier step
+			continue // already added in an earlier step
 		}
 		if strings.HasSuffix(record, "]") {
 			record = strings.TrimSuffix(record, "]") + ","
@@ -199,7 +198,7 @@ func (tr *trace) carry(step int, after map[string]any) {
 	notes[key] = seenRecord(since, strings.TrimSpace(last), strings.TrimSpace(seen))
 }
 
-// seenRecord is the record that keeps a state that handlers have seen: as what differs from the last handled one.
+// seenRecord returns the record of a state that handlers have seen, as the difference from the last-handled one.
 func seenRecord(since, last, seen string) string {
 	base := "none"
 	if last != "" {
@@ -219,7 +218,7 @@ func seenRecord(since, last, seen string) string {
 	return `{"started":"` + since + `","retries":0,"success":false,"failure":false,"message":` + encoded(message) + `}`
 }
 
-// released returns an object as a JSON patch of its finalizers leaves it, which is all that the original uses them for.
+// released returns an object after the JSON patch of its finalizers. Kopf for Python uses JSON patches only for finalizers.
 func (tr *trace) released(object map[string]any, r *traceRequest) map[string]any {
 	object = plain(object)
 	meta := object["metadata"].(map[string]any)
@@ -237,7 +236,7 @@ func (tr *trace) released(object map[string]any, r *traceRequest) map[string]any
 	return object
 }
 
-// touch returns what the step has touched the object with, "" if it has not.
+// touch returns the value of the step's touch, "" if there is none.
 func (s *traceStep) touch() string {
 	for _, r := range s.Requests {
 		if m := touched.FindStringSubmatch(encoded(r.Body)); m != nil {
@@ -249,7 +248,7 @@ func (s *traceStep) touch() string {
 
 var touched = regexp.MustCompile(`"(?:[^"]*/touch-dummy(?:-ofDRS)?|dummy)":"([^"]+)"`)
 
-// comparable returns what of an object counts: not its identity, which is the server's.
+// comparable returns the object without its identity, which the server determines.
 func (tr *trace) comparable(object map[string]any) map[string]any {
 	meta := map[string]any{}
 	for _, key := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
@@ -266,7 +265,7 @@ func (tr *trace) comparable(object map[string]any) map[string]any {
 	return plain(rest)
 }
 
-// untouched returns an object as the original would have left it without touching it (CH-196).
+// untouched returns an object without the touch by Kopf for Python (CH-196).
 func untouched(object map[string]any) map[string]any {
 	notes := annotations(object)
 	maps.DeleteFunc(notes, func(key string, _ any) bool { return strings.Contains(key, "/touch-dummy") })
@@ -278,7 +277,7 @@ func untouched(object map[string]any) map[string]any {
 	return object
 }
 
-// storedFirst returns the lines of a step with the successes of handlers where they are stored: at its end, but for the sum (CH-165).
+// storedFirst moves the successes of handlers in the lines of a step to the point where they are stored: to the end, before the summary (CH-165).
 func storedFirst(lines []string) []string {
 	success := func(line string) bool { return strings.HasSuffix(line, "' succeeded.") }
 	rest := slices.DeleteFunc(slices.Clone(lines), success)
@@ -289,7 +288,7 @@ func storedFirst(lines []string) []string {
 	return slices.Insert(rest, end, slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !success(line) })...)
 }
 
-// lines returns the log lines that are expected in the place of those of a step.
+// lines returns the expected log lines for a step.
 func (s *traceStep) lines() []string {
 	var lines []string
 	for _, code := range s.Log {
@@ -306,7 +305,7 @@ func (s *traceStep) lines() []string {
 			text = "Handler '" + args[0] + "' is invoked."
 		case "handler-succeeded":
 			text = "Handler '" + args[0] + "' succeeded."
-		case "handler-failed-temporarily": // CH-215: it is retried
+		case "handler-failed-temporarily": // CH-215: kopf retries it
 			level = "WARN"
 			text = "Handler '" + args[0] + "' failed temporarily: " + args[1]
 		case "handler-failed-permanently":
@@ -330,8 +329,8 @@ func (s *traceStep) lines() []string {
 			text = "Removing the finalizer, thus allowing the actual deletion."
 		case "gone":
 			text = "Deleted, really deleted, and we are notified."
-		case "cycle-finished": // the line of the noop says it, too (CH-199)
-		case "sleeping", "sleep-skipped-due-to-patch": // CH-195: a delay is slept as a whole, whatever was sent
+		case "cycle-finished": // the line about the noop is sufficient (CH-199)
+		case "sleeping", "sleep-skipped-due-to-patch": // CH-195: kopf waits for the whole delay, even after a patch
 		default:
 			text = "unknown: " + code
 		}
@@ -346,7 +345,7 @@ var superseded = regexp.MustCompile(`^superseded\((\w+) by (\w+), succeeded=(\d+
 
 func titled(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// The rest is plain JSON: merge patches, and the differences between objects.
+// The rest is JSON: merge patches, and the differences between objects.
 
 func decoded(text string) any {
 	var v any
@@ -416,7 +415,7 @@ func difference(before, after map[string]any) map[string]any {
 	return patch
 }
 
-// operations returns the JSON patch between two values, in the order of the paths.
+// operations returns the JSON patch between two values, ordered by path.
 func operations(path string, before, after any) []any {
 	a, both := before.(map[string]any)
 	b, are := after.(map[string]any)
@@ -437,7 +436,7 @@ func operations(path string, before, after any) []any {
 		case !is:
 			ops = append(ops, map[string]any{"op": "remove", "path": at})
 		case !was:
-			if _, isMap := now.(map[string]any); isMap { // CH-179: one that came meanwhile is not replaced
+			if _, isMap := now.(map[string]any); isMap { // CH-179: a concurrently added map is not replaced
 				ops = append(ops, map[string]any{"op": "test", "path": at, "value": nil})
 			}
 			ops = append(ops, map[string]any{"op": "add", "path": at, "value": now})
@@ -455,7 +454,7 @@ func unfinalized(object map[string]any) map[string]any {
 	return object
 }
 
-// finalizerOps returns the operations that add or remove the finalizer of the framework, with what guards them (CH-184).
+// finalizerOps returns the operations that add or remove the finalizer of kopf, with their tests (CH-184).
 func finalizerOps(now, after map[string]any) (ops []any) {
 	const path = "/metadata/finalizers"
 	before, _ := now["metadata"].(map[string]any)["finalizers"].([]any)

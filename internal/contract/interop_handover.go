@@ -12,8 +12,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite hands objects over in the middle of their handling, in both directions: from the recorded states of the original
-// to ours, and from ours, by leaving just what the original would have left.
+// This suite hands objects over during their handling, in both directions: from the recorded states of Kopf for Python to kopf, and from kopf, which
+// must leave the same state as Kopf for Python.
 
 var _ = Suite("interop_handover", func(t *testing.T, c *C) {
 	for _, tr := range traces() {
@@ -36,7 +36,7 @@ var _ = Suite("interop_handover", func(t *testing.T, c *C) {
 	agreeing(t, c)
 })
 
-// leave makes an operator do one step of the original's at the same moment, and compares what that leaves.
+// leave has an operator do one step of Kopf for Python at the same moment, and compares the resulting object.
 func (tr *trace) leave(c *C, number int) {
 	step := tr.Steps[number]
 	kind, on := tr.kind(c)
@@ -56,7 +56,7 @@ func (tr *trace) leave(c *C, number int) {
 		c.compare(fmt.Sprintf("request %d", n), kind, want, frames[n])
 	}
 	left := frames[len(frames)-1].after
-	if original, ok := step.After.(map[string]any); ok && tr.script.user[number] == nil { // the user's changes are not ours
+	if original, ok := step.After.(map[string]any); ok && tr.script.user[number] == nil { // the user's changes do not come from kopf
 		want := tr.comparable(original)
 		tr.carry(number, want)
 		c.same("the object", tr.comparable(want), tr.comparable(left))
@@ -68,16 +68,16 @@ func (tr *trace) leave(c *C, number int) {
 	}
 }
 
-// stateBefore returns the object as the original has found it: with what the user has done.
+// stateBefore returns the object before a step of Kopf for Python: with the changes of the user.
 func (tr *trace) stateBefore(number int) map[string]any {
 	object := plain(tr.state(number - 1))
-	if number > 0 && tr.Steps[number-1].Log == nil { // a step of the user's: a deletion
+	if number > 0 && tr.Steps[number-1].Log == nil { // the user deletes the object in that step
 		object["metadata"].(map[string]any)["deletionTimestamp"] = "2020-01-01T00:00:00Z"
 	}
 	return object
 }
 
-// takeOver gives an operator what the original has left after a step, and looks that it does what remains, and nothing else.
+// takeOver gives an operator the object after a step of Kopf for Python, and checks that it does the remaining work, and nothing else.
 func (tr *trace) takeOver(c *C, number int) {
 	kind, on := tr.kind(c)
 	tr.bring(c, kind, tr.state(number))
@@ -95,29 +95,29 @@ func (tr *trace) takeOver(c *C, number int) {
 	var want []string
 	for i, step := range tr.Steps {
 		for _, id := range step.invoked() {
-			if i > number && id != universe { // which is called as often as there are cycles (CH-106)
+			if i > number && id != universe { // its calls depend on the number of cycles (CH-106)
 				want = append(want, fmt.Sprint(id, " ", attempts[id]))
 			}
 			attempts[id]++
 		}
 	}
 	if resumed := slices.IndexFunc(tr.Steps, func(s *traceStep) bool { return s.logs("processed(updating") }); attempts["resume_fn"] > 0 && number >= resumed {
-		want = []string{"resume_fn 0", "resume_fn 1", "resume_fn 2"} // it resumes again, as it does at each start
+		want = []string{"resume_fn 0", "resume_fn 1", "resume_fn 2"} // it resumes again, as at each start
 	}
 	got := slices.DeleteFunc(s.calls.all(), func(call string) bool { return strings.HasPrefix(call, universe+" ") })
 	c.same("the calls", want, got)
 	tr.checkEnd(c, kind)
 }
 
-// touchesSpec tells that the recorded state after the step has what the user has done already.
+// touchesSpec reports whether the recorded state after the step already contains the change of the user.
 func (s *traceStep) touchesSpec(tr *trace) bool {
 	after, ok := s.After.(map[string]any)
 	return ok && encoded(after["spec"]) != encoded(tr.Before["spec"])
 }
 
-// understanding proves that records and states are read in whatever form they come.
+// understanding proves that kopf reads records and states in any form.
 func understanding(t *testing.T, c *C) {
-	long := strings.Repeat("x", 47) // too long for the first version of keys, and one of the recorded ids
+	long := strings.Repeat("x", 47) // too long for the first version of keys, and for one of the recorded ids
 	const prefix = "kopf.zalando.org/"
 	const record = `{"started":"2000-01-01T00:00:00.000000+00:00","delayed":"2000-01-01T00:00:30.500000+00:00","purpose":"create","retries":2,"success":false,"failure":false,"message":"né"}`
 	for _, test := range []struct{ name, key, text string }{
@@ -165,7 +165,7 @@ func understanding(t *testing.T, c *C) {
 			}, named(kopf.HandlerID(long)))
 			c.Operator(r)
 			c.Pass(time.Until(began.Add(time.Minute)))
-			// What is written again has the one form that the original leaves alone (CH-220), under both keys.
+			// kopf writes the one form that Kopf for Python leaves unchanged (CH-220), under both keys.
 			want := `{"started":"2000-01-01T00:00:00.000000+00:00","delayed":"2000-01-01T00:01:30.500000+00:00","purpose":"create","retries":3,"success":false,"failure":false,"message":"na\u00efve"}`
 			for _, key := range []string{long, shortened(long)} {
 				if got, _ := c.Get("a").Annotation(prefix + key); got != want {
@@ -218,7 +218,7 @@ func understanding(t *testing.T, c *C) {
 				c.Errorf("got the calls %q", got)
 			}
 			var want []string
-			if test.touched { // it is removed (CH-196)
+			if test.touched { // kopf removes it (CH-196)
 				want = []string{`application/merge-patch+json {"metadata":{"annotations":{"kopf.zalando.org/touch-dummy":null},"uid":"` + c.Get("a").UID() + `"}}`}
 			}
 			if got := patches(op); !slices.Equal(got, want) {
@@ -228,7 +228,7 @@ func understanding(t *testing.T, c *C) {
 	}
 }
 
-// shortened is the name of the annotation that old versions have made of the id.
+// shortened returns the name that old versions gave the annotation of an id.
 func shortened(id string) string {
 	for _, row := range section[struct{ ID, V1, Prefix string }]("annotation_keys") {
 		if row.ID == id && row.Prefix == "kopf.zalando.org" {
@@ -238,12 +238,12 @@ func shortened(id string) string {
 	return id
 }
 
-// section reads rows of the recorded vectors.
+// section parses rows of the recorded vectors.
 func section[T any](name string) []T {
 	var sections map[string]json.RawMessage
 	var rows []T
 	if err := json.Unmarshal(golden, &sections); err != nil {
-		panic(err) // they are right
+		panic(err) // they are valid
 	}
 	if err := json.Unmarshal(sections[name], &rows); err != nil {
 		panic(err)
@@ -251,7 +251,7 @@ func section[T any](name string) []T {
 	return rows
 }
 
-// agreeing proves what has to be the same on both sides, and what happens if it is not.
+// agreeing proves which settings must be the same on both sides, and what happens if they differ.
 func agreeing(t *testing.T, c *C) {
 	for _, test := range []struct {
 		name   string
@@ -329,7 +329,7 @@ func agreeing(t *testing.T, c *C) {
 					diffBase:                     `{"spec":{"x":1}}` + "\n",
 					"kopf.zalando.org/create_fn": record("create", ""),
 					"kopf.zalando.org/update_fn": record("update", `"delayed":"2000-01-01T00:10:00.000000+00:00",`),
-					"kopf.zalando.org/unknown":   record("create", ""), // not of this operator
+					"kopf.zalando.org/unknown":   record("create", ""), // of another operator
 				}},
 				"spec": map[string]any{"x": 2},
 			})
@@ -358,7 +358,7 @@ func agreeing(t *testing.T, c *C) {
 		c.Create("a", map[string]any{
 			"metadata": map[string]any{"annotations": map[string]any{
 				diffBase:                         `{"spec":{"x":1}}` + "\n",
-				"kopf.zalando.org/handling-base": `{"spec":{"x":1}}` + "\n", // of the handling before
+				"kopf.zalando.org/handling-base": `{"spec":{"x":1}}` + "\n", // of the previous handling
 				"kopf.zalando.org/one":           `{"started":"2000-01-01T00:00:00.000000+00:00","stopped":"2000-01-01T00:00:00.000000+00:00","purpose":"update","retries":1,"success":true,"failure":false}`,
 				"kopf.zalando.org/two":           `{"started":"2000-01-01T00:00:00.000000+00:00","purpose":"update","retries":0,"success":false,"failure":false}`,
 			}},

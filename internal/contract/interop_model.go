@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// This file does to an object what the original does to it, one cycle at a time, as far as that is written in 1-change-handling.md and recorded in
-// the golden lives: for objects that are nothing but a spec, and handlers of creations and updates without fields.
+// This file changes an object as Kopf for Python does, one cycle at a time, according to 1-change-handling.md and the golden lives. It supports
+// objects with only a spec, and handlers of creations and updates without fields.
 
-// original is an operator of the original's kind.
+// original models an operator of Kopf for Python.
 type original struct {
 	kind     *Kind
 	name     string
 	handlers []originalHandler
 	prefix   string // "" means the default
-	// call calls a handler; a delay that is not zero is that of a temporary error.
+	// call calls a handler. A delay that is not zero is that of a temporary error.
 	call func(id, reason string, retry int, old, now map[string]any) (delay time.Duration)
 }
 
 type originalHandler struct{ id, reason string }
 
-// originalRecord is the record of a handler. What it does not know is dropped.
+// originalRecord is the record of a handler. It drops unknown fields.
 type originalRecord struct {
 	Started string   `json:"started"`
 	Stopped string   `json:"stopped,omitempty"`
@@ -38,7 +38,7 @@ type originalRecord struct {
 
 const originalTime = "2006-01-02T15:04:05.000000-07:00"
 
-// cycle is what follows one event: at most one handler is called (CH-105), and there is one patch. It tells whether the handling is over.
+// cycle is the reaction to one event: it calls at most one handler (CH-105), and sends one patch. It reports whether the handling is over.
 func (o *original) cycle() (over bool) {
 	body := o.kind.Get(o.name)
 	notes, prefix := body.Annotations(), o.prefix
@@ -59,7 +59,7 @@ func (o *original) cycle() (over bool) {
 	for _, h := range o.handlers {
 		if text, ok := notes[prefix+h.id]; ok {
 			records[h.id], stored[h.id] = &originalRecord{}, text
-			_ = json.Unmarshal([]byte(text), records[h.id]) // it was written by one of both
+			_ = json.Unmarshal([]byte(text), records[h.id]) // kopf or this model has written it
 		}
 	}
 	patch := map[string]any{}
@@ -111,7 +111,7 @@ func (o *original) cycle() (over bool) {
 	return done
 }
 
-// attempt calls the handler with the fewest attempts so far of those that are due (CH-106).
+// attempt calls the handler with the fewest attempts among those that are due (CH-106).
 func (o *original) attempt(records map[string]*originalRecord, selected []string, reason string, old, essence map[string]any) {
 	now := time.Now().UTC()
 	due := slices.DeleteFunc(slices.Clone(selected), func(id string) bool {
@@ -134,7 +134,7 @@ func (o *original) attempt(records map[string]*originalRecord, selected []string
 	}
 }
 
-// finish goes through cycles until the handling is over.
+// finish runs cycles until the handling is over.
 func (o *original) finish(c *C) {
 	c.Helper()
 	for range 100 {

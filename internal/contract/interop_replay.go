@@ -20,13 +20,13 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This file replays the lives of objects that the original implementation has recorded, request by request: it has the
-// handlers that were there, the clock, and the stream whose events come a second late.
+// This file replays lives of objects that were recorded with Kopf for Python, request by request. It recreates the handlers, the clock, and a watch
+// stream with a delay of a second.
 
 //go:embed testdata/golden/change-handling.json
 var golden []byte
 
-// trace is the life of an object under the original.
+// trace is the life of an object under Kopf for Python.
 type trace struct {
 	Name     string
 	Settings any
@@ -40,7 +40,7 @@ type trace struct {
 	script *traceScript
 }
 
-// traceStep is what the original has made of one event.
+// traceStep is the reaction of Kopf for Python to one event.
 type traceStep struct {
 	Event    struct{ Type *string }
 	Now      time.Time
@@ -56,7 +56,7 @@ type traceRequest struct {
 	Body        any
 }
 
-// invoked returns the handlers that were called, in their order.
+// invoked returns the called handlers, in order.
 func (s *traceStep) invoked() []string {
 	var ids []string
 	for _, code := range s.Log {
@@ -71,7 +71,7 @@ func (s *traceStep) logs(code string) bool {
 	return slices.ContainsFunc(s.Log, func(line string) bool { return strings.Contains(line, ": "+code) })
 }
 
-// end is when the original has sent its requests: every attempt of a handler takes 0.1 s.
+// end returns the time at which Kopf for Python has sent its requests: every attempt of a handler takes 0.1 s.
 func (s *traceStep) end() time.Time {
 	return s.Now.Add(time.Duration(len(s.invoked())) * attemptTime)
 }
@@ -81,15 +81,15 @@ const (
 	streamLag   = time.Second // from the end of a step to the next one
 )
 
-// traceScript is what the vectors tell in words.
+// traceScript has the parts of the vectors that are only in prose.
 type traceScript struct {
 	handlers func(r *kopf.Registry, on kopf.Selector, s *scene)
 	persist  func(p *kopf.PersistenceSettings)
-	user     map[int]func(c *C, kind *Kind) // what is done to the object at the end of a step
-	prefix   string                         // of the annotations, if it is not the default one
+	user     map[int]func(c *C, kind *Kind) // changes of the object at the end of a step
+	prefix   string                         // the annotation prefix, if it is not the default
 }
 
-// scene is where the handlers of a trace play: each takes its time, and is noted with its attempt.
+// scene records the calls of a trace's handlers, with their attempts. Each handler takes its time.
 type scene struct{ calls calls }
 
 func (s *scene) handler(result any, errs ...error) func(id string) kopf.ChangeFunc {
@@ -162,7 +162,7 @@ var traceScripts = []*traceScript{
 	}},
 }
 
-// traces reads the recorded lives; each call returns copies of its own.
+// traces parses the recorded lives. Each call returns new copies.
 func traces() []*trace {
 	var sections struct{ Objects []*trace }
 	if err := json.Unmarshal(golden, &sections); err != nil {
@@ -184,7 +184,7 @@ func (tr *trace) prefix() string {
 	return "kopf.zalando.org"
 }
 
-// state returns the object as the original has left it after a step, -1 for what it began with; nil if it is gone.
+// state returns the object after a step of Kopf for Python, -1 for the initial state; nil if it is gone.
 func (tr *trace) state(step int) map[string]any {
 	for ; step >= 0; step-- {
 		if object, ok := tr.Steps[step].After.(map[string]any); ok {
@@ -194,8 +194,8 @@ func (tr *trace) state(step int) map[string]any {
 	return tr.Before
 }
 
-// kind returns the kind that stands for that of the trace, and its selector. The one of the ReplicaSet is not that of the
-// group apps, because its objects have another spec; only its name matters (CH-135).
+// kind returns the replacement for the kind of the trace, and its selector. The ReplicaSet is not that of the group apps, because its objects have
+// another spec. Only its name matters (CH-135).
 func (tr *trace) kind(c *C) (*Kind, kopf.Selector) {
 	switch {
 	case tr.Before["kind"] == "ReplicaSet":
@@ -207,7 +207,7 @@ func (tr *trace) kind(c *C) (*Kind, kopf.Selector) {
 	return c.Kind, Examples
 }
 
-// bring makes the object be as in a state of the trace, whatever the server thinks about its identity.
+// bring gives the object a state of the trace, except for the fields that the server controls.
 func (tr *trace) bring(c *C, kind *Kind, state map[string]any) {
 	meta := maps.Clone(state["metadata"].(map[string]any))
 	_, deleted := meta["deletionTimestamp"]
@@ -227,7 +227,7 @@ func (tr *trace) bring(c *C, kind *Kind, state map[string]any) {
 	}
 }
 
-// operator starts one with the handlers of the trace, as late in the stream as the original was.
+// operator starts an operator with the handlers of the trace, and with the delayed stream of the recording.
 func (tr *trace) operator(c *C, on kopf.Selector, adjust ...func(*kopf.Operator)) (*Running, *scene, *tape) {
 	s, tape := &scene{}, &tape{}
 	r := &kopf.Registry{}
@@ -248,7 +248,7 @@ func asOriginal(op *kopf.Operator) {
 	op.Settings.Execution.FlushAfter = 0
 }
 
-// at waits until a moment, and for all that happens at that moment.
+// at waits until a time, and until all work at that time is done.
 func (c *C) at(t time.Time) {
 	c.Helper()
 	if passed := time.Since(t); passed > 0 {
@@ -257,18 +257,18 @@ func (c *C) at(t time.Time) {
 	c.Pass(time.Until(t))
 }
 
-// tape is between an operator and the server: it remembers what each patch has led to, and delays the events of watches. Of
-// several events that come at the same moment, it passes on the newest, as the recorded steps do.
+// tape is a transport that records the result of each patch, and delays the events of watches. If several events arrive at the same time, it passes
+// on the newest, like the recorded steps.
 type tape struct {
 	next http.RoundTripper
 
 	mu     sync.Mutex // guards following
 	frames []frame
-	limit  int // of frames, after which the wire is cut; 0 means none
+	limit  int // the number of frames after which the wire is cut; 0 means none
 	wire   *Wire
 }
 
-// cutAfter lets so many patches through.
+// cutAfter cuts the wire after a number of patches.
 func (t *tape) cutAfter(n int, wire *Wire) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -287,9 +287,9 @@ func (t *tape) all() []frame {
 	return slices.Clone(t.frames)
 }
 
-// RoundTrip makes the request, and takes part in its answer.
+// RoundTrip sends the request, and records or delays its response.
 func (t *tape) RoundTrip(req *http.Request) (*http.Response, error) {
-	if strings.HasSuffix(req.URL.Path, "/events") { // which are not about the object's life
+	if strings.HasSuffix(req.URL.Path, "/events") { // not part of the object's life
 		return t.next.RoundTrip(req)
 	}
 	var sent []byte
@@ -312,7 +312,7 @@ func (t *tape) RoundTrip(req *http.Request) (*http.Response, error) {
 		f := frame{request: Request{
 			Time: time.Now(), Method: req.Method, Path: req.URL.RequestURI(), ContentType: req.Header.Get("Content-Type"), Body: string(sent), Code: resp.StatusCode,
 		}}
-		_ = json.Unmarshal(data, &f.after) // of whatever else, nothing is expected
+		_ = json.Unmarshal(data, &f.after) // other responses have no expectation
 		t.mu.Lock()
 		t.frames = append(t.frames, f)
 		if t.limit == len(t.frames) {
@@ -352,7 +352,7 @@ func late(body io.ReadCloser) io.ReadCloser {
 				mu.Lock()
 				line := newest[came]
 				mu.Unlock()
-				_, _ = w.Write([]byte(line)) // the reader may be gone
+				_, _ = w.Write([]byte(line)) // the reader may be closed
 			})
 		}
 	})
@@ -372,8 +372,7 @@ var _ = Suite("interop_replay", func(t *testing.T, c *C) {
 	}
 })
 
-// begin brings the object to its beginning, and starts an operator there: before, if the first event is that of a
-// stream, and after, if it comes of a listing.
+// begin creates the object and starts an operator. The operator starts first if the first event comes from a stream, and last if it comes from a list.
 func (tr *trace) begin(c *C, adjust ...func(*kopf.Operator)) (kind *Kind, op *Running, s *scene, reel *tape) {
 	kind, on := tr.kind(c)
 	first := tr.Steps[0]
@@ -395,7 +394,7 @@ func replay(c *C, tr *trace) {
 	kind, op, s, reel := tr.begin(c, asOriginal)
 	k := ourClock(tr)
 	state := kind.Get("a").Map()
-	acted := map[int]map[string]any{} // what the user has made of the object
+	acted := map[int]map[string]any{} // the object after the changes of the user
 	for i, step := range tr.Steps {
 		if act := tr.script.user[i]; act != nil {
 			c.at(k.of(step.end()))
@@ -437,7 +436,7 @@ func replay(c *C, tr *trace) {
 	tr.checkEnd(c, kind)
 }
 
-// settle lets the operator work as it does by default, and compares what is left at the end.
+// settle lets the operator work with its default settings, and compares the result at the end.
 func settle(c *C, tr *trace) {
 	kind, op, s, _ := tr.begin(c)
 	k := ourClock(tr)
@@ -455,11 +454,11 @@ func settle(c *C, tr *trace) {
 		want = append(want, step.invoked()...)
 	}
 	got := withoutAttempts(s.calls.all())
-	parents := func(id string) bool { return id == universe } // they are called as often as there are cycles (CH-106)
+	parents := func(id string) bool { return id == universe } // their calls depend on the number of cycles (CH-106)
 	c.same("the calls", slices.DeleteFunc(want, parents), slices.DeleteFunc(got, parents))
 }
 
-// checkEnd compares the object at the end of its life, or that it has none.
+// checkEnd compares the object at the end of its life. It may be gone.
 func (tr *trace) checkEnd(c *C, kind *Kind) {
 	c.Helper()
 	want, ok := tr.Finally.(map[string]any)
@@ -500,10 +499,10 @@ func indented(v any) string {
 	return string(data)
 }
 
-// plain returns an object as encoding/json reads it.
+// plain returns an object as encoding/json decodes it.
 func plain(object map[string]any) map[string]any { return decoded(encoded(object)).(map[string]any) }
 
-// objectLines returns what is logged about objects, but for what is sent (CH-215), which is compared as such.
+// objectLines returns the log lines about objects, except those about requests (CH-215), which are compared themselves.
 func objectLines(op *Running) []string {
 	var lines []string
 	for _, line := range op.Logs.All() {

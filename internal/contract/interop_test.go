@@ -17,8 +17,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// TestOriginal lets the original and ours take turns with one object, attempt by attempt, each killed in the middle of the
-// handling. It runs if KOPF_ORIGINAL is the command of a Python that has Kopf, such as "python3".
+// TestOriginal alternates between Kopf for Python and kopf for one object, attempt by attempt. Each is killed during the handling. The test runs if
+// KOPF_ORIGINAL is the command of a Python with Kopf, such as "python3".
 func TestOriginal(t *testing.T) {
 	python := os.Getenv("KOPF_ORIGINAL")
 	if python == "" {
@@ -29,7 +29,7 @@ func TestOriginal(t *testing.T) {
 		server := newServer(t)
 		served, err := server.Listen("127.0.0.1:0")
 		if err == nil {
-			t.Cleanup(func() { _ = served.Close() }) // all is over
+			t.Cleanup(func() { _ = served.Close() }) // the test is over
 			err = served.WriteKubeconfig(kubeconfig)
 		}
 		if err != nil {
@@ -53,13 +53,13 @@ func TestOriginal(t *testing.T) {
 	}
 }
 
-// turns are operators that take turns.
+// turns are operators that alternate.
 type turns struct {
 	*C
 	python, kubeconfig, notes string
 	storage                   string // "" means the default, "prefix" another prefix, and "status" the status
 
-	theirs bool // whose turn it is
+	theirs bool // whether Kopf for Python runs
 	kill   func()
 	ours   calls
 }
@@ -98,7 +98,7 @@ func (p *turns) play() {
 	p.kill()
 }
 
-// supersede deletes the object in the middle of its creation, while nobody is there.
+// supersede deletes the object during its creation, while no operator runs.
 func (p *turns) supersede() {
 	p.next()
 	p.Create("a", spec(map[string]any{"x": 1}))
@@ -118,7 +118,7 @@ func (p *turns) supersede() {
 	p.kill()
 }
 
-// next kills the operator whose turn it was, and starts the other one.
+// next kills the current operator, and starts the other one.
 func (p *turns) next() {
 	if p.kill != nil {
 		p.kill()
@@ -184,8 +184,7 @@ func (p *turns) startOurs() func() {
 	}).Crash
 }
 
-// stored returns what the framework has stored on the object: the records by their ids as in annotations, and all else by the
-// rest of its key.
+// stored returns the stored state of the object: the records by their ids in annotations, and all else by the rest of its key.
 func (p *turns) stored() map[string]string {
 	p.Helper()
 	body, all := p.Get("a"), map[string]string{}
@@ -210,13 +209,13 @@ func (p *turns) stored() map[string]string {
 	return all
 }
 
-// until waits until the stored records have so many attempts, and all others are finished.
+// until waits until the unfinished records have the given numbers of attempts, and all others are finished.
 func (p *turns) until(attempts map[string]int) {
 	p.Helper()
 	p.WaitFor(fmt.Sprintf("the attempts %v", attempts), func() bool {
 		left := maps.Clone(attempts)
 		for id, text := range p.stored() {
-			if id == "handling-state" { // of no handler
+			if id == "handling-state" { // it belongs to no handler
 				continue
 			}
 			var record struct {
@@ -232,14 +231,14 @@ func (p *turns) until(attempts map[string]int) {
 			}
 			delete(left, id)
 			if !record.Success && !record.Failure && record.Delayed == "" {
-				return false // its first attempt is still to come
+				return false // its first attempt is still due
 			}
 		}
 		return len(left) == 0
 	})
 }
 
-// expectCalls compares the calls of both sides so far, and forgets them.
+// expectCalls compares the calls of both operators so far, and drops them.
 func (p *turns) expectCalls(want ...string) {
 	p.Helper()
 	data, err := os.ReadFile(p.notes)
@@ -254,12 +253,12 @@ func (p *turns) expectCalls(want ...string) {
 	p.same("the calls of both", want, got)
 }
 
-// clean looks that nothing but the state is left of a handling, whichever operator has finished it: what ours keeps besides is removed with the
-// records, by the original as by ours.
+// clean checks that only the state remains after a handling, whichever operator has finished it. Both operators remove the additional annotations of
+// kopf with the records.
 func (p *turns) clean(state string) {
 	p.Helper()
 	stored := p.stored()
-	if p.storage != "status" { // where there is none (CH-149)
+	if p.storage != "status" { // the status has none (CH-149)
 		state += "\n"
 	}
 	p.same("what is stored", map[string]string{"last-handled-configuration": state}, stored)

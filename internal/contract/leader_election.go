@@ -17,8 +17,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves the election among replicas of one operator, in 7-availability.md: the Lease, what a replica does that stands by, and how the work
-// goes from one to the other. On the real server, the times are short ones.
+// This suite proves the election among replicas of one operator, in 7-availability.md: the Lease, a standby replica, and the handover of the work
+// from one replica to another. On the real server, the durations are short.
 
 var _ = Suite("leader_election", func(t *testing.T, c *C) {
 	leases(t, c)
@@ -30,7 +30,7 @@ var _ = Suite("leader_election", func(t *testing.T, c *C) {
 // leaseName is the name of the Lease of all leaves, in their own namespaces.
 const leaseName = "website-operator"
 
-// elects has an operator stand for the Lease.
+// elects enables the election for an operator.
 func (c *C) elects(op *kopf.Operator) {
 	s := &op.Settings.LeaderElection
 	s.Name, s.Namespace = leaseName, c.Namespace
@@ -48,7 +48,7 @@ func (c *C) Replica(registry *kopf.Registry, adjust ...func(*kopf.Operator)) *Ru
 // leases is the kind of the Lease.
 func (c *C) leases() *Kind { return c.Of("coordination.k8s.io/v1", "Lease") }
 
-// holder returns who holds the Lease, "" if it was released or is not there.
+// holder returns the holder of the Lease, "" if it is released or missing.
 func (c *C) holder() string {
 	if !c.leases().Exists(leaseName) {
 		return ""
@@ -56,13 +56,13 @@ func (c *C) holder() string {
 	return c.leases().Get(leaseName).Spec().String("holderIdentity")
 }
 
-// foreign makes the Lease that of another elector.
+// foreign returns a Lease of another elector.
 func (c *C) foreign(holder string, seconds int, renewed time.Time) map[string]any {
 	at := renewed.UTC().Format("2006-01-02T15:04:05.000000Z")
 	return map[string]any{"spec": map[string]any{"holderIdentity": holder, "leaseDurationSeconds": seconds, "acquireTime": at, "renewTime": at, "leaseTransitions": 7}}
 }
 
-// creating returns the handlers of a replica, which note what they are called for.
+// creating returns the handlers of a replica, which record their calls.
 func creating(l *calls, name string) *kopf.Registry {
 	r := &kopf.Registry{}
 	r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
@@ -83,7 +83,7 @@ func (c *C) leads(op *Running) {
 	op.waitLogged(c, "Became the leader")
 }
 
-// leaseWrites returns the requests of a replica that write the Lease, and all others that write.
+// leaseWrites returns the writing requests of a replica: those for the Lease, and all others.
 func leaseWrites(op *Running) (leases, others []Request) {
 	for _, r := range op.Wire.Writes() {
 		if strings.Contains(r.Path, "/leases") {
@@ -269,7 +269,7 @@ func leaseTimes(t *testing.T, c *C) {
 			p + "RetryPeriod 2562047h47m16.854775807s: want at most 2147483647 seconds, which is all that a Lease can hold":        {15 * time.Second, 10 * time.Second, 1<<63 - 1},
 			p + "LeaseDuration 15s, RenewDeadline 20s, RetryPeriod 2s: want LeaseDuration > RenewDeadline > 1.2 × RetryPeriod > 0": {15 * time.Second, 20 * time.Second, 2 * time.Second},
 		} {
-			for _, name := range []string{leaseName, ""} { // without a name, there is no election, but the mistake is the same
+			for _, name := range []string{leaseName, ""} { // without a name, there is no election, but the same error
 				c.refuses(want, func(s *kopf.Settings) {
 					l := &s.LeaderElection
 					l.Name, l.LeaseDuration, l.RenewDeadline, l.RetryPeriod = name, times[0], times[1], times[2]
@@ -343,7 +343,7 @@ func leaseTimes(t *testing.T, c *C) {
 			c.leads(old)
 			second := c.Replica(creating(&calls{}, "second"))
 			c.Pass(11 * time.Minute)
-			fresh := c.Replica(creating(&calls{}, "fresh")) // as a rolling update does: one more, then one of the old ones less
+			fresh := c.Replica(creating(&calls{}, "fresh")) // a rolling update starts a new replica before it stops an old one
 			c.Pass(3 * time.Second)
 			old.Stop()
 			c.leads(fresh)

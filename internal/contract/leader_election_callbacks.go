@@ -14,9 +14,9 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves when the handlers of the leading's start and end are called, in 7-availability.md.
+// This suite proves when kopf calls the handlers for the start and the end of leading, in 7-availability.md.
 
-// slowLeader writes that a replica became the leader slowly.
+// slowLeader is a log that writes the message about the new leader slowly.
 type slowLeader struct {
 	slog.Handler
 	takes time.Duration
@@ -33,7 +33,7 @@ func (s slowLeader) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return slowLeader{s.Handler.WithAttrs(attrs), s.takes}
 }
 
-// leading returns handlers of the leading's start and end that note their calls.
+// leading returns handlers for the start and the end of leading. They record their calls.
 func leading(l *calls, started func(ctx context.Context) error) *kopf.Registry {
 	r := &kopf.Registry{}
 	r.OnCreate(Examples, func(context.Context, *kopf.Change) error { l.add("creates"); return nil }, &kopf.ChangeOptions{ID: "create"})
@@ -47,7 +47,7 @@ func leading(l *calls, started func(ctx context.Context) error) *kopf.Registry {
 	return r
 }
 
-// tight gives the election times that are near each other.
+// tight sets durations of the election that differ little.
 func tight(op *kopf.Operator) {
 	s := &op.Settings.LeaderElection
 	s.LeaseDuration, s.RenewDeadline, s.RetryPeriod = 501*time.Millisecond, 500*time.Millisecond, 100*time.Millisecond
@@ -65,7 +65,7 @@ var _ = Suite("leader_election_callbacks", func(t *testing.T, c *C) {
 				if !slow.Load() || !strings.Contains(req.URL.Path, "/leases") || req.Method == http.MethodGet {
 					return base.RoundTrip(req)
 				}
-				resp, err := base.RoundTrip(req.WithContext(contextWithout(req.Context()))) // the answer comes, however late
+				resp, err := base.RoundTrip(req.WithContext(contextWithout(req.Context()))) // the response comes, however late
 				time.Sleep(700 * time.Millisecond)
 				return resp, err
 			})}

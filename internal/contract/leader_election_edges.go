@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// slowBody is the body of a watch that is behind.
+// slowBody is the body of a delayed watch.
 type slowBody struct{ io.ReadCloser }
 
 func (s slowBody) Read(p []byte) (int, error) {
@@ -22,7 +22,7 @@ func (s slowBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// This suite proves what happens at the very moment when a term begins or ends, and of what must not outlive it, in 7-availability.md.
+// This suite proves what happens at the moment when a term begins or ends, and that no work of a term continues after its end, in 7-availability.md.
 
 var _ = Suite("leader_election_edges", func(t *testing.T, c *C) {
 	c.Run(t, "HA-T7 a request that was cut off by the loss, and carried out, is not made again in the next term", func(c *C) {

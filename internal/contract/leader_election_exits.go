@@ -8,10 +8,10 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what functions that have ignored the end of their contexts mean for the Lease at the exit, in 7-availability.md.
+// This suite proves how the Lease is released at the shutdown if functions ignore their canceled contexts, in 7-availability.md.
 
 var _ = Suite("leader_election_exits", func(t *testing.T, c *C) {
-	// leaves has a replica end while a function of it goes on until the clean-up handlers run, or beyond.
+	// leaves has a replica shut down while one of its functions continues until the clean-up handlers run, or longer.
 	leaves := func(c *C, register func(r *kopf.Registry, wait func()), returns bool) {
 		began, goOn := make(chan struct{}), make(chan struct{})
 		r := &kopf.Registry{}

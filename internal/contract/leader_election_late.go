@@ -13,18 +13,18 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// lateStream has the watches of a resource show nothing while it is held.
+// lateStream blocks the watches of a resource while it is held.
 type lateStream struct {
 	plural string
 	held   atomic.Bool
 }
 
-// of gives an operator the stream.
+// of delays the streams of an operator.
 func (s *lateStream) of(op *kopf.Operator) {
 	base := op.Connection.HTTPClient.Transport
 	op.Connection.HTTPClient = &http.Client{Transport: tripper(func(req *http.Request) (*http.Response, error) {
 		if req.Method == http.MethodPatch && strings.Contains(req.URL.Path, "/"+s.plural+"/") {
-			time.Sleep(50 * time.Millisecond) // as of a server that is far away
+			time.Sleep(50 * time.Millisecond) // the latency of a distant server
 		}
 		resp, err := base.RoundTrip(req)
 		if err == nil && req.URL.Query().Get("watch") == "true" && strings.HasSuffix(req.URL.Path, "/"+s.plural) {
@@ -34,7 +34,7 @@ func (s *lateStream) of(op *kopf.Operator) {
 	})}
 }
 
-// heldBody is the answer to a watch of a [lateStream].
+// heldBody is the response to a watch of a [lateStream].
 type heldBody struct {
 	io.ReadCloser
 	stream *lateStream
@@ -49,7 +49,7 @@ func (b *heldBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// handlingSlowly has handlers that take half a second.
+// handlingSlowly returns handlers that take half a second.
 func handlingSlowly(l *calls, name string) *kopf.Registry {
 	r := &kopf.Registry{}
 	r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
@@ -66,7 +66,7 @@ func handlingSlowly(l *calls, name string) *kopf.Registry {
 	return r
 }
 
-// This suite proves that a replica whose streams are late takes over without doing again what it has not seen done, in 7-availability.md.
+// This suite proves that a replica with delayed streams does not repeat finished work of the previous leader, in 7-availability.md.
 
 var _ = Suite("leader_election_late", func(t *testing.T, c *C) {
 	for when, shown := range map[string]bool{"before": true, "after": false} {

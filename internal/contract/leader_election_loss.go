@@ -16,7 +16,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves how the work goes from one replica to another, in 7-availability.md: by a loss of the Lease, in good order, and by a crash.
+// This suite proves how the work moves from one replica to another, in 7-availability.md: after the loss of the Lease, after a shutdown, and after a crash.
 
 var _ = Suite("leader_election_loss", func(t *testing.T, c *C) {
 	takeovers(t, c)
@@ -25,18 +25,18 @@ var _ = Suite("leader_election_loss", func(t *testing.T, c *C) {
 	exits(t, c)
 })
 
-// intrude has a person write the Lease, for some seconds.
+// intrude writes the Lease as a user, for some seconds.
 func (c *C) intrude(seconds int) {
 	c.leases().Patch(leaseName, map[string]any{"spec": map[string]any{"holderIdentity": "a person", "leaseDurationSeconds": seconds}})
 }
 
-// loses waits until a replica has lost the Lease so many times.
+// loses waits until a replica has lost the Lease the given number of times.
 func (c *C) loses(op *Running, times int) {
 	c.Helper()
 	c.WaitFor("the loss", func() bool { return len(op.Logs.Find("Lost the leadership")) == times })
 }
 
-// barred keeps a replica away from the Lease, so that the other one takes it.
+// barred blocks a replica's requests for the Lease, so that the other one takes it.
 func barred(op *Running) {
 	op.Wire.Fault(func(q *Request) (*http.Response, error) {
 		if strings.Contains(q.Path, "/leases") {
@@ -60,7 +60,7 @@ func (s slowLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return slowLog{s.Handler.WithAttrs(attrs)}
 }
 
-// leadsAgain waits until a replica has become the leader so many times.
+// leadsAgain waits until a replica has become the leader the given number of times.
 func (c *C) leadsAgain(op *Running, times int) {
 	c.Helper()
 	c.WaitFor("the leading", func() bool { return len(op.Logs.Find("Became the leader")) == times })
@@ -129,7 +129,7 @@ func takeovers(t *testing.T, c *C) {
 			c.Errorf("the first handler was called %s after the Lease was got", wait)
 		}
 		c.Pass(time.Second)
-		var others []string // which do not wait for each other
+		var others []string // they do not wait for each other
 		for _, q := range b.Wire.Requests()[requests:] {
 			if !strings.Contains(q.Path, "/leases") && !strings.Contains(q.Path, "/events") {
 				others = append(others, q.Method+" "+q.Path[strings.LastIndex(q.Path, "/")+1:])
@@ -226,7 +226,7 @@ func takeovers(t *testing.T, c *C) {
 			c.Errorf("got the call %q first, want that of the leading", got)
 		}
 		c.leases().Delete(leaseName)
-		c.Pass(3 * time.Second) // in which it is made again
+		c.Pass(3 * time.Second) // in which it is created again
 		a.Stop()
 		c.leases().Delete(leaseName)
 		b := c.Replica(registry("b"))
@@ -260,7 +260,7 @@ func takeovers(t *testing.T, c *C) {
 }
 
 func losses(t *testing.T, c *C) {
-	// stubborn has a first call that waits for the end of its context, or beyond, and others that end.
+	// stubborn has a first call that waits for the end of its context, or longer, and further ones that end.
 	stubborn := func(l *calls, first func(ctx context.Context, ch *kopf.Change) error) *kopf.Registry {
 		var called atomic.Bool
 		r := &kopf.Registry{}
@@ -450,7 +450,7 @@ func fences(t *testing.T, c *C) {
 			}
 			close(started)
 			<-goOn
-			ctx := context.Background() // which ignores the end of the term
+			ctx := context.Background() // it ignores the end of the term
 			object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "late", "namespace": c.Namespace}}
 			results <- ch.Client.Create(ctx, object, nil)
 			results <- ch.Client.Get(ctx, kopf.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: c.Namespace}, &map[string]any{}, nil)
@@ -466,7 +466,7 @@ func fences(t *testing.T, c *C) {
 		c.intrude(2)
 		c.loses(a, 1)
 		before := len(a.Wire.Writes())
-		c.leadsAgain(a, 2) // and the next term is none of the handler's business
+		c.leadsAgain(a, 2) // the handler does not affect the next term
 		close(goOn)
 		if err := <-results; !errors.Is(err, kopf.ErrLeadershipLost) {
 			c.Errorf("got the error %v of a creation, want %v", err, kopf.ErrLeadershipLost)
@@ -511,7 +511,7 @@ func fences(t *testing.T, c *C) {
 			c.Errorf("got the error %v, want %v", err, kopf.ErrLeadershipLost)
 		}
 	})
-	// partitioned runs two replicas, the first of which loses the API server for a while, and returns when each has sent its writes.
+	// partitioned runs two replicas, the first of which loses its connection to the API server for a while. It returns the writing requests of each.
 	partitioned := func(c *C) (old, next []Request) {
 		r := func(l *calls) *kopf.Registry {
 			r := &kopf.Registry{}
@@ -526,7 +526,7 @@ func fences(t *testing.T, c *C) {
 		b := c.Replica(r(&calls{}))
 		c.Create("x", nil)
 		c.WaitFor("the ticks", func() bool { return c.Get("x").Status().Int("n") > 5 })
-		barred(a) // and all else comes through
+		barred(a) // and its other requests arrive
 		c.leads(b)
 		c.WaitFor("the ticks of the next one", func() bool { return len(b.Wire.Writes()) > 10 })
 		_, old = leaseWrites(a)
@@ -577,7 +577,7 @@ func fences(t *testing.T, c *C) {
 }
 
 func exits(t *testing.T, c *C) {
-	// slow has a handler that takes so long, and notes its end.
+	// slow returns a handler that takes the given time, and records its end.
 	slow := func(l *calls, name string, takes time.Duration) *kopf.Registry {
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {

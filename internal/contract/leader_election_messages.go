@@ -9,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what the log and the handlers are told of a loss of the Lease, in 7-availability.md.
+// This suite proves which messages the log and the handlers get about a loss of the Lease, in 7-availability.md.
 
 var _ = Suite("leader_election_messages", func(t *testing.T, c *C) {
 	stops := func(c *C, a *Running) {

@@ -12,14 +12,14 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that replicas cope with a Lease that a person has written, with clocks that are off, and with answers that are none, in 7-availability.md.
+// This suite proves that replicas handle a Lease that a user has written, clocks with errors, and invalid responses, in 7-availability.md.
 
-// edit has a person change fields of the Lease.
+// edit changes fields of the Lease as a user.
 func (c *C) edit(fields map[string]any) {
 	c.leases().Patch(leaseName, map[string]any{"spec": fields})
 }
 
-// answeringLeases has the answers to requests for the Lease replaced while a function says so.
+// answeringLeases replaces the responses to requests for the Lease by the results of a function.
 func answeringLeases(answer func(req *http.Request, resp *http.Response) *http.Response) func(*kopf.Operator) {
 	return func(op *kopf.Operator) {
 		base := op.Connection.HTTPClient.Transport
@@ -33,7 +33,7 @@ func answeringLeases(answer func(req *http.Request, resp *http.Response) *http.R
 	}
 }
 
-// working has handlers that note when they begin and end to work on an object.
+// working returns handlers that record when they begin and end to work on an object.
 func working(l *calls, name string) *kopf.Registry {
 	r := &kopf.Registry{}
 	r.OnDaemon(Examples, func(ctx context.Context, _ *kopf.Daemon) error {
@@ -102,8 +102,8 @@ var _ = Suite("leader_election_nonsense", func(t *testing.T, c *C) {
 		c.leads(a)
 		b := c.Replica(working(&l, "b"), func(op *kopf.Operator) { op.Settings.LeaderElection.RetryPeriod = 500 * time.Millisecond })
 		c.Create("x", nil)
-		c.Pass(11 * time.Second) // so that the other one has seen the last renewal
-		away.Store(true)         // so that the leader does not see it before it gives up
+		c.Pass(11 * time.Second) // until the other one has seen the last renewal
+		away.Store(true)         // the leader does not see it before it gives up
 		c.edit(map[string]any{"leaseDurationSeconds": 1})
 		c.leads(b)
 		c.Pass(time.Second)

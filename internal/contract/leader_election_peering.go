@@ -9,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves how replicas of one operator behave among other operators, in 7-availability.md: they are one peer.
+// This suite proves how the replicas of one operator work with other operators, in 7-availability.md: they are one peer.
 
 var _ = Suite("leader_election_peering", func(t *testing.T, c *C) {
 	c.Run(t, "HA-45 the holder alone keeps one record, under the name of the Lease, and it stays over a takeover", func(c *C) {
@@ -92,7 +92,7 @@ var _ = Suite("leader_election_peering", func(t *testing.T, c *C) {
 			op.Connection.HTTPClient = &http.Client{Transport: tripper(func(req *http.Request) (*http.Response, error) {
 				resp, err := base.RoundTrip(req)
 				if req.Method == http.MethodPatch && strings.Contains(req.URL.Path, "/kopfpeerings/") {
-					time.Sleep(5 * time.Millisecond) // the event is quicker than the answer
+					time.Sleep(5 * time.Millisecond) // the event arrives before the response
 				}
 				return resp, err
 			})}

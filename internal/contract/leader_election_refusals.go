@@ -11,12 +11,12 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what a replica says and does when it cannot use the Lease, in 7-availability.md.
+// This suite proves what a replica logs and does when it cannot use the Lease, in 7-availability.md.
 
-// refusingLeases has requests for the Lease refused while it is on.
+// refusingLeases refuses requests for the Lease while it is enabled.
 type refusingLeases struct {
 	code   int
-	method string // that are refused, all if it is empty
+	method string // the method of the refused requests, all if it is empty
 	off    atomic.Bool
 }
 
@@ -32,12 +32,12 @@ func (s *refusingLeases) of(op *kopf.Operator) {
 	})
 }
 
-// rule are the words by which a person knows what is to be permitted.
+// rule returns the words of a message about a missing permission.
 func (c *C) rule() []string {
 	return []string{"Role", "coordination.k8s.io", "leases", "create", "get", "update", leaseName, c.Namespace}
 }
 
-// says checks that a text has all words.
+// says checks that a text contains all words.
 func (c *C) says(what, text string, words ...string) {
 	c.Helper()
 	for _, word := range words {
@@ -194,7 +194,8 @@ var _ = Suite("leader_election_refusals", func(t *testing.T, c *C) {
 	})
 })
 
-// foreignLeaseFields are the fields of a Lease that others set. Without the feature gate CoordinatedLeaderElection, kube-apiserver drops some of them.
+// foreignLeaseFields returns the fields of a Lease that other clients set. Without the feature gate CoordinatedLeaderElection, kube-apiserver drops
+// some of them.
 func (c *C) foreignLeaseFields() []kopf.FieldPath {
 	fields := []kopf.FieldPath{"metadata.labels.team", "metadata.annotations.note"}
 	if c.InBubble() {

@@ -11,22 +11,23 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that replicas compete for a Lease with electors that follow the rules of client-go, in 7-availability.md. The e2e tests do so with client-go itself.
+// This suite proves that replicas compete for a Lease with electors that follow the rules of client-go, in 7-availability.md. The e2e tests use
+// client-go itself.
 
-// elector is one by the rules of client-go: it takes a Lease that has no holder, or whose record has not changed for as long as the record says, renews it, and
-// empties it at the end.
+// elector follows the rules of client-go. It takes a Lease without a holder, or one whose record has not changed for its lease duration. It renews
+// the Lease, and empties it at the end.
 type elector struct {
 	c                *C
 	identity         string
 	period, duration time.Duration
 	work             *workers
 	leading          atomic.Bool
-	dies             atomic.Bool // whether it does not empty the Lease
+	dies             atomic.Bool // whether it leaves the Lease unchanged at the end
 	end              context.CancelFunc
 	running          sync.WaitGroup
 }
 
-// workers are all that hold one Lease.
+// workers counts the holders of one Lease.
 type workers struct{ now, most atomic.Int32 }
 
 func (w *workers) begin() {
@@ -37,7 +38,7 @@ func (w *workers) begin() {
 
 func (w *workers) finish() { w.now.Add(-1) }
 
-// electorLease is a Lease as an elector reads and writes it.
+// electorLease is a Lease in the format of an elector.
 type electorLease struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
@@ -51,7 +52,7 @@ type electorLease struct {
 	} `json:"spec"`
 }
 
-// elector starts one with the times of the replicas.
+// elector starts an elector with the durations of the replicas.
 func (c *C) elector(identity string, work *workers) *elector {
 	r := &elector{c: c, identity: identity, work: work, period: 2 * time.Second, duration: 15 * time.Second}
 	if !c.InBubble() {
@@ -64,13 +65,13 @@ func (c *C) elector(identity string, work *workers) *elector {
 	return r
 }
 
-// stop ends the elector, which empties the Lease if it holds it.
+// stop ends the elector, which empties the Lease if it is the holder.
 func (r *elector) stop() {
 	r.end()
 	r.running.Wait()
 }
 
-// run tries to get the Lease or to renew it each RetryPeriod.
+// run tries to get the Lease or to renew it in each RetryPeriod.
 func (r *elector) run(ctx context.Context) {
 	var seen electorLease
 	var seenAt time.Time
@@ -99,7 +100,7 @@ func (r *elector) run(ctx context.Context) {
 	}
 }
 
-// write makes the record that of a holder, if the Lease has not changed since it was read.
+// write writes the record of a holder, if the Lease has not changed since it was read.
 func (r *elector) write(ctx context.Context, lease *electorLease, holder string, duration time.Duration) {
 	spec, now := &lease.Spec, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
 	_, exists := lease.Metadata["resourceVersion"]
@@ -120,7 +121,7 @@ func (r *elector) write(ctx context.Context, lease *electorLease, holder string,
 }
 
 var _ = Suite("leader_election_rivals", func(t *testing.T, c *C) {
-	// ours starts a replica that counts as one that works while it holds the Lease.
+	// A replica of kopf counts as a worker while it holds the Lease.
 	ours := func(c *C, work *workers) *Running {
 		r := creating(&calls{}, "ours")
 		r.OnStartedLeading(func(context.Context, *kopf.Activity) error { work.begin(); return nil }, &kopf.ActivityOptions{ID: "started"})
@@ -128,7 +129,7 @@ var _ = Suite("leader_election_rivals", func(t *testing.T, c *C) {
 		return c.Replica(r)
 	}
 	c.Run(t, "HA-3 an elector by the rules of client-go and a replica take the Lease from each other, and honour the release", func(c *C) {
-		work, longer := &workers{}, 20*time.Second // than a Lease without a renewal
+		work, longer := &workers{}, 20*time.Second // longer than an unrenewed Lease lasts
 		if !c.InBubble() {
 			longer = 5 * time.Second
 		}

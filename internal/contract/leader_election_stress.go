@@ -15,8 +15,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what must hold of replicas whatever happens to them: each change is handled, nothing that was stored is handled again, tasks run at the leader,
-// and nothing is written without the Lease.
+// This suite proves the guarantees for replicas under all faults: each change is handled, stored work is not repeated, tasks run at the leader, and
+// replicas write only with the Lease.
 
 var _ = Suite("leader_election_stress", func(t *testing.T, c *C) {
 	for seed := range 12 {
@@ -27,7 +27,7 @@ var _ = Suite("leader_election_stress", func(t *testing.T, c *C) {
 	}
 })
 
-// stressedReplica is a replica with faults that come and go.
+// stressedReplica is a replica with temporary faults.
 type stressedReplica struct {
 	*Running
 	name   string
@@ -35,7 +35,7 @@ type stressedReplica struct {
 	flaky  atomic.Bool
 }
 
-// stressReplicas has faults of all kinds happen to two or three replicas.
+// stressReplicas adds faults of all kinds to two or three replicas.
 func stressReplicas(c *C, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var mu sync.Mutex

@@ -14,9 +14,9 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what becomes of objects and of the Lease where a term begins or ends in a bad moment.
+// This suite proves what happens to objects and to the Lease when a term begins or ends at an unfavorable moment.
 
-// dripping delivers the lines of the watches of a resource one by one, with a pause before each while it is set.
+// dripping delivers the lines of a resource's watches one by one, with a delay before each while it is set.
 type dripping struct {
 	plural string
 	pause  atomic.Int64
@@ -57,7 +57,7 @@ func (b *drippingBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// refusingWhile has the requests of an operator fail that a function chooses, from its start on.
+// refusingWhile has the requests of an operator whose paths contain a part fail while the flag is set, from its start on.
 func refusingWhile(on *atomic.Bool, part string) func(*kopf.Operator) {
 	return func(op *kopf.Operator) {
 		op.Connection.HTTPClient.Transport.(*Wire).Fault(func(q *Request) (*http.Response, error) {
@@ -121,7 +121,7 @@ var _ = Suite("leader_election_takeovers", func(t *testing.T, c *C) {
 			return r
 		}
 		slow, late := &lateStream{plural: "kopfexamples"}, &lateStream{plural: "kopfexamples"}
-		a := c.Replica(registry("a"), slow.of) // whose patches take 50 ms
+		a := c.Replica(registry("a"), slow.of) // its patches take 50 ms
 		c.leads(a)
 		b := c.Replica(registry("b"), late.of)
 		c.Create("x", map[string]any{"metadata": map[string]any{"labels": map[string]any{"managed": "yes"}}})
@@ -318,7 +318,7 @@ var _ = Suite("leader_election_takeovers", func(t *testing.T, c *C) {
 		r := creating(&calls{}, "a")
 		r.OnStoppedLeading(func(context.Context, *kopf.Activity) error {
 			if !late.Swap(true) {
-				time.Sleep(8 * time.Second) // it has five, and two more
+				time.Sleep(8 * time.Second) // the limit is five, plus two
 			}
 			return nil
 		}, &kopf.ActivityOptions{ID: "stopped"})
@@ -338,7 +338,7 @@ var _ = Suite("leader_election_takeovers", func(t *testing.T, c *C) {
 		r := creating(&calls{}, "a")
 		var err error
 		r.OnStoppedLeading(func(ctx context.Context, a *kopf.Activity) error {
-			time.Sleep(4500 * time.Millisecond) // it has five
+			time.Sleep(4500 * time.Millisecond) // the limit is five
 			err = a.Client.Create(ctx, map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "late", "namespace": c.Namespace}}, nil)
 			return nil
 		}, &kopf.ActivityOptions{ID: "stopped"})
@@ -364,7 +364,7 @@ var _ = Suite("leader_election_takeovers", func(t *testing.T, c *C) {
 				resp, err := base.RoundTrip(req)
 				if strings.Contains(req.URL.Path, "/leases") {
 					select {
-					case <-time.After(4 * time.Second): // of the five that each request has
+					case <-time.After(4 * time.Second): // within the five seconds of each request
 					case <-req.Context().Done():
 						if err == nil {
 							_ = resp.Body.Close()
@@ -504,7 +504,7 @@ var _ = Suite("leader_election_unserved", func(t *testing.T, c *C) {
 			c.Fatal(err)
 		}
 		c.Pass(time.Second)
-		c.Of("v1", "Namespace").Delete("team-a") // and the object with it
+		c.Of("v1", "Namespace").Delete("team-a") // it contains the object
 		<-began
 		c.Pass(30 * time.Second)
 		c.intrude(1)

@@ -8,8 +8,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves how the webhooks of replicas with an election go on, in 7-availability.md: each replica serves them, the holder alone writes the
-// configuration, and all are trusted by it.
+// This suite proves how the webhooks of replicas with an election work, in 7-availability.md. Each replica serves them, only the holder writes the
+// configuration, and the configuration trusts all replicas.
 
 var _ = Suite("leader_election_webhooks", func(t *testing.T, c *C) {
 	c.Run(t, "HA-52 replicas with an election share an authority that is named after the Lease, and the holder writes", func(c *C) {

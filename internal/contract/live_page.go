@@ -19,7 +19,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what the live page of a running operator shows, and to whom.
+// This suite proves what the live page of a running operator shows, and who may read it.
 
 var _ = Suite("live_page", func(t *testing.T, c *C) {
 	livePageShows(t, c)
@@ -38,7 +38,7 @@ func paged(p *pipe, adjust ...func(*kopf.PageSettings)) func(*kopf.Operator) {
 	}
 }
 
-// page is what the JSON of the page has.
+// page is the JSON of the page.
 type page struct {
 	Version   string
 	Ready     bool
@@ -73,7 +73,7 @@ type page struct {
 	raw     string
 }
 
-// pageRow is a call, or a handler that is called again.
+// pageRow is a call, or a handler with a due retry.
 type pageRow struct {
 	Object      struct{ Kind, Namespace, Name string }
 	Handler     string
@@ -84,7 +84,7 @@ type pageRow struct {
 	Stack       string
 }
 
-// get sends a request with headers, and returns the answer.
+// get sends a request with headers, and returns the response.
 func (p *pipe) get(path string, headers ...string) answer {
 	ours, theirs := net.Pipe()
 	defer ours.Close()
@@ -107,7 +107,7 @@ func (p *pipe) get(path string, headers ...string) answer {
 	return answer{resp.StatusCode, resp.Header.Get("Content-Type"), string(body), resp.Header}
 }
 
-// page reads JSON of the page.
+// page requests the JSON of the page.
 func (p *pipe) page(c *C, path string) page {
 	c.Helper()
 	a := p.get(path)
@@ -373,13 +373,13 @@ func livePageObjects(t *testing.T, c *C) {
 	})
 }
 
-// waitInHandler is to be found in a stack.
+// waitInHandler is a function that the test finds in a stack.
 func waitInHandler(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// sleep waits, as long as the context lasts.
+// sleep waits until the time has passed, or the context is canceled.
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -471,19 +471,19 @@ func livePageAccess(t *testing.T, c *C) {
 	})
 }
 
-// addressed is a listener with an address that it does not have.
+// addressed is a listener that reports another address.
 type addressed struct {
 	*pipe
 	address string
 }
 
 func (l *addressed) Addr() net.Addr {
-	a, _ := net.ResolveTCPAddr("tcp", l.address) // it is a number
+	a, _ := net.ResolveTCPAddr("tcp", l.address) // the host is an IP address
 	return a
 }
 
-// reviewAnswer is an answer to a review.
+// reviewAnswer returns the response to a review.
 func reviewAnswer(object map[string]any) *http.Response {
-	data, _ := json.Marshal(object) // which holds
+	data, _ := json.Marshal(object) // it always succeeds
 	return &http.Response{StatusCode: http.StatusCreated, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(string(data)))}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what "status --live" tells of running operators.
+// This suite proves what "status --live" prints about running operators.
 
 var _ = Suite("live_page_command", func(t *testing.T, c *C) {
 	statusLive(t, c)
@@ -29,8 +29,8 @@ var _ = Suite("live_page_command", func(t *testing.T, c *C) {
 type podProxy struct {
 	base  http.RoundTripper
 	pods  map[string]*pipe // with live pages, by name; nil where nothing listens
-	codes map[string]int   // of refusals, by the ends of paths
-	lie   string           // what all pods answer; "" for the truth
+	codes map[string]int   // the codes of refusals, by the ends of paths
+	lie   string           // the response of all pods; "" for the real one
 	mu    sync.Mutex       // guards asked
 	asked []string
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what the log of an operator tells, in words that people look for.
+// This suite proves the messages of an operator's log, which users search for.
 
 // lockedBuffer is a buffer for several goroutines.
 type lockedBuffer struct {

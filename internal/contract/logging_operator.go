@@ -13,7 +13,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what the log says of the operator as a whole: its start, what it has found, what it has done, and who works on the same objects.
+// This suite proves the messages about the operator as a whole: its start, the discovered resources, the handled objects, and other operators on the
+// same objects.
 
 var _ = Suite("logging_operator", func(t *testing.T, c *C) {
 	bordering(t, c)
@@ -58,7 +59,7 @@ func bordering(t *testing.T, c *C) {
 		c.Create("c", nil)
 		second := c.Operator(r)
 		c.handled("c")
-		c.Patch("a", sized(2)) // which is no listing
+		c.Patch("a", sized(2)) // a change after the list
 		c.Pass(time.Second)
 		lines := second.Logs.Find("Listed objects")
 		if len(lines) != 1 || lines[0].Level != slog.LevelInfo {
@@ -261,7 +262,7 @@ func overlapping(t *testing.T, c *C) {
 		return r
 	}
 	const warning = "Another operator handles the same objects"
-	// both lets two operators handle two objects, the second one later than the first, and returns the second one.
+	// both has two operators handle two objects, the second one later than the first, and returns the second one.
 	both := func(c *C, adjust ...func(*kopf.Operator)) *Running {
 		var l calls
 		first, door := newDoorway(), newDoorway()

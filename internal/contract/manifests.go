@@ -17,7 +17,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what the command manifests prints, in 6-types-and-manifests.md. The rights are in manifests_rights.go.
+// This suite proves the output of the command manifests, in 6-types-and-manifests.md. The permissions are in manifests_rights.go.
 
 var _ = Suite("manifests", func(t *testing.T, c *C) {
 	printing(t, c)
@@ -25,13 +25,13 @@ var _ = Suite("manifests", func(t *testing.T, c *C) {
 	checking(t, c)
 })
 
-// made is what a command has made.
+// made is the output of a command.
 type made struct {
 	code           int
 	stdout, stderr string
 }
 
-// print runs a command of an operator with handlers, where no cluster can be reached.
+// print runs a command of an operator with handlers, without access to a cluster.
 func (c *C) print(register func(*kopf.Registry), args ...string) made {
 	c.Helper()
 	before, logger := kopf.DefaultRegistry(), slog.Default()
@@ -47,7 +47,7 @@ func (c *C) print(register func(*kopf.Registry), args ...string) made {
 	return made{code, out.String(), errs.String()}
 }
 
-// manifests prints manifests without complaints.
+// manifests prints manifests, and checks that there are no warnings.
 func (c *C) manifests(register func(*kopf.Registry), args ...string) []map[string]any {
 	c.Helper()
 	m := c.print(register, append([]string{"manifests", "--name=web"}, args...)...)
@@ -74,7 +74,7 @@ func titles(objects []map[string]any) (names []string) {
 	return names
 }
 
-// field returns what is at a path of keys with dots between them, or numbers of lists.
+// field returns the value at a path of keys or list indices, separated by dots.
 func field(object any, path string) any {
 	for key := range strings.SplitSeq(path, ".") {
 		switch o := object.(type) {
@@ -116,7 +116,7 @@ func hooked(r *kopf.Registry) {
 	r.OnValidate("websites.example.com", func(context.Context, *kopf.Admission) error { return nil }, &kopf.AdmissionOptions{ID: "check"})
 }
 
-// describedDefinition is a definition with descriptions, of the size that they have.
+// describedDefinition returns a CRD with a description.
 func describedDefinition(description string) string {
 	quoted, _ := json.Marshal(description)
 	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"websites.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
@@ -124,7 +124,7 @@ func describedDefinition(description string) string {
 "schema":{"openAPIV3Schema":{"type":"object","description":` + string(quoted) + `,"properties":{"spec":{"type":"object","x-kubernetes-preserve-unknown-fields":true},"status":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}]}}`
 }
 
-// definitionFile writes a definition into a file.
+// definitionFile writes a CRD to a file.
 func (c *C) definitionFile(text string) string {
 	c.Helper()
 	folder, err := os.MkdirTemp("", "manifests")
@@ -151,7 +151,7 @@ func printing(t *testing.T, c *C) {
 	c.Run(t, "TD-37 the definitions of kinds that are defined by structs", func(c *C) {
 		defined := func(r *kopf.Registry) {
 			kopf.DefineIn[site](r, &kopf.Definition{Group: "example.com", Version: "v1", Kind: "Website"})
-			r.OnCreate("websites", noChange, &kopf.ChangeOptions{ID: "create"}) // whose group the definition tells
+			r.OnCreate("websites", noChange, &kopf.ChangeOptions{ID: "create"}) // its group comes from the CRD
 		}
 		m := c.print(defined, "manifests", "--name=web", "--only=CustomResourceDefinition")
 		objects, err := kopf.ParseManifests([]byte(m.stdout))
@@ -323,13 +323,13 @@ func printing(t *testing.T, c *C) {
 	})
 }
 
-// sameNumber reports whether a value of a manifest is the number.
+// sameNumber reports whether a value of a manifest equals the number.
 func sameNumber(got any, want json.Number) bool {
 	data, err := json.Marshal(got)
 	return err == nil && string(data) == string(want)
 }
 
-// folder runs a command that writes into a folder, and returns the folder.
+// folder runs a command that writes to a folder, and returns the folder.
 func (c *C) folder(register func(*kopf.Registry), args ...string) string {
 	c.Helper()
 	folder, err := os.MkdirTemp("", "manifests")

@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves which rights the command manifests gives, in 6-types-and-manifests.md.
+// This suite proves which permissions the command manifests grants, in 6-types-and-manifests.md.
 
 var _ = Suite("manifests_rights", func(t *testing.T, c *C) {
 	leastRights(t, c)
@@ -275,7 +275,7 @@ func declaredRights(t *testing.T, c *C) {
 	})
 }
 
-// forbid refuses what the handler of TD-40 does, as RBAC does.
+// forbid refuses the requests of the handler of TD-40, as RBAC does.
 func forbid(r *Request) (*http.Response, error) {
 	const user = `User "system:serviceaccount:default:web" cannot `
 	switch {
@@ -294,7 +294,7 @@ func unknownKinds(t *testing.T, c *C) {
 			"podz":                     ` Did you mean pods? Write its plural`,
 			kopf.Kind("Website"):       `as in "website.example.com"`,
 			"Website.example.com":      `as in "website.example.com"`,
-			"deployment.extensions":    "", // of a group that is not known
+			"deployment.extensions":    "", // of an unknown group
 			"nothings.apps":            `OnCreate create is for "nothings.apps", a kind that is not known without a cluster`,
 			"v1/nothings":              `OnCreate create is for "v1/nothings", a kind that is not known`,
 			"events":                   "",
@@ -324,7 +324,7 @@ func unknownKinds(t *testing.T, c *C) {
 		}
 	})
 	c.Run(t, "TD-42 the cluster says which kinds there are, besides those that are defined", func(c *C) {
-		before := kopf.DefaultRegistry() // the kinds of which a server knows
+		before := kopf.DefaultRegistry() // the kinds that a server uses
 		kopf.SetDefaultRegistry(&kopf.Registry{})
 		server := kopf.NewAPIServer(nil)
 		kopf.SetDefaultRegistry(before)
@@ -341,9 +341,9 @@ func unknownKinds(t *testing.T, c *C) {
 			c.Fatal(err)
 		}
 		register := func(r *kopf.Registry) {
-			k := kopf.DefineIn[site](r, &kopf.Definition{Group: "example.com", Version: "v1", Kind: "Site", Cluster: true}) // which the cluster does not have yet
+			k := kopf.DefineIn[site](r, &kopf.Definition{Group: "example.com", Version: "v1", Kind: "Site", Cluster: true}) // the cluster does not have it yet
 			r.OnCreate(k.Selector(), noChange, &kopf.ChangeOptions{ID: "site"})
-			r.OnEvent("web", func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "website"}) // which it has
+			r.OnEvent("web", func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "website"}) // the cluster has it
 		}
 		if m := c.print(register, "manifests", "--name=web", "-n=a"); m.code != 1 || !strings.Contains(m.stderr, `OnEvent website is for "web", a kind that is not known without a cluster`) {
 			c.Errorf("without a cluster: got %+v", m)

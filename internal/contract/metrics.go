@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what the metrics of an operator tell.
+// This suite proves the metrics of an operator.
 
 var _ = Suite("metrics", func(t *testing.T, c *C) {
 	c.Run(t, "what is under way and what has happened is counted", func(c *C) {

@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves the metrics that tell of progress, and those under the names of controller-runtime and client-go, in 8-operations.md.
+// This suite proves the metrics about progress, and those with the names of controller-runtime and client-go, in 8-operations.md.
 
 var _ = Suite("metrics_standard", func(t *testing.T, c *C) {
 	countingProgress(t, c)
@@ -23,7 +23,7 @@ var _ = Suite("metrics_standard", func(t *testing.T, c *C) {
 	countingForUsers(t, c)
 })
 
-// contractSent is a metric of a user. Those belong to the process, so that it is registered once for all tests.
+// contractSent is a user-defined metric. Metrics belong to the process, so it is registered once for all tests.
 var contractSent = kopf.NewCounter("contract_sent_total", "What was sent.", "to")
 
 func countingForUsers(t *testing.T, c *C) {
@@ -76,14 +76,14 @@ func countingForUsers(t *testing.T, c *C) {
 
 const examplesLabel = `{resource="kopfexamples.v1.kopf.dev"`
 
-// failingOf is the name of the number of objects for which a handler is to be called again.
+// failingOf returns the name of the metric with the number of objects for which a handler has a due retry.
 func failingOf(handler string) string {
 	return "kopf_objects_failing" + examplesLabel + `,handler="` + handler + `"}`
 }
 
 const failedExamples = "kopf_objects_failed" + examplesLabel + "}"
 
-// troubled returns handlers that fail in one way each, as long as the spec of the object says so.
+// troubled returns handlers that fail, each in one way, if the spec of the object requests it.
 func troubled() *kopf.Registry { return troubledIf(nil) }
 
 // troubledIf returns such handlers for objects with some labels.
@@ -203,7 +203,7 @@ func countingProgress(t *testing.T, c *C) {
 		for range 3 {
 			c.Pass(4 * time.Minute)
 			wantMetrics(c, p, map[string]float64{failingOf("parent"): 1})
-			c.Patch("a", map[string]any{"status": map[string]any{"seen": time.Now().String()}}) // which calls nothing of it
+			c.Patch("a", map[string]any{"status": map[string]any{"seen": time.Now().String()}}) // no handler is called for it
 			c.Pass(time.Second)
 			wantMetrics(c, p, map[string]float64{failingOf("parent"): 1})
 			if got := p.page(c, "/api/v1/state").Retries; len(got) != 1 || got[0].Handler != "parent/outer/inner" {
@@ -225,7 +225,7 @@ func countingProgress(t *testing.T, c *C) {
 		c.Create("a", nil)
 		c.handled("a")
 		wantMetrics(c, p, map[string]float64{failedExamples: 1})
-		c.Patch("a", map[string]any{"status": map[string]any{"phase": "seen"}}) // which is no change
+		c.Patch("a", map[string]any{"status": map[string]any{"phase": "seen"}}) // not a tracked change
 		c.Pass(time.Second)
 		wantMetrics(c, p, map[string]float64{failedExamples: 1})
 		c.Patch("a", spec(map[string]any{"x": 1}))

@@ -15,7 +15,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// The operator's own activities: its start, its stop, its logins.
+// The activities of the operator: its startup, its cleanup, its logins.
 
 var _ = Suite("operator_activities", func(t *testing.T, c *C) {
 	c.Run(t, "OP-1 settings are adjusted by start-up handlers", func(c *C) {
@@ -220,10 +220,10 @@ var _ = Suite("operator_logins", func(t *testing.T, c *C) {
 	})
 })
 
-// id are the options of an activity with an id alone.
+// id returns the options of an activity with only an id.
 func id(name string) *kopf.ActivityOptions { return &kopf.ActivityOptions{ID: kopf.HandlerID(name)} }
 
-// operatorOn returns an operator to be run by the leaf itself, because it does not become ready.
+// operatorOn returns an operator that the leaf itself runs, because it does not become ready.
 func (c *C) operatorOn(registry *kopf.Registry) (*kopf.Operator, *Wire, *Logs) {
 	wire, logs := &Wire{base: c.transport()}, &Logs{}
 	op := &kopf.Operator{Registry: registry, Namespaces: []string{c.Namespace}, Connection: c.ConnectionInfo()}
@@ -239,7 +239,7 @@ func (c *C) runToEnd(registry *kopf.Registry) (*Wire, *Logs, error) {
 	return wire, logs, op.Run(c.Context())
 }
 
-// journal remembers what has happened, in order.
+// journal records events, in order.
 type journal struct {
 	mu    sync.Mutex // guards notes
 	notes []string
@@ -251,7 +251,7 @@ func (j *journal) add(note string) {
 	j.notes = append(j.notes, note)
 }
 
-// all returns what has happened so far.
+// all returns the events so far.
 func (j *journal) all() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what people can tell operators on the command line, in 4-operator-and-kits.md.
+// This suite proves the command line of operators, in 4-operator-and-kits.md.
 
 var _ = Suite("operator_cli", func(t *testing.T, c *C) {
 	freezing(t, c)
@@ -36,7 +36,7 @@ func (c *C) command(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// obey runs a command that has to succeed.
+// obey runs a command that must succeed.
 func (c *C) obey(args ...string) string {
 	c.Helper()
 	code, stdout, stderr := c.command(args...)

@@ -15,7 +15,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what operators need to work in a cluster, and what the examples say of it, in 4-operator-and-kits.md.
+// This suite proves which permissions and objects operators need in a cluster, and that the examples contain them, in 4-operator-and-kits.md.
 
 var _ = Suite("operator_deployment", func(t *testing.T, c *C) {
 	rights(t, c)
@@ -23,7 +23,7 @@ var _ = Suite("operator_deployment", func(t *testing.T, c *C) {
 	settings(t, c)
 })
 
-// uses returns what an operator has done, as rules of RBAC put it: "verb group/resource".
+// uses returns the requests of an operator as RBAC rules: "verb group/resource".
 func (op *Running) uses() []string {
 	verbs := map[string]string{"GET": "get", "POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
 	var all []string
@@ -35,7 +35,7 @@ func (op *Running) uses() []string {
 			group, parts = parts[1], parts[1:]
 		}
 		if len(parts) < 3 {
-			continue // discovery, which all who are known may read
+			continue // all authenticated users may read discovery
 		}
 		if parts = parts[2:]; parts[0] == "namespaces" && len(parts) > 2 {
 			parts = parts[2:]
@@ -59,12 +59,12 @@ func (op *Running) uses() []string {
 	return all
 }
 
-// manifest reads a file of the examples, or of what is shown of their deployment.
+// manifest reads a file of the examples, or of their deployment.
 func (c *C) manifest(name string) []*kopf.Body {
 	c.Helper()
 	var data []byte
 	err := os.ErrNotExist
-	for _, root := range []string{"../..", ".."} { // the second one is seen from the folder of the other judge
+	for _, root := range []string{"../..", ".."} { // the second one is relative to the module e2e
 		for _, folder := range []string{"examples", "docs/deployment"} {
 			if os.IsNotExist(err) {
 				data, err = os.ReadFile(filepath.Join(root, folder, name))
@@ -89,7 +89,7 @@ func (c *C) manifest(name string) []*kopf.Body {
 	return all
 }
 
-// granted returns what the roles in the files allow.
+// granted returns the permissions of the roles in the files.
 func granted(c *C) (all []string) {
 	bodies := slices.Concat(c.manifest("namespaced/rbac.yaml"), c.manifest("clusterwide/rbac.yaml"), c.manifest("webhooks/rbac.yaml"))
 	for _, body := range bodies {
@@ -114,17 +114,17 @@ func granted(c *C) (all []string) {
 	return all
 }
 
-// elected is the name of the operator whose manifests are shown, and so that of its Lease.
+// elected is the name of the operator in the manifests, and of its Lease.
 const elected = "kopfexample-operator"
 
 func rights(t *testing.T, c *C) {
-	// busy is an operator that does all that operators do.
+	// busy runs an operator that uses all features.
 	busy := func(c *C) *Running {
 		c.meet()
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
 			ch.PostInfo("R", "M")
-			ch.PostInfo("R", "M") // a repetition
+			ch.PostInfo("R", "M") // a repeated event
 			ch.SetResult("done")
 			return nil
 		}, named("create"))
@@ -180,7 +180,7 @@ func rights(t *testing.T, c *C) {
 		rules := granted(c)
 		for _, use := range append(slices.Clone(allowed), "list kopf.dev/kopfexamples", "watch kopf.dev/kopfexamples", "patch kopf.dev/kopfexamples", "patch kopf.dev/kopfexamples/status",
 			"list kopf.dev/clusterkopfpeerings", "patch kopf.dev/clusterkopfpeerings", "patch admissionregistration.k8s.io/validatingwebhookconfigurations") {
-			if !strings.Contains(use, "/kopfpeerings") && !slices.Contains(rules, use) { // the example of one namespace has no peering
+			if !strings.Contains(use, "/kopfpeerings") && !slices.Contains(rules, use) { // the example for one namespace has no peering
 				c.Errorf("%q is not granted", use)
 			}
 		}
@@ -194,7 +194,7 @@ func rights(t *testing.T, c *C) {
 		}, names)
 	})
 	c.Run(t, "OP-T52 groups in roles have no versions", func(c *C) {
-		rules := granted(c) // which looks at them
+		rules := granted(c) // it also checks the files
 		if !slices.Contains(rules, "patch admissionregistration.k8s.io/mutatingwebhookconfigurations") {
 			c.Error("configurations of webhooks are not granted")
 		}
@@ -361,7 +361,7 @@ func settings(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		r.OnStartup(func(context.Context, *kopf.Activity) error { return kopf.Permanent(errOops) }, id("startup"))
 		op, _, _ := c.operatorOn(r)
-		if err := op.Run(ctx); err == nil { // it ends for another reason, and the bubble looks for goroutines that are left
+		if err := op.Run(ctx); err == nil { // it ends with another error, and the bubble checks for remaining goroutines
 			c.Error("got no error")
 		}
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves how an operator begins and ends, in 4-operator-and-kits.md.
+// This suite proves how an operator starts and shuts down, in 4-operator-and-kits.md.
 
 var _ = Suite("operator_lifecycle", func(t *testing.T, c *C) {
 	activityOptions(t, c)
@@ -94,7 +94,7 @@ func activityOptions(t *testing.T, c *C) {
 				return info
 			})
 		}
-		// Each credential is refused in its turn: the best one first.
+		// The server refuses the credentials one after another, in the order of their priorities.
 		op := c.Operator(&e.registry, e.door)
 		var refused atomic.Int64
 		op.Wire.Fault(func(req *Request) (*http.Response, error) {
@@ -159,7 +159,7 @@ func activityOptions(t *testing.T, c *C) {
 	})
 }
 
-// noted is where noteStartup, which needs a name of its own, notes its calls.
+// noted has the calls of noteStartup, which must be a named function.
 var noted *calls
 
 func noteStartup(context.Context, *kopf.Activity) error {
@@ -170,7 +170,7 @@ func noteStartup(context.Context, *kopf.Activity) error {
 func startOrder(t *testing.T, c *C) {
 	c.Run(t, "OP-18 all parameters are optional", func(c *C) {
 		c.OnlyInBubble("it serves the whole cluster")
-		op := &kopf.Operator{Connection: c.ConnectionInfo()} // it logs as package slog does
+		op := &kopf.Operator{Connection: c.ConnectionInfo()} // it logs to the default logger of package slog
 		ctx, cancel := context.WithCancel(c.Context())
 		op.Ready = cancel
 		if err := op.Run(ctx); err != nil {
@@ -295,7 +295,7 @@ func startOrder(t *testing.T, c *C) {
 	})
 }
 
-// brokenServer is a server of webhooks that cannot serve.
+// brokenServer is a webhook server that fails.
 type brokenServer struct{}
 
 func (brokenServer) Serve(context.Context, kopf.ReviewFunc, func(kopf.WebhookClientConfig)) error {
@@ -323,7 +323,7 @@ func stopOrder(t *testing.T, c *C) {
 				return nil
 			}, daemonID("daemon"))
 			r.OnCleanup(func(ctx context.Context, a *kopf.Activity) error {
-				_, err := a.Client.Resources(ctx) // the connection is still there
+				_, err := a.Client.Resources(ctx) // the connection still works
 				l.add("cleanup, %v", err)
 				return nil
 			}, id("cleanup"))
@@ -353,7 +353,7 @@ func stopOrder(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		for _, name := range []kopf.HandlerID{"one", "two"} {
 			r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
-				time.Sleep(time.Hour) // it does not listen
+				time.Sleep(time.Hour) // it ignores its context
 				return nil
 			}, &kopf.DaemonOptions{ID: name, CancellationBackoff: 5 * time.Second, CancellationTimeout: 3 * time.Second})
 		}
@@ -371,7 +371,7 @@ func stopOrder(t *testing.T, c *C) {
 		if lines := op.Logs.messages("Leaving it orphaned"); len(lines) != 2 || !strings.HasPrefix(lines[0], "WARN") {
 			c.Errorf("got the lines %q", lines)
 		}
-		time.Sleep(2 * time.Hour) // for them to end
+		time.Sleep(2 * time.Hour) // until they end
 	})
 	for pattern, want := range map[string]bool{"leaf": true, "le*": true, "l??f": true, " leaf ": true, "*, !le*": false, "!leaf": false, "!other": true, "other,leaf": false, "*,!le*,leaf": true} {
 		c.Run(t, fmt.Sprintf("OP-63 whether %q serves the namespace leaf", pattern), func(c *C) {

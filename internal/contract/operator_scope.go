@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// Operators as a whole: how they are run and stopped, and where they work.
+// Operators as a whole: how they run and stop, and which namespaces they serve.
 
 var _ = Suite("operator_start", func(t *testing.T, c *C) {
 	c.Run(t, "OP-19 start-up handlers have the last word over settings", func(c *C) {
@@ -217,16 +217,16 @@ var _ = Suite("operator_scope", func(t *testing.T, c *C) {
 	})
 })
 
-// ready is a handler that leaves a phase in the status.
+// ready is a handler that sets a phase in the status.
 func ready(ctx context.Context, ch *kopf.Change) error {
 	ch.Patch.Set("status.phase", "Ready")
 	return nil
 }
 
-// isReady tells whether the handler ready was called for an example.
+// isReady reports whether the handler ready has handled an example.
 func (c *C) isReady(name string) bool { return c.Get(name).Status().String("phase") == "Ready" }
 
-// watches counts the watches that an operator has begun for a path.
+// watches counts the watch requests of an operator for a path.
 func watches(operator *Running, path string) int {
 	n := 0
 	for _, r := range operator.Wire.Requests("GET") {

@@ -13,10 +13,10 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that an operator ends in bounded time, whatever the functions of its user do.
+// This suite proves that an operator shuts down within its time limits, regardless of user functions.
 
 var _ = Suite("operator_shutdown", func(t *testing.T, c *C) {
-	// endsWithin runs an operator for a minute, and returns its error and its log lines when it has ended.
+	// endsWithin runs an operator for a minute, cancels it, and returns its error after the shutdown, which must be within the limit.
 	endsWithin := func(c *C, limit time.Duration, op *kopf.Operator) error {
 		c.Helper()
 		ctx, cancel := context.WithCancel(c.Context())
@@ -40,7 +40,7 @@ var _ = Suite("operator_shutdown", func(t *testing.T, c *C) {
 	for _, tt := range []struct {
 		name  string
 		limit time.Duration
-		left  string // a part of the log line that names who is left behind
+		left  string // a part of the log line with the name of the remaining function
 		stuck func(c *C, registry *kopf.Registry, op *kopf.Operator, stuck <-chan struct{})
 	}{
 		{"a first login", 10 * time.Second, "handler of the login 'stuck'", func(_ *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
@@ -68,7 +68,7 @@ var _ = Suite("operator_shutdown", func(t *testing.T, c *C) {
 			r.OnCleanup(func(ctx context.Context, a *kopf.Activity) error {
 				ctx, cancel := context.WithTimeout(ctx, time.Second)
 				defer cancel()
-				_ = a.Client.Get(ctx, c.Ref("a"), &kopf.Body{}, nil) // it begins the login
+				_ = a.Client.Get(ctx, c.Ref("a"), &kopf.Body{}, nil) // it starts the login
 				return nil
 			}, id("cleanup"))
 		}},
@@ -135,7 +135,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// stuckServer is an admission server that ignores the end of its context.
+// stuckServer is an admission server that ignores its canceled context.
 type stuckServer struct{ stuck <-chan struct{} }
 
 func (s stuckServer) Serve(context.Context, kopf.ReviewFunc, func(kopf.WebhookClientConfig)) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that start-up handlers can talk to the API server.
+// This suite proves that startup handlers can send requests to the API server.
 
 var _ = Suite("operator_startup", func(t *testing.T, c *C) {
 	c.Run(t, "a failure to start is told by the error alone, not in the log too", func(c *C) {
@@ -55,7 +55,7 @@ var _ = Suite("operator_startup", func(t *testing.T, c *C) {
 		for _, late := range []kopf.HandlerID{"late", "later"} {
 			r.OnCreate(Examples, l.handler(string(late)), named(late))
 		}
-		c.Define(c.gadgets()) // which has the resources discovered again
+		c.Define(c.gadgets()) // triggers another discovery
 		c.Pass(time.Minute)
 		c.Create("a", nil)
 		c.handled("a")
@@ -101,7 +101,7 @@ var _ = Suite("operator_startup", func(t *testing.T, c *C) {
 			return err
 		}, id("use"))
 		e.registry.OnCleanup(func(ctx context.Context, a *kopf.Activity) error {
-			_, err := kept.Resources(ctx) // it goes on to work
+			_, err := kept.Resources(ctx) // it continues to work
 			return err
 		}, id("cleanup"))
 		e.registry.OnCreate(Examples, ready, named("create"))

@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what is kept for handlers, in memory and on the objects, and what they are told, in 4-operator-and-kits.md.
+// This suite proves which state kopf keeps for handlers, in memory and on the objects, and which arguments they get, in 4-operator-and-kits.md.
 
 var _ = Suite("operator_state", func(t *testing.T, c *C) {
 	memos(t, c)
@@ -155,7 +155,7 @@ func memos(t *testing.T, c *C) {
 			return nil
 		}, &kopf.AdmissionOptions{ID: "validate"})
 		s, _ := c.Reviewed(r)
-		seen := func(uid string) int { // how often before
+		seen := func(uid string) int { // the number of calls before
 			object := map[string]any{"metadata": map[string]any{"name": uid, "namespace": c.Namespace, "uid": uid}}
 			if _, err := s.review(c.Context(), &kopf.ReviewRequest{Body: c.reviewOf(map[string]any{"operation": "UPDATE", "object": object, "oldObject": object})}); err != nil {
 				c.Fatal(err)
@@ -211,7 +211,7 @@ func memos(t *testing.T, c *C) {
 }
 
 func stores(t *testing.T, c *C) {
-	// indexed runs an operator with an index, whose function returns what the objects say, and a view of it after each step.
+	// indexed runs an operator with an index of the values in the objects. The returned function changes an object and returns the content of the index.
 	indexed := func(c *C) (steps func(name string, object map[string]any) map[string][]string, op *Running) {
 		r := &kopf.Registry{}
 		x := kopf.OnIndexIn(r, Examples, func(ctx context.Context, i *kopf.Indexing) (map[string]string, error) {

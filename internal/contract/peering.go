@@ -16,7 +16,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves how operators give way to each other, in 4-operator-and-kits.md.
+// This suite proves how operators pause for each other, in 4-operator-and-kits.md.
 
 var _ = Suite("peering", func(t *testing.T, c *C) {
 	places(t, c)
@@ -24,8 +24,8 @@ var _ = Suite("peering", func(t *testing.T, c *C) {
 	modes(t, c)
 })
 
-// peeringKind defines a kind of peering objects, in namespaces or with "Cluster". On a real server, it waits at the end until
-// the kind is gone, so that the next leaf can have it.
+// peeringKind defines a kind of peering objects, in namespaces or with "Cluster". On a real server, it waits at the end until the kind is gone, so
+// that the next leaf can define it.
 func (c *C) peeringKind(group, scope string, subresources map[string]any) *Kind {
 	c.Helper()
 	kind := map[string]string{"Namespaced": "KopfPeering", "Cluster": "ClusterKopfPeering"}[scope]
@@ -50,7 +50,7 @@ func (c *C) peeringKind(group, scope string, subresources map[string]any) *Kind 
 	return c.Of(group+"/v1", kind)
 }
 
-// meet makes the peering object "default" in the leaf's namespace.
+// meet creates the peering object "default" in the leaf's namespace.
 func (c *C) meet() *Kind {
 	c.Helper()
 	k := c.peeringKind("kopf.dev", "Namespaced", nil)
@@ -58,20 +58,20 @@ func (c *C) meet() *Kind {
 	return k
 }
 
-// sit writes a record into the default peering object, or removes it.
+// sit writes a record to the default peering object, or removes it.
 func (k *Kind) sit(id string, record any) {
 	k.c.Helper()
 	k.Patch("default", map[string]any{"status": map[string]any{id: record}})
 }
 
-// rival is a record of another operator, with a lifetime in seconds.
+// The record of another operator, with a lifetime in seconds.
 func rival(priority, lifetime int) map[string]any { return rivalSeen(priority, lifetime, time.Now()) }
 
 func rivalSeen(priority, lifetime int, seen time.Time) map[string]any {
 	return map[string]any{"priority": priority, "lifetime": lifetime, "lastseen": seen.UTC().Format("2006-01-02T15:04:05.000000+00:00")}
 }
 
-// as gives an operator an identity.
+// as sets the identity of an operator.
 func as(id string) func(*kopf.Operator) { return func(op *kopf.Operator) { op.Identity = id } }
 
 func mandatory(op *kopf.Operator) { op.Settings.Peering.Mandatory = true }
@@ -84,7 +84,7 @@ func (k *Kind) seats(name string) []string {
 	return keys
 }
 
-// worker has a handler of creations that notes the names of its objects.
+// worker returns a creation handler that records the names of its objects.
 func worker(l *calls) *kopf.Registry {
 	r := &kopf.Registry{}
 	r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
@@ -94,7 +94,7 @@ func worker(l *calls) *kopf.Registry {
 	return r
 }
 
-// peered returns the requests of an operator that write records, as their texts.
+// peered returns the requests of an operator that write records, as texts.
 func peered(op *Running) (all []Request) {
 	for _, r := range op.Wire.Requests("PATCH") {
 		if strings.Contains(r.Path, "kopfpeerings/") {
@@ -104,7 +104,7 @@ func peered(op *Running) (all []Request) {
 	return all
 }
 
-// works creates an object, and fails if the operator does not handle it; idles fails if it does.
+// works creates an object, and fails if the operator does not handle it. idles fails if the operator handles it.
 func (c *C) works(l *calls, name string) {
 	c.Helper()
 	c.Create(name, nil)
@@ -242,7 +242,7 @@ func places(t *testing.T, c *C) {
 		spaces.Delete("leaf2")
 		spaces.PatchStatus("leaf2", map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": "X", "status": "False"}}}})
 		c.WaitFor("the end of the record", func() bool { return slices.Equal(second.seats("default"), []string{"boss"}) })
-		c.works(&l, "a") // and what was decided there counts no more
+		c.works(&l, "a") // the earlier decision no longer applies
 	})
 }
 
@@ -340,7 +340,7 @@ func recording(t *testing.T, c *C) {
 				op.Settings.Peering.Priority = 5
 			})
 			k.sit("low", rival(4, 36000))
-			if tt.lifetime == 60 { // in a pause, too
+			if tt.lifetime == 60 { // during a pause, too
 				k.sit("boss", rival(100, 900))
 			}
 			c.Pass(30 * time.Minute)

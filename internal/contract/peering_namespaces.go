@@ -13,27 +13,27 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what becomes of namespaces that come and go unseen, and of mandatory peering in namespaces that are deleted.
+// This suite proves how an operator handles namespaces that it did not see come or go, and mandatory peering in namespaces that are deleted.
 
 var _ = Suite("peering_namespaces", func(t *testing.T, c *C) {
 	relisting(t, c)
 	terminating(t, c)
 })
 
-// namespacePair is an operator of the leaf's namespace and of another one.
+// namespacePair is an operator that serves the leaf's namespace and another one.
 type namespacePair struct {
 	*C
 	op         *Running
 	l          calls
 	namespaces *Kind
-	space      string // the other one
-	inside     *C     // whose kinds are those of the other one
+	space      string // the other namespace
+	inside     *C     // its kinds are in the other namespace
 
-	down    atomic.Bool // whether no request of the operator about namespaces comes through
-	expired atomic.Bool // whether the next watch of namespaces is refused, for all to be listed again
+	down    atomic.Bool // whether the operator's requests about namespaces fail
+	expired atomic.Bool // whether the next watch of namespaces expires, which triggers a relist
 }
 
-// pair makes the other namespace and, if peering is mandatory, peering objects in both; begin starts the operator.
+// pair creates the other namespace and, if peering is mandatory, peering objects in both. The method begin starts the operator.
 func (c *C) pair(mandatory bool) *namespacePair {
 	p := &namespacePair{C: c, namespaces: c.Of("v1", "Namespace"), space: c.Unique("team")}
 	inside := *c
@@ -85,7 +85,7 @@ func (p *namespacePair) begin(adjust ...func(*kopf.Operator)) {
 
 func (p *namespacePair) peered() bool { return p.definitions().Exists("kopfpeerings.kopf.dev") }
 
-// miss lets the operator see nothing of the namespaces while something is done, and list them anew afterwards.
+// miss blocks the operator's view of namespaces during a function. Afterwards, the operator lists them again.
 func (p *namespacePair) miss(something func()) {
 	p.Helper()
 	p.down.Store(true)
@@ -101,11 +101,11 @@ func (p *namespacePair) miss(something func()) {
 	}
 }
 
-// served tells whether the objects of the other namespace are watched.
+// served reports whether the objects of the other namespace are watched.
 func (p *namespacePair) served() bool {
 	list := fmt.Sprintf("/apis/kopf.dev/v1/namespaces/%s/kopfexamples", p.space)
 	asked := p.op.asked(list)
-	p.op.Wire.Drop() // a stream that is wanted is opened again
+	p.op.Wire.Drop() // a wanted stream is opened again
 	p.Pass(time.Minute)
 	return p.op.asked(list) > asked
 }
@@ -120,7 +120,7 @@ func (p *namespacePair) works(name string) {
 	}
 }
 
-// neverPaused fails if the operator has paused since it was begun.
+// neverPaused fails if the operator has paused since its start.
 func (p *namespacePair) neverPaused() {
 	p.Helper()
 	for _, line := range p.op.Logs.Find("Pausing the watch-stream") {
@@ -209,7 +209,7 @@ func terminating(t *testing.T, c *C) {
 		c.Run(t, "DF-3 the deletion of a namespace never pauses a mandatorily peered operator, "+first+" goes first", func(c *C) {
 			c.OnlyInBubble("it takes minutes")
 			p := c.pair(true)
-			// The one whose events are late is the other one.
+			// The other resource has the delayed events.
 			slow := map[string]string{"the peering object": "/api/v1/namespaces", "the namespace": "/kopfpeerings"}[first]
 			p.begin(func(op *kopf.Operator) {
 				base := op.Connection.HTTPClient.Transport
@@ -242,7 +242,7 @@ func terminating(t *testing.T, c *C) {
 			switch {
 			case holds.Load() && writesRecord(req) && strings.Contains(req.Path, p.space):
 				waits.Store(true)
-				for !ends.Load() { // the answer comes after the deletion of the object
+				for !ends.Load() { // the response comes after the deletion of the object
 					time.Sleep(100 * time.Millisecond)
 				}
 				holds.Store(false)
@@ -297,7 +297,7 @@ func terminating(t *testing.T, c *C) {
 		}
 		p.begin()
 		p.works("b")
-		p.miss(func() { // and another one of the kind is found by a listing
+		p.miss(func() { // and a list contains another one of the kind
 			p.namespaces.Create(p.Unique("third"), nil)
 			inside := *p.inside
 			inside.Namespace = p.Unique("third")
@@ -387,7 +387,7 @@ func terminating(t *testing.T, c *C) {
 	}
 }
 
-// beginBlind starts the operator without a stream of namespaces, and lets the function answer what it asks about them.
+// beginBlind starts the operator without a stream of namespaces. The function answers its requests about namespaces.
 func (p *namespacePair) beginBlind(answer func(req *Request) (*http.Response, error)) {
 	p.Helper()
 	p.begin(wired(func(req *Request) (*http.Response, error) {

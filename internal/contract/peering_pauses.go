@@ -12,8 +12,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what an operator does and does not do while it pauses, in 2-background.md, 3-admission-auth-client.md and
-// 4-operator-and-kits.md. What lets it pause is the record of a peer.
+// This suite proves what an operator does and does not do during a pause, in 2-background.md, 3-admission-auth-client.md and 4-operator-and-kits.md.
+// The record of a peer causes the pause.
 
 var _ = Suite("peering_pauses", func(t *testing.T, c *C) {
 	interrupted(t, c)
@@ -21,10 +21,10 @@ var _ = Suite("peering_pauses", func(t *testing.T, c *C) {
 	suspending(t, c)
 })
 
-// rounds returns the requests of an operator that list (or watch) the examples, in their order.
+// rounds returns the operator's requests to list or watch the examples, in order.
 func rounds(op *Running) (all []string) {
 	for _, r := range op.Wire.Requests("GET") {
-		if strings.Contains(r.Path, "/kopfexamples?") && !strings.Contains(r.Path, "limit=1&") && !strings.HasSuffix(r.Path, "limit=1") { // by which a leader reads a version
+		if strings.Contains(r.Path, "/kopfexamples?") && !strings.Contains(r.Path, "limit=1&") && !strings.HasSuffix(r.Path, "limit=1") { // a leader reads a version by it
 			if strings.Contains(r.Path, "watch=true") {
 				all = append(all, "watch")
 			} else {
@@ -35,7 +35,7 @@ func rounds(op *Running) (all []string) {
 	return all
 }
 
-// paused waits until an operator pauses, and going until it goes on.
+// paused waits until an operator pauses, and going until it resumes.
 func (c *C) paused(op *Running, times int) {
 	c.Helper()
 	c.WaitFor("the pause", func() bool { return len(op.Logs.Find("Pausing the watch-stream for kopfexamples")) >= times })
@@ -221,7 +221,7 @@ func quiescing(t *testing.T, c *C) {
 		c.paused(op, 1)
 		table.sit("boss", nil)
 		c.going(op, 1)
-		// Another operator has handled it meanwhile, and so there is nothing left to do.
+		// Another operator has handled the object in the meantime, so nothing remains to be done.
 		c.Patch("a", map[string]any{"metadata": map[string]any{"annotations": map[string]any{diffBase: "{}", "kopf.zalando.org/create": nil}}})
 		c.Pass(5 * time.Minute)
 		slow.Store(false)
@@ -316,7 +316,7 @@ func quiescing(t *testing.T, c *C) {
 			return nil
 		}, &kopf.EventOptions{ID: "e"})
 		op := c.Operator(r)
-		c.Pass(time.Second) // for the listing to be over, and the gate open
+		c.Pass(time.Second) // until the initial list is done, and the barrier is open
 		c.Create("a", colored("red"))
 		c.expect(&l, "index", "event")
 		c.Patch("a", colored("blue"))
@@ -327,7 +327,7 @@ func quiescing(t *testing.T, c *C) {
 		c.Pass(time.Second)
 		c.expect(&l, "index", "event")
 		table.sit("boss", nil)
-		c.WaitFor("the indexing after the pause", func() bool { return l.count("index") > 1 }) // of the event that waited, and of the listing
+		c.WaitFor("the indexing after the pause", func() bool { return l.count("index") > 1 }) // for the event that waited, and for the list
 	})
 	c.Run(t, "BG-71 a pause patches no object", func(c *C) {
 		table := c.meet()
@@ -499,7 +499,7 @@ func suspending(t *testing.T, c *C) {
 		c.expect(&l, "begins")
 		door.let()
 		c.Pass(time.Second)
-		c.Patch("a", sized(1)) // not needed by ours, which looks again by itself
+		c.Patch("a", sized(1)) // kopf does not need it, because it retries by itself
 		c.expect(&l, "begins", "begins")
 	})
 }

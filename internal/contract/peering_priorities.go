@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves whom operators give way to, and for how long, in 4-operator-and-kits.md.
+// This suite proves for which peers operators pause, and how long, in 4-operator-and-kits.md.
 
 var _ = Suite("peering_priorities", func(t *testing.T, c *C) {
 	judging(t, c)
@@ -29,17 +29,17 @@ func judging(t *testing.T, c *C) {
 			op.Settings.Peering.Lifetime, op.Settings.Peering.Priority = 10*time.Second, 1
 		}
 		op := c.Operator(worker(&l), as("me"), short)
-		// No priority is 0, and that is too low; fields that are not known do not matter.
+		// A missing priority is 0, which is too low. Unknown fields are ignored.
 		k.sit("other", map[string]any{"lifetime": 600, "lastseen": rival(0, 0)["lastseen"], "color": "blue"})
 		c.works(&l, "a")
-		// No lifetime is a minute, and no zone is UTC.
+		// A missing lifetime is a minute, and a missing time zone is UTC.
 		k.sit("other", map[string]any{"priority": 1, "lastseen": time.Now().UTC().Format("2006-01-02T15:04:05.000000")})
 		c.paused(op, 1)
 		c.Pass(58 * time.Second)
 		c.idles(&l, "b")
 		c.Pass(2 * time.Second)
 		c.WaitFor("b", func() bool { return slices.Contains(l.all(), "b") })
-		// No time is now, whenever that is.
+		// A missing time is the current time, at any moment.
 		k.sit("other", map[string]any{"priority": 1})
 		c.paused(op, 2)
 		c.Pass(10 * time.Minute)
@@ -83,7 +83,7 @@ func judging(t *testing.T, c *C) {
 		var l calls
 		op := c.Operator(worker(&l), as("me"), func(op *kopf.Operator) { op.Settings.Peering.Priority = 5 })
 		k.sit("low", rival(4, 3600))
-		k.sit("me", rival(9, 3600)) // our own record is no reason
+		k.sit("me", rival(9, 3600)) // the operator ignores its own record
 		c.works(&l, "a")
 		k.sit("same", rival(5, 3600))
 		c.paused(op, 1)
@@ -146,7 +146,7 @@ func judging(t *testing.T, c *C) {
 	})
 }
 
-// versionless takes the version out of a patch that is made under the condition that the object has it.
+// versionless removes the version from a patch with a precondition on it.
 func versionless(patch string) string {
 	return regexp.MustCompile(`"resourceVersion":"\d+"`).ReplaceAllString(patch, `"resourceVersion":""`)
 }
@@ -170,13 +170,13 @@ func announcing(t *testing.T, c *C) {
 				c.Errorf("got %q, want %s in it", text, part)
 			}
 		}
-		k.sit("low", rival(1, 3600)) // another event
+		k.sit("low", rival(1, 3600)) // triggers another event
 		c.Pass(time.Second)
 		k.sit("high", nil)
 		c.WaitFor("the end", func() bool { return slices.Equal(levels("Resuming operations after the pause"), []string{"INFO"}) })
 		k.sit("same", rival(5, 3600))
 		c.WaitFor("the pause", func() bool { return len(levels("Possibly conflicting operators with the same priority")) == 1 })
-		k.sit("low", rival(2, 3600)) // another event
+		k.sit("low", rival(2, 3600)) // triggers another event
 		c.WaitFor("the repetition", func() bool {
 			return slices.Equal(levels("Possibly conflicting operators with the same priority"), []string{"WARN", "WARN"})
 		})
@@ -202,7 +202,7 @@ func announcing(t *testing.T, c *C) {
 			!strings.HasSuffix(a["hint"], "resume --peering default --namespace "+c.Namespace+" --id KEY") {
 			c.Errorf("got %+v", a)
 		}
-		c.Pass(time.Minute) // the record is renewed
+		c.Pass(time.Minute) // the operator renews its record
 		if lines := op.Logs.Find("Possibly conflicting operators with the same priority"); len(lines) != 2 {
 			c.Errorf("got %+v, want one more for the new state", lines)
 		}
@@ -366,7 +366,7 @@ func careful(t *testing.T, c *C) {
 		c.Pass(time.Minute)
 		c.expect(&l, "a")
 		k.sit("ahead", rivalSeen(100, 60, time.Now().Add(24*time.Hour)))
-		c.Pass(time.Second) // or the object could be seen first
+		c.Pass(time.Second) // otherwise the object could be handled first
 		c.idles(&l, "b")
 		c.Pass(time.Minute)
 		c.expect(&l, "a", "b")
@@ -385,7 +385,7 @@ func careful(t *testing.T, c *C) {
 		c.OnlyInBubble("the time is told exactly")
 		k := c.meet()
 		op := c.Operator(worker(&calls{}), as("me"), func(op *kopf.Operator) {
-			op.Settings.Peering.Lifetime = 3 * time.Second // renewed each second
+			op.Settings.Peering.Lifetime = 3 * time.Second // renewed every second
 			base := op.Connection.HTTPClient.Transport
 			op.Connection.HTTPClient = &http.Client{Transport: tripper(func(req *http.Request) (*http.Response, error) {
 				resp, err := base.RoundTrip(req)
@@ -399,7 +399,7 @@ func careful(t *testing.T, c *C) {
 		k.sit("low", rival(-1, 3600))
 		time.Sleep(streamLag / 4)
 		k.sit("boss", rival(100, 3600))
-		c.Pass(streamLag / 2) // in which the record is renewed
+		c.Pass(streamLag / 2) // the operator renews its record in the meantime
 		c.paused(op, 1)
 		c.Pass(3 * time.Second)
 		if got := op.Logs.Find("Resuming"); len(got) != 0 {
@@ -429,7 +429,7 @@ func careful(t *testing.T, c *C) {
 		k := c.meet()
 		var l, m calls
 		first := c.Operator(worker(&l), as("first"), func(op *kopf.Operator) { op.Settings.Peering.Priority = 1 })
-		c.WaitFor("the first record", func() bool { return slices.Equal(k.seats("default"), []string{"first"}) }) // or the second one works until it is there
+		c.WaitFor("the first record", func() bool { return slices.Equal(k.seats("default"), []string{"first"}) }) // otherwise the second one works until it is there
 		c.Operator(worker(&m), as("second"))
 		c.works(&l, "a")
 		first.Crash()

@@ -14,8 +14,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// TestPeersOfOriginal lets the original and ours give way to each other. It runs if KOPF_ORIGINAL is the command of a Python
-// that has Kopf, as in TestOriginal.
+// TestPeersOfOriginal checks that Kopf for Python and kopf pause for each other. It runs if KOPF_ORIGINAL is the command of a Python with Kopf, as in
+// TestOriginal.
 func TestPeersOfOriginal(t *testing.T) {
 	c, python, kubeconfig := openForOriginal(t)
 	for _, priority := range []int{-1, 0, 1} {
@@ -31,7 +31,7 @@ func TestPeersOfOriginal(t *testing.T) {
 			c.works(&ours, "before")
 			stop := c.original(python, kubeconfig, notes, priority)
 			c.WaitFor("both records", func() bool { return slices.Equal(k.seats("default"), []string{"ours", "theirs"}) })
-			time.Sleep(3 * time.Second) // both have looked
+			time.Sleep(3 * time.Second) // until both have read the peering object
 			c.Create("beside", nil)
 			time.Sleep(3 * time.Second)
 			got := fmt.Sprintf("ours %t, theirs %t", slices.Contains(ours.all(), "beside"), slices.Contains(theirs(), "beside"))
@@ -73,7 +73,7 @@ func TestPeersOfOriginal(t *testing.T) {
 	})
 }
 
-// openForOriginal returns a server that the original can reach, the command of its Python, and its kubeconfig. Without such a Python, it skips the test.
+// openForOriginal returns a server that Kopf for Python can reach, the command of its Python, and its kubeconfig. Without such a Python, it skips the test.
 func openForOriginal(t *testing.T) (c *C, python, kubeconfig string) {
 	t.Helper()
 	python = os.Getenv("KOPF_ORIGINAL")
@@ -85,7 +85,7 @@ func openForOriginal(t *testing.T) (c *C, python, kubeconfig string) {
 		server := newServer(t)
 		served, err := server.Listen("127.0.0.1:0")
 		if err == nil {
-			t.Cleanup(func() { _ = served.Close() }) // all is over
+			t.Cleanup(func() { _ = served.Close() }) // the test is over
 			err = served.WriteKubeconfig(kubeconfig)
 		}
 		if err != nil {
@@ -96,7 +96,7 @@ func openForOriginal(t *testing.T) (c *C, python, kubeconfig string) {
 	return c, python, kubeconfig
 }
 
-// TestReplicasAndOriginal has the original meet two replicas of ours, which are one peer. It runs as [TestPeersOfOriginal] does.
+// TestReplicasAndOriginal runs Kopf for Python with two replicas of kopf, which are one peer. It runs as [TestPeersOfOriginal] does.
 func TestReplicasAndOriginal(t *testing.T) {
 	c, python, kubeconfig := openForOriginal(t)
 	for _, priority := range []int{-1, 1} {
@@ -115,7 +115,7 @@ func TestReplicasAndOriginal(t *testing.T) {
 			stop := c.original(python, kubeconfig, notes, priority)
 			both := []string{"theirs", leaseName}
 			c.WaitFor("both records", func() bool { return slices.Equal(table.seats("default"), both) })
-			time.Sleep(3 * time.Second) // both have looked
+			time.Sleep(3 * time.Second) // until both have read the peering object
 			works := func(name string, ours *calls) {
 				c.Create(name, nil)
 				time.Sleep(3 * time.Second)
@@ -140,7 +140,7 @@ func TestReplicasAndOriginal(t *testing.T) {
 	}
 }
 
-// original starts an operator of the original, which is stopped by the function returned.
+// original starts an operator of Kopf for Python. The returned function stops it.
 func (c *C) original(python, kubeconfig, notes string, priority int) (stop func()) {
 	cmd := exec.Command(python, filepath.Join("testdata", "peers.py"))
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "CALLS="+notes, "NAMESPACE="+c.Namespace, fmt.Sprintf("PRIORITY=%d", priority))
@@ -151,6 +151,6 @@ func (c *C) original(python, kubeconfig, notes string, priority int) (stop func(
 	c.Cleanup(func() { _ = cmd.Process.Kill() }) // or it has ended
 	return func() {
 		_ = cmd.Process.Signal(os.Interrupt) // or it has ended
-		_ = cmd.Wait()                       // it was asked to
+		_ = cmd.Wait()                       // it was interrupted
 	}
 }

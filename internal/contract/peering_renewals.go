@@ -17,7 +17,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that an operator keeps its record among its peers alive whatever else it waits for, and that it does not work while it can not.
+// This suite proves that an operator renews its peering record during all other waiting, and that it does not work while it cannot.
 
 var _ = Suite("peering_renewals", func(t *testing.T, c *C) {
 	renewing(t, c)
@@ -26,15 +26,15 @@ var _ = Suite("peering_renewals", func(t *testing.T, c *C) {
 	burying(t, c)
 })
 
-// leader gives an operator the identity "one", and a higher priority than others have.
+// leader gives an operator the identity "one", and a higher priority than others.
 func leader(op *kopf.Operator) { op.Identity, op.Settings.Peering.Priority = "one", 10 }
 
-// writesRecord tells whether a request writes into a peering object.
+// writesRecord reports whether a request writes to a peering object.
 func writesRecord(req *Request) bool {
 	return req.Method == http.MethodPatch && strings.Contains(req.Path, "kopfpeerings/")
 }
 
-// gaps returns the longest time between two records that an operator has written, and has got through.
+// gaps returns the longest time between two successful records of an operator.
 func gaps(op *Running) (longest time.Duration) {
 	var last time.Time
 	for _, r := range peered(op) {
@@ -49,7 +49,7 @@ func gaps(op *Running) (longest time.Duration) {
 	return longest
 }
 
-// another is a handler that asks for an object of a resource that others serve.
+// another returns a handler that requests an object of a resource of other servers.
 func another(c *C, kind, name string) kopf.ChangeFunc {
 	return func(ctx context.Context, ch *kopf.Change) error {
 		ref := c.Of(c.Unique("leaf")+".dev/v1", kind).Ref(name)
@@ -73,7 +73,7 @@ func renewing(t *testing.T, c *C) {
 			return nil, nil
 		}))
 		second := c.Operator(worker(&l), as("two"))
-		c.Pass(time.Second) // for the operators to see each other
+		c.Pass(time.Second) // until the operators have seen each other
 		createMany(c, 20)
 		c.Pass(10 * time.Minute)
 		if n := len(l.all()); n > 0 || len(second.Logs.Find("Resuming operations")) > 0 {
@@ -86,7 +86,7 @@ func renewing(t *testing.T, c *C) {
 			c.Errorf("the operator has paused: %v", got)
 		}
 		op.Wire.Cut()
-		c.Pass(24 * time.Hour) // for the requests to end
+		c.Pass(24 * time.Hour) // until the requests end
 	})
 	for _, code := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
 		c.Run(t, fmt.Sprintf("DF-7 the record is renewed while other requests are held back: %d", code), func(c *C) {
@@ -107,7 +107,7 @@ func renewing(t *testing.T, c *C) {
 				return nil, nil
 			}))
 			c.Operator(worker(&rival), as("two"))
-			c.Pass(time.Second) // for the operators to see each other
+			c.Pass(time.Second) // until the operators have seen each other
 			c.Create("a", nil)
 			c.Pass(time.Minute)
 			c.Create("b", nil)
@@ -150,7 +150,7 @@ func renewing(t *testing.T, c *C) {
 			var l calls
 			op := c.Operator(worker(&l), as(identity))
 			seen := time.Now()
-			c.Pass(time.Second) // for its record to be written
+			c.Pass(time.Second) // until its record is written
 			op.Crash()
 			c.Operator(worker(&l), as(identity))
 			c.works(&l, "a")
@@ -238,7 +238,7 @@ func renewing(t *testing.T, c *C) {
 		c.OnlyInBubble("it needs exact times")
 		k := c.meet()
 		op := c.Operator(worker(&calls{}), leader, mandatory, func(op *kopf.Operator) {
-			op.Settings.Peering.Lifetime = 3 * time.Second // renewed each second
+			op.Settings.Peering.Lifetime = 3 * time.Second // renewed every second
 			base := op.Connection.HTTPClient.Transport
 			op.Connection.HTTPClient = &http.Client{Transport: tripper(func(req *http.Request) (*http.Response, error) {
 				resp, err := base.RoundTrip(req)
@@ -261,7 +261,7 @@ func renewing(t *testing.T, c *C) {
 	c.Run(t, "DF-7 the record is renewed with new credentials as soon as there are such", func(c *C) {
 		c.OnlyInBubble("it takes minutes")
 		c.meet()
-		var logins calls // when they have ended
+		var logins calls // the times when they have ended
 		r := worker(&calls{})
 		var login func() (*kopf.ConnectionInfo, error)
 		r.OnLogin(func(ctx context.Context, _ *kopf.Login) (*kopf.ConnectionInfo, error) {
@@ -299,11 +299,11 @@ func renewing(t *testing.T, c *C) {
 	})
 }
 
-// busy is an operator with handlers of all kinds that note when they are called.
+// busy is an operator with handlers of all kinds, which record their calls.
 type busy struct {
 	*Running
 	mu      sync.Mutex
-	stopped kopf.StopReason // why the daemon was stopped the last time
+	stopped kopf.StopReason // the reason of the daemon's last stop
 	calls   []time.Time
 }
 
@@ -313,7 +313,7 @@ func (b *busy) note() {
 	b.calls = append(b.calls, time.Now())
 }
 
-// between counts the calls in a time.
+// between counts the calls between two times.
 func (b *busy) between(from, to time.Time) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -331,7 +331,7 @@ func (b *busy) reason() kopf.StopReason {
 	return b.stopped
 }
 
-// busyOperator starts one, with two objects that it has handled.
+// busyOperator starts an operator, with two objects that it has handled.
 func (c *C) busyOperator(adjust ...func(*kopf.Operator)) *busy {
 	b := &busy{}
 	r := &kopf.Registry{}
@@ -339,7 +339,7 @@ func (c *C) busyOperator(adjust ...func(*kopf.Operator)) *busy {
 		b.note()
 		return nil
 	}, named("create"))
-	r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error { // it is tried again each second
+	r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error { // it is retried every second
 		b.note()
 		return kopf.Temporary(errOops, time.Second)
 	}, named("update"))
@@ -372,7 +372,7 @@ func (c *C) busyOperator(adjust ...func(*kopf.Operator)) *busy {
 	return b
 }
 
-// renewed returns when the record was written the last time that the server has taken it.
+// renewed returns the time of the last successful write of the record.
 func (b *busy) renewed() (last time.Time) {
 	for _, r := range peered(b.Running) {
 		if r.Code == http.StatusOK {
@@ -398,7 +398,7 @@ func lapsing(t *testing.T, c *C) {
 			if !writesRecord(req) {
 				return nil, nil
 			}
-			time.Sleep(10 * time.Minute) // whatever becomes of the context
+			time.Sleep(10 * time.Minute) // regardless of the context
 			return nil, errCut
 		},
 		"the server asks for a pause": func(_ *C, req *Request) (*http.Response, error) {
@@ -636,10 +636,10 @@ func burying(t *testing.T, c *C) {
 	})
 }
 
-// slowWriter carries requests that write records out later, whether they are cut off or not, as servers do.
+// slowWriter delays requests that write records. Like a server, it completes them even if they are canceled.
 type slowWriter struct {
 	next  http.RoundTripper
-	delay atomic.Int64 // in nanoseconds, of those that do not remove a record
+	delay atomic.Int64 // in nanoseconds; removals of a record have no delay
 	begun atomic.Bool
 }
 

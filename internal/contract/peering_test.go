@@ -9,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// TestShippedPeering proves that what is shipped for peering is what the original ships, and that it serves.
+// TestShippedPeering proves that the shipped manifests for peering equal those of Kopf for Python, and that they work.
 func TestShippedPeering(t *testing.T) {
 	c := &C{judge: &Judge{Bubble: true, Open: func(t testing.TB) (*kopf.ConnectionInfo, string) {
 		server := newServer(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that operators do nothing before they have looked at their peering objects, and work as soon as they have.
+// This suite proves that operators do nothing before they have read their peering objects, and start to work immediately afterwards.
 
 var _ = Suite("peering_unseen", func(t *testing.T, c *C) {
 	deniedPeeringRecords(t, c)

@@ -19,7 +19,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what the endpoint of an operator's liveness answers.
+// This suite proves the responses of an operator's liveness endpoint.
 
 var _ = Suite("probes", func(t *testing.T, c *C) {
 	probingEndpoint(t, c)
@@ -27,14 +27,14 @@ var _ = Suite("probes", func(t *testing.T, c *C) {
 	probingReadiness(t, c)
 })
 
-// pipe is the listener of an endpoint, whose connections work in bubbles.
+// pipe is the listener of an endpoint, with connections that work in bubbles.
 type pipe struct{ *pipeListener }
 
 func newPipe() *pipe {
 	return &pipe{&pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}}
 }
 
-// answer is an answer of the endpoint. Its code is 0 if there is none.
+// answer is a response of the endpoint. Its code is 0 if there is none.
 type answer struct {
 	code   int
 	kind   string
@@ -47,7 +47,7 @@ func (a answer) String() string { return fmt.Sprint(a.code, " ", a.body) }
 // ask sends a request to the endpoint, on a connection of its own.
 func (p *pipe) ask(method, path string) answer { return p.send(method, path, "") }
 
-// askFor asks for a path in a format.
+// askFor requests a path in a format.
 func (p *pipe) askFor(path, accept string) answer {
 	return p.send(http.MethodGet, path, "Accept: "+accept+"\r\n")
 }

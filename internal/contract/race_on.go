@@ -2,5 +2,5 @@
 
 package contract
 
-// raceDetector is whether the tests run with the race detector, which makes them many times slower.
+// raceDetector reports whether the tests run with the race detector, which makes them many times slower.
 const raceDetector = true

@@ -15,9 +15,9 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what calls reconcile handlers, and when.
+// This suite proves what triggers reconcile handlers, and when.
 
-// reconciles notes the calls of a reconcile handler, as the name of the object with the reasons.
+// reconciles records the calls of a reconcile handler, as the name of the object with the reasons.
 type reconciles struct {
 	calls
 	fail atomic.Pointer[error]
@@ -51,7 +51,7 @@ func (c *C) Reconciled(l *reconciles, opts *kopf.ReconcileOptions, adjust ...fun
 	return c.Operator(r, adjust...)
 }
 
-// writes returns the requests of an operator that change something, as method and path, without Leases and events.
+// writes returns the writing requests of an operator, as method and path, without those for Leases and events.
 func writes(op *Running) (all []string) {
 	for _, q := range op.Wire.Writes() {
 		all = append(all, q.Method+" "+q.Path)
@@ -219,7 +219,7 @@ var _ = Suite("reconcile_calls", func(t *testing.T, c *C) {
 			l.add("%s %d", r.Name(), r.Spec().Int("size"))
 			r.Patch.Set("spec.own", n)
 			r.Patch.Set("status.calls", n+1)
-			if n == 0 { // a change that the patch of this call is going to overtake
+			if n == 0 { // this change arrives before the patch of the call
 				c.Patch("a", spec(map[string]any{"size": 2}))
 			}
 			if n == 1 {
@@ -468,7 +468,7 @@ var _ = Suite("reconcile_calls", func(t *testing.T, c *C) {
 		l.failWith(errors.New("broken"))
 		c.Create("a", nil)
 		c.Reconciled(&l, nil)
-		c.Pass(10 * time.Minute) // 1+2+4+8+16+32 and then each minute, ±20 %
+		c.Pass(10 * time.Minute) // 1+2+4+8+16+32 s and then every minute, ±20 %
 		if n := len(l.all()); n < 12 || n > 19 {
 			c.Errorf("got %d calls in ten minutes, want about 15: %v", n, l.all())
 		}
@@ -703,10 +703,10 @@ var _ = Suite("reconcile_calls", func(t *testing.T, c *C) {
 		c.Pass(5 * time.Second)
 		source.Trigger(c.Get("first").Reference())
 		c.Pass(time.Second)
-		c.configMaps().Create("x", nil) // all are due for that
+		c.configMaps().Create("x", nil) // it makes all due
 		c.Pass(time.Second)
 		for i := range 20 {
-			c.Patch(fmt.Sprintf("a%02d", i), spec(map[string]any{"n": 1})) // and some for this, which moves them to the front
+			c.Patch(fmt.Sprintf("a%02d", i), spec(map[string]any{"n": 1})) // makes some due with a priority, which moves them to the front
 		}
 		c.Pass(time.Second)
 		busy.let()
@@ -749,7 +749,7 @@ var _ = Suite("reconcile_calls", func(t *testing.T, c *C) {
 	})
 })
 
-// urgent has an object due for a reason while a worker is busy and many objects wait, and expects it to be called before those.
+// urgent makes an object due for a reason while a worker is busy and many objects wait. It expects that the object is handled before those.
 func (c *C) urgent(reason string, due func(c *C, woken *kopf.Source)) {
 	source, woken, busy, order := &kopf.Source{}, &kopf.Source{}, newDoorway(), &calls{}
 	r := &kopf.Registry{}
@@ -785,7 +785,7 @@ func (c *C) urgent(reason string, due func(c *C, woken *kopf.Source)) {
 	}
 	source.Trigger(c.Get("first").Reference())
 	c.Pass(time.Second)
-	c.Of("v1", "Secret").Create("all", nil) // all are due for that
+	c.Of("v1", "Secret").Create("all", nil) // it makes all due
 	c.Pass(time.Second)
 	due(c, woken)
 	c.Pass(time.Second)

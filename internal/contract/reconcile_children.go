@@ -14,14 +14,14 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what becomes of the children that reconcile handlers want.
+// This suite proves how kopf manages the desired children of reconcile handlers.
 
 // desiredMap is a desired ConfigMap.
 func desiredMap(name string, data map[string]any) map[string]any {
 	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": data}
 }
 
-// parenting has a reconcile handler that wants the children which a function names.
+// parenting runs a reconcile handler whose desired children a function determines.
 func (c *C) parenting(desired func(r *kopf.Reconcile) error, opts *kopf.ReconcileOptions, adjust ...func(*kopf.Operator)) (*Running, *calls) {
 	c.Helper()
 	l := &calls{}
@@ -42,7 +42,7 @@ func (c *C) parenting(desired func(r *kopf.Reconcile) error, opts *kopf.Reconcil
 
 func (c *C) configMaps() *Kind { return c.Of("v1", "ConfigMap") }
 
-// applies returns the requests of an operator about config maps that change something.
+// applies returns the operator's writing requests for config maps.
 func applies(op *Running) (all []string) {
 	for _, q := range op.Wire.Writes() {
 		if strings.Contains(q.Path, "/configmaps/") {
@@ -52,7 +52,7 @@ func applies(op *Running) (all []string) {
 	return all
 }
 
-// bySize wants as many config maps as the spec says.
+// bySize wants as many config maps as the size in the spec.
 func bySize(r *kopf.Reconcile) error {
 	for i := range int(r.Spec().Int("size")) {
 		r.Desired(desiredMap(fmt.Sprintf("%s-%d", r.Name(), i), map[string]any{"text": r.Spec().String("text")}), nil)
@@ -323,7 +323,7 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 			c.Pass(2 * time.Second)
 			c.same("the uid", first, c.configMaps().Get("x").UID())
 			want := []string{"PATCH x", "PATCH x"}
-			if once { // which touches it never again
+			if once { // it never applies it again
 				want = want[:1]
 			} else if refs := c.configMaps().Get("x").Get("metadata.ownerReferences"); refs != nil {
 				c.Errorf("got the owners %v", refs)
@@ -356,7 +356,7 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 		c.Patch("a", spec(map[string]any{"recreate": true}))
 		c.WaitFor("the new child", func() bool {
 			return slices.ContainsFunc(c.configMaps().List(), func(x *kopf.Body) bool { // for a while, there is none to get
-				if x.Name() == "x" && x.Deleting() { // as the garbage collector does, which is not everywhere
+				if x.Name() == "x" && x.Deleting() { // as the garbage collector does, which does not run everywhere
 					c.configMaps().Patch("x", map[string]any{"metadata": map[string]any{"finalizers": nil}})
 				}
 				return x.Name() == "x" && x.View("data").String("text") == "two"
@@ -527,7 +527,7 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 		definitions := c.Of("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 		definitions.replace("parts."+group, "/spec/versions/0/schema/openAPIV3Schema", schema(map[string]any{"x-kubernetes-list-type": "atomic"}))
 		c.Pass(2 * time.Second)
-		parts.Patch("a", spec(map[string]any{"l": []any{map[string]any{"k": "other"}}})) // all of the list, which is the operator's
+		parts.Patch("a", spec(map[string]any{"l": []any{map[string]any{"k": "other"}}})) // the whole list belongs to the operator
 		c.WaitFor("the empty list", func() bool { list, _ := parts.Get("a").Get("spec.l").([]any); return len(list) == 0 })
 	})
 	c.Run(t, "RC-22 an owner that replaces its namesake is handled while the children of that are still applied", func(c *C) {
@@ -540,9 +540,9 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 			if q.Method == http.MethodPatch && strings.Contains(q.Path, "/configmaps/part-") {
 				switch applied.Add(1) {
 				case 1:
-					time.Sleep(time.Second) // the first owner's
+					time.Sleep(time.Second) // of the first owner
 				case 2:
-					time.Sleep(1500 * time.Millisecond) // its namesake's
+					time.Sleep(1500 * time.Millisecond) // of the other owner
 				}
 			}
 			return nil, nil
@@ -831,7 +831,7 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 	})
 })
 
-// Run2 has one object that wants what cannot be, and looks for the message.
+// Run2 has one object with an invalid desired state, and checks the message.
 func (c *C) Run2(want string, desired func(r *kopf.Reconcile)) {
 	c.Helper()
 	op, _ := c.parenting(func(r *kopf.Reconcile) error {
@@ -851,7 +851,7 @@ func (c *C) Run2(want string, desired func(r *kopf.Reconcile)) {
 	})
 }
 
-// withoutQueries cuts the queries off.
+// withoutQueries removes the queries.
 func withoutQueries(requests []string) (all []string) {
 	for _, q := range requests {
 		q, _, _ = strings.Cut(q, "?")

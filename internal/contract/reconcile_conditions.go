@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves the conditions that reconcile handlers keep.
+// This suite proves the conditions that reconcile handlers maintain.
 
 // condition returns the status, the reason and the message of a condition of an object.
 func condition(b *kopf.Body, name string) (status, reason, message string) {
@@ -92,7 +92,7 @@ var _ = Suite("reconcile_conditions", func(t *testing.T, c *C) {
 		if lines := op.Logs.Find("Storing the patch of a handler failed"); len(lines) == 0 || lines[0].Level != slog.LevelWarn || lines[0].Attrs["handler"] != "reconcile" || !strings.Contains(lines[0].Attrs["error"], "you may not") {
 			c.Errorf("got the lines %v, want a warning that names the handler and the refusal", lines)
 		}
-		c.Pass(time.Hour) // in which it is given up more than once
+		c.Pass(time.Hour) // in which attempts fail more than once
 		allowed.Store(true)
 		c.Pass(5 * time.Minute)
 		status, _, _ := condition(c.Get("a"), "Ready")
@@ -116,7 +116,7 @@ var _ = Suite("reconcile_conditions", func(t *testing.T, c *C) {
 	})
 })
 
-// patchesOf returns the patches of an operator of what has such a path.
+// patchesOf returns the patches of an operator whose paths contain a text.
 func patchesOf(op *Running, path string) (all []Request) {
 	for _, q := range op.Wire.Requests("PATCH") {
 		if p, _, _ := strings.Cut(q.Path, "?"); strings.HasSuffix(p, path) || strings.HasSuffix(p, path+"/status") {

@@ -18,9 +18,9 @@ import (
 	"github.com/kopf-go/kopf/internal/applyset"
 )
 
-// This suite proves what becomes of the children that can have no owner reference: those in another namespace than their owner, or in none.
+// This suite proves how kopf manages children that cannot have an owner reference: those in another namespace than their owner, or cluster-scoped ones.
 
-// namespace makes a namespace for the leaf.
+// namespace creates a namespace for the leaf.
 func (c *C) namespace(suffix string) string {
 	c.Helper()
 	name := c.Unique(suffix)
@@ -40,7 +40,7 @@ func in(namespaces ...string) func(*kopf.Operator) {
 	return func(op *kopf.Operator) { op.Namespaces = append(op.Namespaces, namespaces...) }
 }
 
-// byTargets wants a config map in each namespace that the spec names.
+// byTargets wants a config map in each namespace in the spec.
 func byTargets(r *kopf.Reconcile) error {
 	targets, _ := r.Spec().Get("targets").([]any)
 	for _, target := range targets {
@@ -53,12 +53,12 @@ func byTargets(r *kopf.Reconcile) error {
 
 func targets(namespaces ...any) map[string]any { return spec(map[string]any{"targets": namespaces}) }
 
-// setOf is the ID of the set of a KopfExample.
+// setOf returns the ID of the set of a KopfExample.
 func (c *C) setOf(name string) string {
 	return applyset.ID(name, c.Namespace, "KopfExample", "kopf.dev")
 }
 
-// parentOf returns what an object says of its set: the ID, the kinds, the namespaces, and whether it has the finalizer.
+// parentOf returns the set in an object's annotations: the ID, the kinds, the namespaces, and whether it has the finalizer.
 func parentOf(b *kopf.Body) string {
 	id, _ := b.Label(applyset.IDLabel)
 	kinds, _ := b.Annotation(applyset.GroupKindsAnnotation)
@@ -159,7 +159,7 @@ var _ = Suite("reconcile_elsewhere", func(t *testing.T, c *C) {
 		c.Create("a", targets(one, two))
 		c.WaitFor("the children", func() bool { return c.configMaps().In(one).Exists("a") && c.configMaps().In(two).Exists("a") })
 		c.Pass(time.Second)
-		c.expect(l, "a") // what the operator says on the owner is no change of it
+		c.expect(l, "a") // the operator's own annotations on the owner are no change
 		c.Patch("a", targets(two))
 		c.WaitFor("the end of one", func() bool { return !c.configMaps().In(one).Exists("a") })
 		c.WaitFor("the smaller set", func() bool { return parentOf(c.Get("a")) == c.setOf("a")+" ConfigMap "+two+" true" })
@@ -367,7 +367,7 @@ var _ = Suite("reconcile_elsewhere", func(t *testing.T, c *C) {
 		c.WaitFor("the children", func() bool { return held.Exists("a") && c.configMaps().In(one).Exists("b") })
 		held.Patch("a", map[string]any{"metadata": map[string]any{"finalizers": []any{"example.com/held"}}})
 		op.Stop()
-		c.Delete("a") // a handler that could not compute anything would hold it for ever
+		c.Delete("a") // otherwise a handler that cannot compute anything would block it permanently
 		_, l := c.parenting(func(r *kopf.Reconcile) error {
 			if r.Name() == "a" {
 				return errors.New("the spec makes no sense any more")
@@ -556,7 +556,8 @@ var _ = Suite("reconcile_elsewhere", func(t *testing.T, c *C) {
 	})
 })
 
-// killedElsewhere has an operator be killed at a write while it makes, moves and deletes children in other namespaces, and another one go on. It reports whether there was such a write.
+// killedElsewhere kills an operator at a write while it creates, moves and deletes children in other namespaces, and starts another one. It reports
+// whether there was such a write.
 func (c *C) killedElsewhere(at int, after bool) (killed bool) {
 	c.Helper()
 	id := fmt.Sprintf("%d-%t", at, after)
@@ -565,7 +566,7 @@ func (c *C) killedElsewhere(at int, after bool) (killed bool) {
 	op, _ := c.parenting(byTargets, nil, in(one, two))
 	op.Wire.CutAt(at, after)
 	where := func(namespace string) *Kind { return c.configMaps().In(namespace) }
-	// step waits until something holds, with another operator if the first one is killed.
+	// step waits until a condition holds, and starts another operator if the first one is killed.
 	step := func(holds func() bool) {
 		c.Helper()
 		for range 500 {
@@ -596,19 +597,19 @@ func (c *C) killedElsewhere(at int, after bool) (killed bool) {
 	return killed
 }
 
-// withoutGroup takes a group out of an answer about all groups.
+// withoutGroup removes a group from a response about all groups.
 func withoutGroup(resp *http.Response, group string) error {
 	var answer map[string]any
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		return err
 	}
-	for _, key := range []string{"items", "groups"} { // of the two forms of such answers
+	for _, key := range []string{"items", "groups"} { // the two formats of such responses
 		if all, ok := answer[key].([]any); ok {
 			answer[key] = slices.DeleteFunc(all, func(one any) bool { return strings.Contains(fmt.Sprint(one), group) })
 		}
 	}
 	data, err := json.Marshal(answer)
-	_ = resp.Body.Close() // it has been read
+	_ = resp.Body.Close() // already read
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
 	resp.Header.Del("Content-Length")
 	return err

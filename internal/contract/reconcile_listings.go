@@ -14,9 +14,9 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that reconcile handlers neither go by a part of what there is, nor miss what has become of it while nothing was watched.
+// This suite proves that reconcile handlers never use an incomplete list of children, and notice changes of children from before the watch.
 
-// toGadgets wants the gadget "x", in the namespace that the spec names, if it names one.
+// toGadgets wants the gadget "x", in the namespace in the spec, if there is one.
 func (c *C) toGadgets() (func(r *kopf.Reconcile) error, *kopf.ReconcileOptions) {
 	group := c.Unique("leaf") + ".dev"
 	return func(r *kopf.Reconcile) error {
@@ -29,7 +29,7 @@ func (c *C) toGadgets() (func(r *kopf.Reconcile) error, *kopf.ReconcileOptions) 
 	}, &kopf.ReconcileOptions{Owns: []kopf.Selector{kopf.Selector("gadgets." + group)}}
 }
 
-// through has the requests of an operator go through a function, from the first one on.
+// through sends the requests of an operator through a function, from the first one on.
 func through(trip func(q *http.Request, base http.RoundTripper) (*http.Response, error)) func(*kopf.Operator) {
 	return func(op *kopf.Operator) {
 		base := op.Connection.HTTPClient.Transport
@@ -37,7 +37,7 @@ func through(trip func(q *http.Request, base http.RoundTripper) (*http.Response,
 	}
 }
 
-// withoutAnswers has the requests of an operator for a path wait until they are called off.
+// withoutAnswers blocks the operator's requests for a path until they are canceled.
 func withoutAnswers(path string) func(*kopf.Operator) {
 	return through(func(q *http.Request, base http.RoundTripper) (*http.Response, error) {
 		if strings.HasSuffix(q.URL.Path, path) {
@@ -48,7 +48,8 @@ func withoutAnswers(path string) func(*kopf.Operator) {
 	})
 }
 
-// restored has a config map listed as it was before it was applied, with an older or a newer version, and nothing happen to it from then on.
+// restored changes lists so that they contain a config map as it was before it was applied, with an older or a newer version. There are no events
+// about it from then on.
 func (c *C) restored(name, version string) func(*Request) (*http.Response, error) {
 	object := c.configMaps().Get(name).Map()
 	metadata := object["metadata"].(map[string]any)

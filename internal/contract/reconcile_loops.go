@@ -12,21 +12,21 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that objects whose reconcile handlers are due, and cannot be called yet, are not looked at again and again.
+// This suite proves that kopf does not process an object repeatedly while its reconcile handlers are due and cannot be called yet.
 
-// looks counts how often an operator looks at objects, for each of which it makes a logger then. If that is too often, it lets time pass, so that there is an end of it.
+// looks counts how often an operator processes objects. It creates a logger each time. If that is too often, it lets time pass, so that the loop ends.
 type looks struct {
 	slog.Handler
 	n *atomic.Int64
 }
 
-// of has the looks of an operator counted.
+// of counts for an operator.
 func (l *looks) of(op *kopf.Operator) {
 	l.Handler, l.n = op.Logger.Handler(), &atomic.Int64{}
 	op.Logger = slog.New(l)
 }
 
-// WithAttrs counts a look.
+// WithAttrs counts the processing of an object.
 func (l *looks) WithAttrs(attrs []slog.Attr) slog.Handler {
 	if l.n.Add(1) > 10_000 {
 		time.Sleep(time.Second)

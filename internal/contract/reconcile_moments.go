@@ -13,9 +13,10 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what calls reconcile handlers at odd moments: when watches expire, namespaces come, workers are busy, and children are not what they seem.
+// This suite proves what triggers reconcile handlers in unusual situations: when watches expire, namespaces are added, workers are busy, and children
+// change unexpectedly.
 
-// byNote has a watched config map name the object of its key "owner".
+// byNote maps a watched config map to the object in its key "owner".
 func byNote(namespace string) func(*kopf.Watched) []kopf.ObjectReference {
 	return func(w *kopf.Watched) []kopf.ObjectReference {
 		return []kopf.ObjectReference{{Namespace: namespace, Name: w.Body.View("data").String("owner")}}
@@ -26,7 +27,7 @@ func about(owner string) map[string]any {
 	return map[string]any{"data": map[string]any{"owner": owner}}
 }
 
-// expired has the watches of a plural end, and the next ones be told that their version is too old, as often as it is said.
+// expired ends the watches of a plural. The server answers the next ones that their version is too old, the given number of times.
 func expired(op *Running, plural string, meanwhile func()) {
 	var once, lists atomic.Bool
 	op.Wire.Fault(func(q *Request) (*http.Response, error) {
@@ -149,7 +150,7 @@ var _ = Suite("reconcile_moments", func(t *testing.T, c *C) {
 		}, nil)
 		c.Create("a", nil)
 		c.Pass(time.Minute)
-		c.Create("b", nil) // another object, which has nothing to do with it
+		c.Create("b", nil) // an unrelated object
 		c.Pass(time.Minute)
 		if !slices.Contains(l.all(), "b") {
 			c.Errorf("got the calls %v: the handler is not called any more for any object", l.all())

@@ -15,16 +15,17 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that children stay whose they are: when their options change, when answers are lost or late, and when several handlers or versions are about one kind.
+// This suite proves that children keep their owners: when their options change, when responses are lost or late, and when several handlers or
+// versions share one kind.
 
-// inTwoVersions gives a definition a second version.
+// inTwoVersions adds a second version to a CRD.
 func inTwoVersions(spec, version map[string]any) {
 	second := maps.Clone(version)
 	second["name"], second["storage"] = "v1beta1", false
 	spec["versions"] = []any{version, second}
 }
 
-// stays expects an object to be the same one for a while.
+// stays checks that an object remains the same one for a while.
 func (c *C) stays(k *Kind, name, uid string) {
 	c.Helper()
 	c.Pass(2 * time.Second)
@@ -86,7 +87,7 @@ var _ = Suite("reconcile_ownership", func(t *testing.T, c *C) {
 		op, _ := c.parenting(desired, opts)
 		op.Wire.Fault(func(q *Request) (*http.Response, error) {
 			if q.Method == http.MethodDelete && deleted.Add(1) > 5 {
-				time.Sleep(time.Second) // or it would go on without end
+				time.Sleep(time.Second) // otherwise it would never end
 			}
 			return nil, nil
 		})
@@ -214,7 +215,7 @@ var _ = Suite("reconcile_ownership", func(t *testing.T, c *C) {
 		for range 3 {
 			c.Apply("a", spec(map[string]any{"size": children}))
 			c.WaitFor("the children", func() bool { return len(c.configMaps().List()) == children })
-			for i := range children { // so that they can be changed until the end
+			for i := range children { // so that they can change until the end
 				c.configMaps().Patch(name(i), map[string]any{"metadata": map[string]any{"finalizers": []any{"example.com/held"}}})
 			}
 			var others sync.WaitGroup

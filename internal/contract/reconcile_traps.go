@@ -12,14 +12,14 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite has what other frameworks have been caught by.
+// This suite has pitfalls of other frameworks.
 
-// desiredService is a desired Service, of which the server makes more than was wanted.
+// desiredService returns a desired Service, to which the server adds fields.
 func desiredService(name string) map[string]any {
 	return map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": name}, "spec": map[string]any{"selector": map[string]any{"app": "x"}, "ports": []any{map[string]any{"port": 80}}}}
 }
 
-// desiredDeployment is a desired Deployment, with quantities that the server writes in another way.
+// desiredDeployment returns a desired Deployment, with quantities that the server normalizes.
 func desiredDeployment(name string) map[string]any {
 	container := map[string]any{"name": "main", "image": "x", "resources": map[string]any{"requests": map[string]any{"cpu": "1000m", "memory": "1024Mi"}}, "env": []any{map[string]any{"name": "A", "value": ""}}}
 	return map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": name}, "spec": map[string]any{
@@ -28,7 +28,7 @@ func desiredDeployment(name string) map[string]any {
 	}}
 }
 
-// lateAnswers has the answers to some requests come late, after a function.
+// lateAnswers delays the responses to some requests, after it has called a function.
 type lateAnswers struct {
 	next     http.RoundTripper
 	answered func(*http.Request)
@@ -90,7 +90,7 @@ var _ = Suite("reconcile_traps", func(t *testing.T, c *C) {
 			c.Create(fmt.Sprintf("busy%d", i), nil)
 		}
 		c.Operator(r, func(op *kopf.Operator) { op.Settings.Queueing.WorkerLimit = 1 })
-		for round := range 1000 { // more changes than there is time for
+		for round := range 1000 { // more changes than the time allows
 			c.Patch(fmt.Sprintf("busy%d", round%5), spec(map[string]any{"round": round}))
 			c.Pass(15 * time.Millisecond)
 		}
@@ -120,7 +120,7 @@ var _ = Suite("reconcile_traps", func(t *testing.T, c *C) {
 		}
 		c.Pass(2 * time.Second)
 		c.expect(l, "call")
-		c.configMaps().Delete("x") // whose generation does not tell
+		c.configMaps().Delete("x") // its generation does not change
 		c.WaitFor("the new child", func() bool { return len(l.all()) == 2 && c.configMaps().Exists("x") })
 		examples.Delete("a")
 		c.WaitFor("the end", func() bool { return !examples.Exists("a") })
@@ -156,7 +156,7 @@ var _ = Suite("reconcile_traps", func(t *testing.T, c *C) {
 		late.held.Store(true)
 		c.Patch("a", spec(map[string]any{"size": 4}))
 		c.WaitFor("the fourth", func() bool { return c.configMaps().Exists("a-3") })
-		c.Patch("a", spec(map[string]any{"size": 2})) // also for one that no stream has shown
+		c.Patch("a", spec(map[string]any{"size": 2})) // also for an object that no stream has shown
 		c.WaitFor("the end of two", func() bool { return len(uids()) == 2 })
 		late.held.Store(false)
 		c.Pass(2 * time.Second)
@@ -241,7 +241,7 @@ var _ = Suite("reconcile_traps", func(t *testing.T, c *C) {
 			op.Connection.HTTPClient.Transport = lateAnswers{op.Connection.HTTPClient.Transport, func(r *http.Request) {
 				if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/configmaps/a-0") && made.Add(1) <= 2 {
 					if made.Load() == 2 {
-						time.Sleep(100 * time.Millisecond) // in which the stream shows it
+						time.Sleep(100 * time.Millisecond) // until the stream shows it
 					}
 					c.configMaps().Delete("a-0")
 					time.Sleep(time.Second)

@@ -18,7 +18,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves which resources and namespaces an operator finds and serves, in 3-admission-auth-client.md.
+// This suite proves which resources and namespaces an operator discovers and serves, in 3-admission-auth-client.md.
 
 var _ = Suite("scope", func(t *testing.T, c *C) {
 	reading(t, c)
@@ -32,14 +32,14 @@ func ignore(context.Context, *kopf.WatchEvent) error { return nil }
 
 func watchedAs(id kopf.HandlerID) *kopf.EventOptions { return &kopf.EventOptions{ID: id} }
 
-// eventful is a registry with a handler of events that does nothing.
+// eventful returns a registry with an event handler that does nothing.
 func eventful() *kopf.Registry {
 	r := &kopf.Registry{}
 	r.OnEvent(Examples, ignore, watchedAs("event"))
 	return r
 }
 
-// discoveries returns the requests that an operator has made to learn of resources, each once, and sorted.
+// discoveries returns the discovery requests of an operator, each once, sorted.
 func (op *Running) discoveries() []string {
 	var paths []string
 	for _, req := range op.Wire.Requests("GET") {
@@ -55,12 +55,12 @@ func kinds(entries ...string) string {
 	return `{"kind":"APIResourceList","resources":[` + strings.Join(entries, ",") + `]}`
 }
 
-// entry of a list of resources, with verbs.
+// kindOf returns an entry of a resource list, with verbs.
 func kindOf(plural, kind string, verbs ...string) string {
 	return fmt.Sprintf(`{"name":%q,"singularName":"","kind":%q,"namespaced":true,"categories":["toys"],"verbs":["%s"]}`, plural, kind, strings.Join(verbs, `","`))
 }
 
-// served tells whether a resource of a group is watched.
+// served reports whether a resource of a group is watched.
 func (op *Running) served(group, plural string) bool {
 	return op.asked(path.Join("/apis", group, "v1/namespaces", op.c.Namespace, plural)) > 0
 }
@@ -133,7 +133,7 @@ func reading(t *testing.T, c *C) {
 	})
 }
 
-// alone makes the operator one without definitions, namespaces and peers to look at.
+// alone disables the operator's watches of CRDs, namespaces and peers.
 func alone(op *kopf.Operator) { op.Settings.Scanning.Disabled = true }
 
 func selecting(t *testing.T, c *C) {
@@ -153,7 +153,7 @@ func selecting(t *testing.T, c *C) {
 			canned(documents)(op)
 		}
 	}
-	// chosen runs an operator with the handlers, and returns what is served, and the warnings.
+	// chosen runs an operator with the handlers, and returns the served resources, and the warnings.
 	chosen := func(c *C, documents func(*kopf.Operator), register func(r *kopf.Registry)) (served, warnings []string) {
 		c.Helper()
 		r := &kopf.Registry{}
@@ -258,7 +258,7 @@ func noticing(t *testing.T, c *C) {
 		r.OnCreate(Examples, ready, named("create"))
 		r.OnCreate(kopf.Category("leafy"), ready, named("categorized"))
 		op := c.Operator(r)
-		c.Pass(10 * time.Minute) // what is missing at the start is looked for some time
+		c.Pass(10 * time.Minute) // the operator looks for missing resources for some time after the start
 		const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 		if all, watched := op.asked(definitions), watches(op, definitions); all-watched != 1 || watched < 1 {
 			c.Errorf("definitions were listed %d times and watched %d times", all-watched, watched)
@@ -389,7 +389,7 @@ func noticing(t *testing.T, c *C) {
 	})
 }
 
-// forbidding refuses the requests for a path that ends so.
+// forbidding refuses the requests for paths with an ending.
 func forbidding(plural string, which func(*Request) bool) func(*kopf.Operator) {
 	return wired(func(req *Request) (*http.Response, error) {
 		path, _, _ := strings.Cut(req.Path, "?")
@@ -401,7 +401,7 @@ func forbidding(plural string, which func(*Request) bool) func(*kopf.Operator) {
 }
 
 func patterns(t *testing.T, c *C) {
-	// listed returns the namespaces in which the examples are listed, "" for all at once.
+	// listed returns the namespaces in which the operator lists the examples, "" for all at once.
 	listed := func(op *Running) (spaces []string) {
 		for _, req := range op.Wire.Requests("GET") {
 			path, query, _ := strings.Cut(req.Path, "?")
@@ -543,7 +543,7 @@ func residing(t *testing.T, c *C) {
 			c.Pass(time.Second)
 		}
 		asked := op.asked(list)
-		op.Wire.Drop() // a watch would be opened again
+		op.Wire.Drop() // a wanted watch would be opened again
 		c.Pass(2 * time.Second)
 		if again := op.asked(list) - asked; again > 0 {
 			c.Errorf("the namespace that is gone was asked for %d times", again)
@@ -590,7 +590,7 @@ func residing(t *testing.T, c *C) {
 			c.Pass(time.Second)
 			list := fmt.Sprintf("/apis/kopf.dev/v1/namespaces/%s/kopfexamples", c.Namespace)
 			asked := op.asked(list)
-			op.Wire.Drop() // a watch is opened again
+			op.Wire.Drop() // a wanted watch is opened again
 			c.Pass(2 * time.Second)
 			if goesOn := op.asked(list) > asked; goesOn != tt.stays {
 				c.Errorf("the namespace is served: %t, want %t", goesOn, tt.stays)

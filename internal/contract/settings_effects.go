@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves the effects of settings that no other suite is about. The test of all settings names the proof of each.
+// This suite proves the effects of settings that no other suite covers. The test of all settings refers to the proof of each.
 
 var _ = Suite("settings_effects", func(t *testing.T, c *C) {
 	limitingHandlers(t, c)
@@ -203,7 +203,7 @@ func limitingHandlers(t *testing.T, c *C) {
 		c.Pass(20 * time.Second)
 		c.Patch("a", spec(map[string]any{"size": 2}))
 		c.Pass(2 * time.Second)
-		door.let() // 27 seconds after the beginning, 2 after the change
+		door.let() // 27 seconds after the start, 2 after the change
 		c.Pass(time.Minute)
 		c.expect(&k.calls, "35s")
 	})
@@ -319,7 +319,7 @@ func otherSettings(t *testing.T, c *C) {
 		c.Create("a", nil)
 		c.held("a")
 		began := time.Now()
-		_ = op.Err() // which leaves the daemon behind
+		_ = op.Err() // the daemon still runs then
 		if took := time.Since(began); took < 50*time.Second || took > 80*time.Second {
 			c.Errorf("the end took %s, want a minute", took)
 		}
@@ -370,7 +370,7 @@ func otherSettings(t *testing.T, c *C) {
 	c.Run(t, "DF-6 TrustEnv reaches the logins", func(c *C) {
 		r := &kopf.Registry{}
 		var trusted atomic.Bool
-		var own *kopf.ConnectionInfo // of the operator, with connections that no other client uses
+		var own *kopf.ConnectionInfo // the operator's, with connections that no other client uses
 		r.OnLogin(func(ctx context.Context, l *kopf.Login) (*kopf.ConnectionInfo, error) {
 			trusted.Store(l.TrustEnv)
 			return own, nil

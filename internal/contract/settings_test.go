@@ -12,8 +12,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// settingProofs names, for each field of the settings, a test that sets it and fails if that has no effect: the name of a leaf of
-// the suites, of a function that proves one, or of a test of the package itself.
+// settingProofs has a test for each field of the settings that sets the field, and fails if it has no effect: the name of a leaf of the suites, of a
+// function that proves one, or of a test of the package itself.
 var settingProofs = map[string]string{
 	"Process.UltimateExitingTimeout": "TestSignals",
 	"Process.Debug":                  "/debug/ is what the settings say, and nothing by default",
@@ -79,7 +79,7 @@ var settingProofs = map[string]string{
 	"Persistence.ConsistencyTimeout": "CH-200 our own patch has to come back, unless that is switched off",
 }
 
-// beginning is where a test begins: a leaf, or a function.
+// beginning matches the start of a test: a leaf, or a function.
 var beginning = regexp.MustCompile(`(?m)c\.Run\(t, "([^"]+)", func|^func (?:\([^)]*\) )?(\w+)\(`)
 
 // proofs returns the sources of all tests by their names.

@@ -10,7 +10,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves which settings are refused at the start, before they do any harm to objects, and which are warned of.
+// This suite proves which settings the operator refuses at its start, before it changes objects, and for which it logs warnings.
 
 var _ = Suite("settings_validation", func(t *testing.T, c *C) {
 	refusedStorages(t, c)
@@ -39,11 +39,11 @@ var _ = Suite("settings_validation", func(t *testing.T, c *C) {
 	})
 })
 
-// runWith runs an operator with some settings to its end.
+// runWith runs an operator with some settings until it ends.
 func (c *C) runWith(r *kopf.Registry, set func(*kopf.Settings)) error {
 	op := &kopf.Operator{Registry: r, Settings: kopf.NewSettings(), Connection: c.ConnectionInfo(), Namespaces: []string{c.Namespace}}
 	set(op.Settings)
-	ctx, cancel := context.WithTimeout(c.Context(), 5*time.Second) // which is only reached if nothing is refused
+	ctx, cancel := context.WithTimeout(c.Context(), 5*time.Second) // the timeout expires only if the operator refuses nothing
 	defer cancel()
 	return op.Run(ctx)
 }
@@ -121,7 +121,7 @@ func refusedStorages(t *testing.T, c *C) {
 	})
 }
 
-// warnedStorages proves which warnings there are about settings that work otherwise than they look.
+// warnedStorages proves the warnings about settings that work in an unexpected way.
 func warnedStorages(t *testing.T, c *C) {
 	c.Run(t, "InStatus warns of storages that do not follow it", func(c *C) {
 		of := func(name, kind string) string {

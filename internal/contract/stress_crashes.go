@@ -13,8 +13,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite kills operators, as kill -9 does, before and after each of the requests by which they change anything, and proves that the
-// next operator leaves the same objects behind as one that nobody has killed.
+// This suite kills operators, like kill -9, before and after each of their writing requests. It proves that the next operator leaves the same objects
+// as an uninterrupted one.
 
 var _ = Suite("stress_crashes", func(t *testing.T, c *C) {
 	for _, p := range plays {
@@ -30,27 +30,27 @@ type play struct {
 	acts     []act
 }
 
-// act changes the object, and tells when that has been handled to the end.
+// act changes the object, and reports when the change is completely handled.
 type act struct {
 	change func(k *Kind)
-	done   func(body *kopf.Body) bool // nil means that the object has to be gone
+	done   func(body *kopf.Body) bool // nil means that the object must be gone
 }
 
-// stage is where a play is performed: with one operator, and another one when that was killed.
+// stage runs a play: with one operator, and another one after that was killed.
 type stage struct {
 	c        *C
 	kind     *Kind
 	registry *kopf.Registry
-	wire     *Wire // of the operator that the handlers belong to
+	wire     *Wire // the wire of the operator with the handlers
 	selector kopf.Selector
 	pause    time.Duration
 	calls    *calls
 }
 
-// handler returns a handler that notes its successes. It fails in so many attempts.
+// handler returns a handler that records its successes. It fails in the given number of attempts.
 func (s *stage) handler(name string, failures int, do func(ch *kopf.Change)) kopf.ChangeFunc {
 	return func(ctx context.Context, ch *kopf.Change) error {
-		if s.wire.Dead() { // and so is this process: it does nothing any more
+		if s.wire.Dead() { // the process is dead, too, and does nothing anymore
 			<-ctx.Done()
 			return ctx.Err()
 		}
@@ -178,7 +178,7 @@ func resized(size int) act {
 	}}
 }
 
-// ticked is as resized, when the timer has been called too.
+// ticked is like resized, and waits for a call of the timer, too.
 func ticked(size int) act {
 	a := resized(size)
 	handled := a.done
@@ -188,7 +188,7 @@ func ticked(size int) act {
 
 var deleted = act{change: func(k *Kind) { k.Delete("a") }}
 
-// perform performs the play once for each request that writes, and twice for each of these.
+// perform runs the play once for each writing request and point of the crash.
 func (p *play) perform(t *testing.T, c *C) {
 	var wanted []map[string]any
 	total := 0
@@ -212,7 +212,7 @@ func (p *play) perform(t *testing.T, c *C) {
 	}
 }
 
-// once performs the play, and returns the object after each act, and the first operator.
+// once runs the play, and returns the object after each act, and the first operator.
 func (p *play) once(c *C, n int, after bool) (states []map[string]any, first *Running) {
 	s := &stage{c: c, kind: c.Kind, selector: Examples, pause: 30 * time.Millisecond, calls: &calls{}}
 	if p.kind != "" {
@@ -249,13 +249,13 @@ func (s *stage) operator(p *play) *Running {
 	p.register(&own)
 	op := s.c.Operator(own.registry, func(op *kopf.Operator) {
 		own.wire = op.Connection.HTTPClient.Transport.(*Wire)
-		op.Settings.Queueing.ExitTimeout = 0 // who is dead does not wait
+		op.Settings.Queueing.ExitTimeout = 0 // a dead process does not wait
 		op.Settings.Networking.ErrorBackoffs = nil
 	})
 	return op
 }
 
-// state is the object without what depends on when it was written.
+// state returns the object without the fields that depend on the time of a write.
 func (p *play) state(k *Kind, a act) map[string]any {
 	if a.done == nil {
 		return nil
@@ -270,8 +270,8 @@ func (p *play) state(k *Kind, a act) map[string]any {
 	return object
 }
 
-// check holds that no handler was called again after its success was stored. Only those whose success was on its way when the operator
-// died may have succeeded twice, which are those of one flush.
+// check checks that no handler was called again after its success was stored. A success in the last request before the crash may be repeated, for all
+// handlers of one flush.
 func (s *stage) check() {
 	s.c.Helper()
 	times := map[string]int{}

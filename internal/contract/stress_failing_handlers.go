@@ -12,21 +12,20 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that handlers which always fail at once, on many objects, make neither more requests nor more calls than is said, whatever
-// their options are.
+// This suite proves limits on the requests and calls of handlers that always fail at once, on many objects, for all options.
 
 const failingObjects = 100
 
-// fruitless is a way for handlers to fail without end.
+// fruitless is a way in which handlers fail permanently.
 type fruitless struct {
 	name     string
 	register func(r *kopf.Registry, fail func(o *kopf.Object) error)
 	backoff  time.Duration // the setting
 	err      error
-	first    int64 // calls for each object in the first minute, at most
+	first    int64 // the maximum number of calls for each object in the first minute
 }
 
-// fruitlessWays are those that are proven. Each call patches its object, too.
+// fruitlessWays are the tested ways. Each call patches its object, too.
 var fruitlessWays = []fruitless{
 	{"a handler with an arbitrary error", failingChange, time.Minute, errOops, 2},
 	{"a handler without a backoff", failingChange, 0, errOops, 17},
@@ -89,7 +88,7 @@ func proveFruitless(c *C, way fruitless) {
 	if most := failingObjects * (way.first + 10); calls.Load() > most || calls.Load() < failingObjects*10 {
 		c.Errorf("the handlers were called %d times, want %d to %d", calls.Load(), failingObjects*10, most)
 	}
-	// A call makes one request, and there are finalizers.
+	// A call leads to one request, and there are finalizers.
 	if most := failingObjects*(way.first+4) + 100; minutes[0] > most {
 		c.Errorf("%d requests were made in the first minute, want at most %d", minutes[0], most)
 	}
@@ -100,7 +99,7 @@ func proveFruitless(c *C, way fruitless) {
 	}
 }
 
-// attempts returns how long after one another so many attempts of a handler were made that fails with this error.
+// attempts returns the times between the given number of attempts of a handler that fails with this error.
 func attempts(c *C, count int, err error, adjust func(*kopf.Operator)) (pauses []time.Duration) {
 	var times []time.Time
 	done := make(chan struct{})

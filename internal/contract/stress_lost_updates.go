@@ -13,22 +13,22 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that no change is lost, however many there are and whatever fails meanwhile; and that what is too large to be stored
-// ends in a clear error.
+// This suite proves that kopf loses no change, regardless of the number of changes and of errors. It also proves that a state that is too large to
+// store ends in a clear error.
 
 var _ = Suite("stress_lost_updates", func(t *testing.T, c *C) {
 	storming(t, c)
 	overflowing(t, c)
 })
 
-// witness remembers what handlers have seen in their last successful calls.
+// witness records the states in the last successful calls of handlers.
 type witness struct {
 	mu   sync.Mutex
 	seen map[string]map[string]any
 	dice *rand.Rand
 }
 
-// handler fails at random, and otherwise notes what it sees.
+// handler fails at random, and otherwise records the state.
 func (w *witness) handler(name string) kopf.ChangeFunc {
 	return func(ctx context.Context, ch *kopf.Change) error {
 		w.mu.Lock()
@@ -147,7 +147,7 @@ func overflowing(t *testing.T, c *C) {
 		}
 		c.Patch("big", spec(map[string]any{"text": "small"}))
 		c.handled("big")
-		c.expect(&l, "create create 0", "create create 0") // nothing is stored of the first one, so it comes again with the state that fits
+		c.expect(&l, "create create 0", "create create 0") // nothing is stored of the first one, so the second one has the state that fits
 	})
 	c.Run(t, "a large state fits with ignored fields, or in another place", func(c *C) {
 		var l calls

@@ -19,12 +19,12 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite tries to catch operators at working beside each other: several of them come, go and crash at random times, on slow
-// connections, while objects come and change. Each seed is another course of events.
+// This suite tries to find several operators that work at the same time. They start, stop and crash at random times, on slow connections, while
+// objects are created and changed. Each seed is another sequence of events.
 
 const (
 	rivalSeeds = 25
-	rivalLag   = 100 * time.Millisecond // at most, for a request, its answer, or an event
+	rivalLag   = 100 * time.Millisecond // the maximum for a request, its response, or an event
 )
 
 var _ = Suite("stress_many_operators", func(t *testing.T, c *C) {
@@ -36,7 +36,7 @@ var _ = Suite("stress_many_operators", func(t *testing.T, c *C) {
 	}
 })
 
-// contest is one course of events.
+// contest is one sequence of events.
 type contest struct {
 	*C
 	began time.Time
@@ -54,7 +54,7 @@ type life struct {
 	begin, end time.Time
 }
 
-// contestant is an operator with what it has been told by the server.
+// contestant is an operator with the information that it got from the server.
 type contestant struct {
 	*contest
 	id       string
@@ -62,9 +62,9 @@ type contestant struct {
 	next     http.RoundTripper
 
 	mu      sync.Mutex // guards following
-	dead    bool       // whether it has crashed: what it does then, it does not
+	dead    bool       // whether it has crashed: its calls do not count anymore
 	version int
-	known   map[string]map[string]any // the records of the others
+	known   map[string]map[string]any // the records of the other operators
 	told    time.Time
 }
 
@@ -76,7 +76,7 @@ func (x *contest) rand(most time.Duration) time.Duration {
 
 func (x *contest) chance(percent int) bool { return x.rand(100) < time.Duration(percent) }
 
-// RoundTrip delays a request and its answer, and notes what they say about the peers.
+// RoundTrip delays a request and its response, and records the information about the peers.
 func (o *contestant) RoundTrip(req *http.Request) (*http.Response, error) {
 	peering := strings.Contains(req.URL.Path, "kopfpeerings")
 	var body []byte
@@ -97,7 +97,7 @@ func (o *contestant) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	data, err := io.ReadAll(resp.Body)
-	_ = resp.Body.Close() // it was read
+	_ = resp.Body.Close() // already read
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func pass(ctx context.Context, d time.Duration) {
 	}
 }
 
-// slow passes the lines of a stream on later, in their order.
+// slow delays the lines of a stream, in their order.
 func (o *contestant) slow(body io.ReadCloser, peering bool) io.ReadCloser {
 	r, w := io.Pipe()
 	var group sync.WaitGroup
@@ -145,14 +145,14 @@ func (o *contestant) slow(body io.ReadCloser, peering bool) io.ReadCloser {
 			if peering {
 				o.learn(e.line)
 			}
-			_, _ = w.Write(e.line) // the reader may be gone
+			_, _ = w.Write(e.line) // the reader may be closed
 		}
 		_ = w.Close() // it never fails
 	})
 	return &laggingBody{r, body, &group}
 }
 
-// written notes the life of the own record on the server.
+// written records the life of the own record on the server.
 func (o *contestant) written(patch []byte) {
 	var p struct {
 		Status map[string]*struct {
@@ -184,7 +184,7 @@ func (o *contestant) written(patch []byte) {
 	}
 }
 
-// learn notes what the operator is told at this moment.
+// learn records the information that the operator gets at this moment.
 func (o *contestant) learn(data []byte) {
 	var doc struct {
 		Object *json.RawMessage
@@ -217,7 +217,7 @@ func (o *contestant) learn(data []byte) {
 	o.version, o.known, o.told = version, object.Status, time.Now()
 }
 
-// starts notes that a handler starts, and fails if it must not.
+// starts records that a handler starts, and fails if it must not.
 func (o *contestant) starts(what string) {
 	now := time.Now()
 	o.mu.Lock()
@@ -241,7 +241,7 @@ func (o *contestant) starts(what string) {
 	o.notes = append(o.notes, fmt.Sprintf("%s %s %s", now.Sub(o.began), o.id, what))
 	for id, lives := range o.records {
 		for _, l := range lives {
-			// A stream that is just being opened takes a listing, its answer, a request and an event.
+			// Opening a stream takes a list, its response, a request and an event.
 			if id != o.id && l.priority >= o.priority && now.After(l.begin.Add(4*rivalLag)) && now.Before(l.end) {
 				o.failures = append(o.failures, fmt.Sprintf("%s starts in %s (%d) at %s, beside %s (%d) since %s", what, o.id, o.priority, now.Sub(o.began), id, l.priority, l.begin.Sub(o.began)))
 			}
@@ -255,7 +255,7 @@ func (x *contest) fail(format string, args ...any) {
 	x.failures = append(x.failures, fmt.Sprintf(format, args...))
 }
 
-// registry has handlers of all families, which take their time, and fail now and then.
+// registry returns handlers of all kinds, which take some time, and sometimes fail.
 func (o *contestant) registry() *kopf.Registry {
 	r := &kopf.Registry{}
 	change := func(name string) kopf.ChangeFunc {
@@ -291,7 +291,7 @@ func (o *contestant) registry() *kopf.Registry {
 	return r
 }
 
-// live is the life of an operator: it starts, works and ends.
+// live runs the life of an operator: it starts, works and ends.
 func (o *contestant) live(least, more time.Duration) {
 	pass(o.Context(), o.rand(2*time.Second))
 	op := o.Operator(o.registry(), as(o.id), func(op *kopf.Operator) {

@@ -16,8 +16,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that no object is lost while the versions of its kind come and go, listings wait, and requests fail: whatever was due then is done when all
-// is well again.
+// This suite proves that kopf loses no object while the versions of its kind are added and removed, lists are delayed, and requests fail. All due
+// work is done when the faults end.
 
 var _ = Suite("stress_moving_versions", func(t *testing.T, c *C) {
 	for _, replicas := range []int{1, 2} {
@@ -30,14 +30,14 @@ var _ = Suite("stress_moving_versions", func(t *testing.T, c *C) {
 	}
 })
 
-// chance is a source of chance for several goroutines.
+// chance is a source of random numbers for several goroutines.
 type chance struct {
 	mu     sync.Mutex // guards random
 	random *rand.Rand
-	calm   atomic.Bool // whether nothing goes wrong any more
+	calm   atomic.Bool // whether faults have ended
 }
 
-// in reports whether something happens that does so once in a number of times.
+// in reports true at random, once in the given number of times on average.
 func (s *chance) in(times int) bool { return !s.calm.Load() && s.upTo(times) == 0 }
 
 func (s *chance) upTo(n int) int {
@@ -46,7 +46,7 @@ func (s *chance) upTo(n int) int {
 	return s.random.IntN(n)
 }
 
-// fault has a request about the gadgets fail, or wait.
+// fault makes a request about the gadgets fail, or wait.
 func (s *chance) fault(q *Request) (*http.Response, error) {
 	if !strings.Contains(q.Path, "/gadgets") {
 		return nil, nil
@@ -61,7 +61,7 @@ func (s *chance) fault(q *Request) (*http.Response, error) {
 		return Answer(http.StatusServiceUnavailable, "ServiceUnavailable", "not now"), nil
 	case q.Method == http.MethodPatch && s.in(12):
 		return Answer(http.StatusConflict, "Conflict", "it was changed"), nil
-	case !strings.Contains(q.Path, "/gadgets?") && s.in(8): // as while the version is not served
+	case !strings.Contains(q.Path, "/gadgets?") && s.in(8): // as if the version was not served
 		return Answer(http.StatusNotFound, "", "404 page not found"), nil
 	case strings.Contains(q.Path, "watch=true") && s.in(8):
 		return Answer(http.StatusGone, "Expired", "too old resource version"), nil
@@ -69,11 +69,11 @@ func (s *chance) fault(q *Request) (*http.Response, error) {
 	return nil, nil
 }
 
-// versionMoves is a kind whose versions come and go, with an operator for it.
+// versionMoves is a kind whose versions are added and removed, with an operator for it.
 type versionMoves struct {
 	*C
 	chance   *chance
-	served   string // a version that is served, "" for none
+	served   string // a served version, "" for none
 	replicas []*movedReplica
 	daemons  census
 }
@@ -82,8 +82,8 @@ type versionMoves struct {
 type movedReplica struct {
 	*Running
 	names  *kopf.Index[string, string]
-	holder *kopf.Activity // which has got the names
-	barred atomic.Bool    // whether it cannot reach the Lease
+	holder *kopf.Activity // for the calls with the names of objects
+	barred atomic.Bool    // whether its requests for the Lease fail
 }
 
 func proveVersionMoves(c *C, replicas int, seed uint64) {
@@ -110,14 +110,14 @@ func proveVersionMoves(c *C, replicas int, seed uint64) {
 	}
 }
 
-// gadgetVersions are two versions with statuses of their own.
+// gadgetVersions returns two versions with separate statuses.
 func gadgetVersions(v1, v2 bool) []any {
 	first, second := crdVersion("v1", v1, true), crdVersion("v2", v2, false)
 	first["subresources"], second["subresources"] = map[string]any{"status": map[string]any{}}, map[string]any{"status": map[string]any{}}
 	return []any{first, second}
 }
 
-// start starts a replica, or an operator that is alone.
+// start starts a replica, or an operator without an election.
 func (m *versionMoves) start(elects bool) *movedReplica {
 	gadgets := kopf.Selector("gadgets." + m.Unique("leaf") + ".dev")
 	r, op := &kopf.Registry{}, &movedReplica{}
@@ -159,7 +159,7 @@ func (m *versionMoves) start(elects bool) *movedReplica {
 	return op
 }
 
-// gadgets returns the verbs for the objects, in a version that is served.
+// gadgets returns the verbs for the objects, in a served version.
 func (m *versionMoves) gadgets() *Kind { return m.Of(m.Unique("leaf")+".dev/"+m.served, "Gadget") }
 
 func (m *versionMoves) serve(v1, v2 bool) {
@@ -170,7 +170,7 @@ func (m *versionMoves) serve(v1, v2 bool) {
 	}
 }
 
-// step is one change of another client.
+// step makes one change as another client.
 func (m *versionMoves) step() {
 	name, replica := fmt.Sprint("a", m.chance.upTo(10)), m.replicas[m.chance.upTo(len(m.replicas))]
 	switch n := m.chance.upTo(12); {
@@ -190,7 +190,7 @@ func (m *versionMoves) step() {
 	}
 }
 
-// judge checks that all objects are as they should be.
+// judge checks the final state of all objects.
 func (m *versionMoves) judge() {
 	m.Helper()
 	var names []string

@@ -14,8 +14,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that an operator leaves a server in peace that refuses everything, however many objects it has, and that it is back soon
-// after the server is. The figures are of all requests that the server has got.
+// This suite proves that an operator sends few requests to a server that refuses all of them, regardless of the number of objects, and recovers soon
+// after the server. The limits are for all requests that the server gets.
 
 var _ = Suite("stress_refusing_server", func(t *testing.T, c *C) {
 	for name, refusal := range map[string]func() *http.Response{
@@ -36,7 +36,7 @@ var _ = Suite("stress_refusing_server", func(t *testing.T, c *C) {
 	c.Run(t, "an extension that is down slows nothing down", proveExtension)
 })
 
-// wishing is a refusal with a Retry-After.
+// wishing returns a refusal with a Retry-After.
 func wishing(code int, seconds string) *http.Response {
 	resp := Answer(code, http.StatusText(code), "slow down")
 	resp.Header.Set("Retry-After", seconds)
@@ -46,7 +46,7 @@ func wishing(code int, seconds string) *http.Response {
 // outage refuses all requests for a time, once it has begun.
 type outage struct {
 	refusal    func() *http.Response
-	listing    bool // whether it begins with the first listing of objects that are handled
+	listing    bool // whether it begins with the first list of handled objects
 	begin, end atomic.Int64
 }
 
@@ -60,7 +60,7 @@ func (o *outage) fault(req *Request) (*http.Response, error) {
 		o.start(refusedTime)
 	}
 	if at := req.Time.UnixNano(); o.begin.Load() != 0 && at >= o.begin.Load() && at < o.end.Load() {
-		time.Sleep(100 * time.Millisecond) // others are not to come meanwhile
+		time.Sleep(100 * time.Millisecond) // so that no others come in the meantime
 		return o.refusal(), nil
 	}
 	return nil, nil
@@ -69,11 +69,11 @@ func (o *outage) fault(req *Request) (*http.Response, error) {
 const (
 	refusedObjects = 1000
 	refusedTime    = time.Hour
-	// refusedRequests and refusedStreams bound the requests in an hour of refusals, of all objects together, some of which are under way when it
-	// begins, and of the three streams together.
+	// refusedRequests and refusedStreams limit the requests in an hour of refusals. The former is for all objects together, including requests in
+	// progress at the start, and the latter for the three streams together.
 	refusedRequests = 64 + 80
 	refusedStreams  = 3 * 80
-	// refusedReturn is how soon all is as it should be after such an hour.
+	// refusedReturn is the time for a full recovery after such an hour.
 	refusedReturn = 5 * time.Minute
 )
 
@@ -93,7 +93,7 @@ func refused(c *C, o *outage, handled *atomic.Int64) *Running {
 	return c.Operator(r, wired(o.fault))
 }
 
-// judge checks how many requests the server has got while it has refused them, and that they have become fewer and fewer.
+// judge checks the number of requests that the server got during the refusals, and that they became less and less frequent.
 func (o *outage) judge(c *C, op *Running) {
 	c.Helper()
 	requests, streams, late := 0, 0, 0
@@ -116,7 +116,7 @@ func (o *outage) judge(c *C, op *Running) {
 	}
 }
 
-// returns waits until the condition holds, and checks that this takes no more than its time after the outage.
+// returns waits until the condition holds, and checks that this takes no more than the time limit after the outage.
 func (o *outage) returns(c *C, what string, condition func() bool) {
 	c.Helper()
 	c.WaitFor(what, condition)
@@ -137,7 +137,7 @@ func proveRefusedStart(c *C, refusal func() *http.Response) {
 	o.judge(c, op)
 }
 
-// proveShortRefusal refuses what many objects have under way, for a second.
+// proveShortRefusal refuses the current requests of many objects, for a second.
 func proveShortRefusal(c *C) {
 	c.OnlyInBubble("it counts the seconds")
 	var handled atomic.Int64
@@ -200,7 +200,7 @@ func proveRefusedRest(c *C, refusal func() *http.Response) {
 	c.Patch("a0", spec(map[string]any{"a": 1}))
 	c.Pass(refusedTime - time.Second)
 	o.returns(c, "the change is handled", func() bool { return handled.Load() > refusedObjects })
-	// Of all that has gone on, only streams are left, so there are fewer requests than amid the work.
+	// Only streams remain, so there are fewer requests than during the work.
 	requests := 0
 	for _, req := range op.Wire.Requests() {
 		if at := req.Time.UnixNano(); at >= o.begin.Load() && at < o.end.Load() {
@@ -241,7 +241,7 @@ func proveRefusedWork(c *C, refusal func() *http.Response) {
 	}
 }
 
-// client returns a client with these settings, and the wire that it is on.
+// client returns a client with these settings, and its wire.
 func (c *C) client(s kopf.NetworkingSettings) (*kopf.Client, *Wire) {
 	c.Helper()
 	wire := &Wire{base: c.transport()}
@@ -287,11 +287,11 @@ func proveSavings(c *C) {
 	c.OnlyInBubble("it counts the milliseconds")
 	c.Create("a", nil)
 	client, wire := c.client(kopf.NetworkingSettings{RequestRate: 10, RequestBurst: 100, ErrorBackoffs: []time.Duration{time.Second}})
-	if err := client.Get(c.Context(), c.Ref("a"), &kopf.Body{}, nil); err != nil { // which looks for the kind, too
+	if err := client.Get(c.Context(), c.Ref("a"), &kopf.Body{}, nil); err != nil { // it discovers the kind, too
 		c.Fatal(err)
 	}
 	before := len(wire.Requests())
-	c.Pass(time.Minute) // to save all that can be saved
+	c.Pass(time.Minute) // until the burst is fully available
 	var first atomic.Bool
 	wire.Fault(func(*Request) (*http.Response, error) {
 		if first.CompareAndSwap(false, true) {
@@ -303,7 +303,7 @@ func proveSavings(c *C) {
 	var group sync.WaitGroup
 	for n := range 50 {
 		group.Go(func() {
-			time.Sleep(time.Duration(n) * time.Millisecond) // after the refusal, but for the first
+			time.Sleep(time.Duration(n) * time.Millisecond) // after the refusal, except for the first one
 			if err := client.Get(c.Context(), c.Ref("a"), &kopf.Body{}, nil); err != nil {
 				c.Error(err)
 			}

@@ -16,11 +16,11 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that no decision outlives the state that it was made on: those of peers after a restore, of handlers and timers that wait for
-// their turn, of outcomes that could not be stored, of deletions that others end.
+// This suite proves that no decision is used after its state has become outdated: decisions about peers after a restore, about delayed handlers and
+// timers, about outcomes that could not be stored, and about deletions that other clients complete.
 
 var _ = Suite("stress_stale_states", func(t *testing.T, c *C) {
-	for _, next := range []int{2000, 500} { // the former is the control
+	for _, next := range []int{2000, 500} { // the former is for comparison
 		c.Run(t, fmt.Sprintf("DF-30 peers are noticed after the API server was restored from a backup: version %d after 1000", next), func(c *C) {
 			c.OnlyInBubble("the answers are made up")
 			c.meet()
@@ -28,11 +28,11 @@ var _ = Suite("stress_stale_states", func(t *testing.T, c *C) {
 			var l calls
 			op := c.Operator(worker(&l), as("one"), wired(peerings.answer))
 			c.Pass(10 * time.Second)
-			c.idles(&l, "before") // boss lives
+			c.idles(&l, "before") // boss runs
 			if len(op.Logs.Find("Pausing operations in favour of boss")) == 0 {
 				c.Fatal("it does not pause")
 			}
-			peerings.restore(next) // the backup is from before boss, which does not run any more
+			peerings.restore(next) // the backup is from before boss, which no longer runs
 			c.Pass(time.Hour)
 			if len(op.Logs.Find("Resuming operations")) == 0 {
 				c.Errorf("an hour after the restore, and after the end of boss, the operator pauses still; it knows no record of boss that is younger than an hour")
@@ -83,7 +83,7 @@ var _ = Suite("stress_stale_states", func(t *testing.T, c *C) {
 		c.Patch("a", spec(map[string]any{"x": 1}))
 		c.Pass(time.Minute)
 		c.expect(&l, "create", "update")
-		c.Patch("a", map[string]any{"metadata": map[string]any{"annotations": map[string]any{diffBase: nil}}}) // to have it created again
+		c.Patch("a", map[string]any{"metadata": map[string]any{"annotations": map[string]any{diffBase: nil}}}) // the creation is handled again
 		c.Pass(30 * time.Minute)
 		refusing.Store(false)
 		c.Pass(time.Hour)
@@ -110,7 +110,7 @@ var _ = Suite("stress_stale_states", func(t *testing.T, c *C) {
 				return nil, nil
 			})
 			if slowed {
-				_ = client.Get(c.Context(), c.Ref("a"), &kopf.Body{}, nil) // 429
+				_ = client.Get(c.Context(), c.Ref("a"), &kopf.Body{}, nil) // it gets the code 429
 			} else {
 				once.Store(true)
 			}
@@ -230,7 +230,7 @@ var _ = Suite("stress_stale_states", func(t *testing.T, c *C) {
 		c.idles(&l, "b")
 	})
 
-	for _, next := range []int{2000, 500} { // the former is the control
+	for _, next := range []int{2000, 500} { // the former is for comparison
 		c.Run(t, fmt.Sprintf("DF-30 rivals that come after the API server was restored from a backup are noticed: version %d after 1000", next), func(c *C) {
 			c.OnlyInBubble("the answers are made up")
 			c.meet()
@@ -247,7 +247,7 @@ var _ = Suite("stress_stale_states", func(t *testing.T, c *C) {
 		})
 	}
 
-	for _, limit := range []int{0, 1} { // the former is the control
+	for _, limit := range []int{0, 1} { // the former is for comparison
 		c.Run(t, fmt.Sprintf("DF-18 what a timer could not store is stored while it waits for its turn, MaxWorkers %d", limit), func(c *C) {
 			c.OnlyInBubble("it takes hours")
 			var refusing atomic.Bool
@@ -288,24 +288,24 @@ var _ = Suite("stress_stale_states", func(t *testing.T, c *C) {
 	}
 })
 
-// cannedPeerings answers the requests for peering objects in place of the API server. There is one object, and its watches fail, so that
-// an operator lists it again and again.
+// cannedPeerings answers the requests for peering objects instead of the API server. There is one object, and its watches fail, so that an operator
+// lists it repeatedly.
 type cannedPeerings struct {
 	namespace string
 	mu        sync.Mutex
-	restored  bool // from a backup, so that versions from before it are refused
+	restored  bool // from a backup: it refuses versions from before
 	version   int
 	records   map[string]any // the status of the object
 }
 
-// restore goes back to a state without records, as after a restore from a backup.
+// restore returns to a state without records, as after a restore from a backup.
 func (p *cannedPeerings) restore(version int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.restored, p.version, p.records = true, version, map[string]any{}
 }
 
-// write merges records into the status of the object. A record of nil is removed.
+// write merges records into the status of the object. nil removes a record.
 func (p *cannedPeerings) write(records map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves which spans there are, and what they are handed on to.
+// This suite proves the spans of an operator, and how it propagates them.
 
 var _ = Suite("traces", func(t *testing.T, c *C) {
 	c.Run(t, "OB-34 OB-40 OB-41 OB-43 cycles, handlers and requests are spans, which requests and log lines carry", func(c *C) {
@@ -119,7 +119,7 @@ var _ = Suite("traces", func(t *testing.T, c *C) {
 	tracesWithAll(t, c)
 })
 
-// tracesOfStrangers is about traceparents that others have written.
+// tracesOfStrangers checks traceparents from other programs.
 func tracesOfStrangers(t *testing.T, c *C) {
 	c.Run(t, "OB-41 OB-43 the flag of a traceparent is a bit, and what is no traceparent is not there", func(c *C) {
 		var tracer recordingTracer
@@ -142,7 +142,7 @@ func tracesOfStrangers(t *testing.T, c *C) {
 				c.Errorf("with the traceparent %.80q: traced is %t, want %t", tt.header, traced, tt.traced)
 			}
 		}
-		tracer.set("03") // of the spans themselves
+		tracer.set("03") // for the spans themselves
 		if _, err := s.raw(c, &kopf.ReviewRequest{Handler: "v", Body: c.reviewOf(nil), Header: http.Header{"Traceparent": {"00" + ids + "03"}}}); err != nil {
 			c.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func tracesOfStrangers(t *testing.T, c *C) {
 	})
 }
 
-// tracesWithoutSpans is about tracers that are broken, and clients without one.
+// tracesWithoutSpans checks broken tracers, and clients without one.
 func tracesWithoutSpans(t *testing.T, c *C) {
 	for _, broken := range []struct {
 		name   string
@@ -235,7 +235,7 @@ func tracesWithoutSpans(t *testing.T, c *C) {
 	})
 }
 
-// tracesWithAll is about tracers together with all else that observes an operator.
+// tracesWithAll checks tracers together with all other observability features.
 func tracesWithAll(t *testing.T, c *C) {
 	c.Run(t, "OB-17 OB-28 OB-38 with a tracer, an audit, decisions and the page, handlers are called as without", func(c *C) {
 		c.OnlyInBubble("it waits")
@@ -284,7 +284,7 @@ func tracesWithAll(t *testing.T, c *C) {
 // brokenTracer is a tracer with faults, and its span.
 type brokenTracer struct {
 	start, end, without bool
-	parent              string // "panic" if it panics when asked for that
+	parent              string // "panic" if the method panics
 }
 
 // Start implements [kopf.Tracer].
@@ -313,14 +313,14 @@ func (b *brokenTracer) TraceParent() string {
 	return b.parent
 }
 
-// traceParent returns a traceparent that is sampled.
+// traceParent returns a sampled traceparent.
 func traceParent(id int) string { return fmt.Sprintf("00-%032x-%016x-01", 1, id) }
 
 // recordingTracer keeps its spans.
 type recordingTracer struct {
-	mu    sync.Mutex // guards following, and what has become of the spans
+	mu    sync.Mutex // guards following, and the states of the spans
 	spans []*recordedSpan
-	flags string // of the next spans, "01" if there are none
+	flags string // the flags of the next spans, "01" if empty
 }
 
 type recordedSpan struct {
@@ -334,7 +334,7 @@ type recordedSpan struct {
 
 func (t *recordingTracer) attach(o *kopf.Operator) { o.Settings.Tracing.Tracer = t }
 
-// Start implements [kopf.Tracer]. The parent is found by the traceparent alone.
+// Start implements [kopf.Tracer]. It finds the parent only by the traceparent.
 func (t *recordingTracer) Start(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, kopf.Span) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -376,5 +376,5 @@ func (s *recordedSpan) TraceParent() string {
 	return strings.TrimSuffix(traceParent(s.id), "01") + s.flags
 }
 
-// String returns the span and the one that it is in.
+// String returns the span and its parent.
 func (s *recordedSpan) String() string { return s.name + " in " + s.parent }

@@ -14,9 +14,9 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what definitions are made of structs, and what a server makes of them.
+// This suite proves how kopf generates CRDs from structs, and how a server applies them.
 
-// site is the kind that most leaves define. Its metadata is kopf.Meta.
+// site is the kind in most leaves. Its metadata is kopf.Meta.
 type site struct {
 	kopf.Meta `json:",inline"`
 	Spec      siteSpec   `json:"spec"`
@@ -62,7 +62,7 @@ type siteStatus struct {
 	Conditions []kopf.Condition `json:"conditions,omitempty" listKey:"type"`
 }
 
-// definedAs defines a kind in a registry and on the server, in a group of the leaf's own.
+// definedAs defines a kind in a registry and on the server, in a group that only the leaf uses.
 func definedAs[T any](c *C, r *kopf.Registry, d *kopf.Definition) (*kopf.DefinedKind, *Kind) {
 	c.Helper()
 	d.Group, d.Version = c.Unique("types.example.com"), "v1"
@@ -81,7 +81,7 @@ func manifestOf(c *C, k *kopf.DefinedKind) (manifest map[string]any) {
 	return manifest
 }
 
-// tried defines a kind in a registry of its own, and returns the definition without its group, or with what Define has panicked.
+// tried defines a kind in a new registry, and returns the CRD without its group, or the panic of Define.
 func tried[T any](d *kopf.Definition) (k *kopf.DefinedKind, problem string) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -108,7 +108,7 @@ type with[Field any] struct {
 	} `json:"spec"`
 }
 
-// schemaOf returns a part of the schema of a kind in JSON.
+// schemaOf returns a part of a kind's schema in JSON.
 func schemaOf(c *C, k *kopf.DefinedKind, path ...string) string {
 	c.Helper()
 	body, err := kopf.ParseBody(k.Manifest())
@@ -120,7 +120,7 @@ func schemaOf(c *C, k *kopf.DefinedKind, path ...string) string {
 	return string(data)
 }
 
-// wants fails unless the text has all the parts in it.
+// wants fails unless the text contains all parts.
 func (c *C) wants(what, text string, parts ...string) {
 	c.Helper()
 	for _, part := range parts {
@@ -130,7 +130,7 @@ func (c *C) wants(what, text string, parts ...string) {
 	}
 }
 
-// refused tries to create an object, and fails unless the server names a field.
+// refused tries to create an object, and fails unless the error of the server contains a field.
 func (k *Kind) refused(what string, spec map[string]any, field string) {
 	k.c.Helper()
 	err := k.c.Client.Create(k.c.Context(), k.body(k.object("refused", map[string]any{"spec": spec})), nil)
@@ -142,7 +142,7 @@ func (k *Kind) refused(what string, spec map[string]any, field string) {
 	}
 }
 
-// nodes calls a function for all schemas in a schema.
+// nodes calls a function for all nested schemas.
 func nodes(path string, schema map[string]any, each func(path string, schema map[string]any)) {
 	each(path, schema)
 	properties, _ := schema["properties"].(map[string]any)
@@ -160,7 +160,7 @@ type loop struct {
 	Next *loop `json:"next"`
 }
 
-// everything is a spec of all types that a schema can be made of.
+// everything is a spec with all types that have a schema.
 type everything struct {
 	Bool     bool                     `json:"bool"`
 	Int      int                      `json:"int"`
@@ -430,7 +430,7 @@ var _ = Suite("types_definitions", func(t *testing.T, c *C) {
 		k, _ := tried[site](nil)
 		c.wants("the rules", schemaOf(c, k, "properties", "spec"), `"x-kubernetes-validations":[{"message":"the class cannot be changed","rule":"!has(oldSelf.class) || has(self.class)"}]`)
 		if c.InBubble() {
-			return // the embedded server evaluates no rules
+			return // the embedded server does not evaluate the rules
 		}
 		_, objects := definedAs[site](c, &kopf.Registry{}, &kopf.Definition{Kind: "Site"})
 		objects.Create("a", spec(map[string]any{"class": "small"}))
@@ -600,7 +600,7 @@ var _ = Suite("types_definitions", func(t *testing.T, c *C) {
 	})
 })
 
-// written is a spec of what encoding/json writes in a way of its own.
+// written is a spec with types that encoding/json encodes in special ways.
 type written struct {
 	Protocols []protocol              `json:"protocols"`
 	Texts     map[string]*pointerText `json:"texts"`
@@ -611,7 +611,7 @@ type written struct {
 	Any       kopf.AnyJSON            `json:"any"`
 }
 
-// protocol is an enum, as many are in Go.
+// protocol is a typical enum in Go.
 type protocol uint8
 
 func (p protocol) MarshalText() ([]byte, error) { return []byte([]string{"TCP", "UDP"}[p]), nil }
@@ -632,7 +632,7 @@ func (p *pointerText) UnmarshalText(text []byte) error {
 	return err
 }
 
-// always is a kind whose status is always written.
+// always is a kind whose status is never omitted.
 type always struct {
 	kopf.Meta
 	Spec   struct{} `json:"spec"`
@@ -667,11 +667,11 @@ type embedding struct {
 
 type embeddingNamed struct {
 	minMax    `json:"range"`
-	siteClass           // which encoding/json ignores
+	siteClass           // encoding/json ignores it
 	Class     siteClass `json:"class,omitempty"`
 }
 
-// describes describes itself, and only itself.
+// describes has its own schema.
 type describes struct {
 	A string `json:"a,omitempty"`
 }
@@ -681,13 +681,13 @@ func (describes) Schema() kopf.Schema {
 	return kopf.Schema{"type": "object", "properties": map[string]any{"a": map[string]any{"type": "string"}}}
 }
 
-// meta returns the metadata of an object as it is in structs.
+// meta returns the metadata of an object for structs.
 func (k *Kind) meta(name string) kopf.Meta {
 	ref := k.Ref(name)
 	return kopf.Meta{APIVersion: ref.APIVersion, Kind: ref.Kind, ObjectMeta: kopf.ObjectMeta{Name: name, Namespace: ref.Namespace}}
 }
 
-// own describes itself.
+// own has its own schema.
 type own string
 
 // Schema implements kopf.Schemer.
@@ -695,7 +695,7 @@ func (own) Schema() kopf.Schema {
 	return kopf.Schema{"type": "string", "format": "hostname", "maxLength": 9}
 }
 
-// long describes itself at length.
+// long has a long schema of its own.
 type long string
 
 // Schema implements kopf.Schemer.

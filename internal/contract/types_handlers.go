@@ -17,9 +17,9 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves how handlers get structs, and what becomes of their changes; and how operators, servers and clusters come to know definitions.
+// This suite proves how handlers get structs, what happens to their changes, and how operators, servers and clusters get CRDs.
 
-// note is a kind whose schema keeps everything, on the server.
+// note is a kind whose schema keeps everything on the server.
 type note struct {
 	kopf.Meta `json:",inline"`
 	Spec      noteSpec   `json:"spec,omitzero"`
@@ -56,7 +56,7 @@ func (c *C) notes() (kopf.Selector, *Kind) {
 	return kopf.Selector(group + "/v1/notes"), c.Of(group+"/v1", "Note")
 }
 
-// typedOnce runs an operator that changes the note "a" once, and returns the object after that.
+// typedOnce runs an operator that changes the note "a" once, and returns the object afterwards.
 func (c *C) typedOnce(object map[string]any, change func(r *kopf.Reconcile, n *note) error) (*Running, *kopf.Body) {
 	c.Helper()
 	selector, notes := c.notes()
@@ -78,7 +78,7 @@ func (c *C) typedOnce(object map[string]any, change func(r *kopf.Reconcile, n *n
 	return op, notes.Get("a")
 }
 
-// called returns the names of the handlers that were called.
+// called records the names of called handlers.
 type called struct {
 	mu    sync.Mutex // guards names
 	names []string
@@ -116,7 +116,7 @@ func (l *called) index(_ context.Context, i *kopf.Indexing, n *note) (map[string
 	return map[string]int64{n.Name: n.Spec.Size}, nil
 }
 
-// like are types as k8s.io/api has them: with methods of their own, and embedded ones.
+// like are types similar to those in k8s.io/api: with their own methods, and with embedded types.
 type likeTime struct{ time.Time }
 
 func (likeTime) OpenAPISchemaType() []string { return []string{"string"} }
@@ -600,7 +600,7 @@ var _ = Suite("types_handlers", func(t *testing.T, c *C) {
 	})
 })
 
-// installing runs an operator that installs a definition until it is ready. A function may answer its patches of the definition, which are counted from 1.
+// installing runs an operator that installs a CRD, until it is ready. A function may answer its patches of the CRD, which are counted from 1.
 func (c *C) installing(answer func(n int32) *http.Response) (name string, op *Running, patches *atomic.Int32) {
 	c.Helper()
 	r := &kopf.Registry{}
@@ -621,7 +621,7 @@ func (c *C) installing(answer func(n int32) *http.Response) (name string, op *Ru
 	return name, op, patches
 }
 
-// nilServer is a server of webhooks that no review comes to.
+// nilServer is a webhook server without reviews.
 type nilServer struct{}
 
 // Serve implements kopf.AdmissionServer.
@@ -630,7 +630,7 @@ func (nilServer) Serve(ctx context.Context, _ kopf.ReviewFunc, _ func(kopf.Webho
 	return nil
 }
 
-// statusPatches returns the bodies of the patches of an operator of the subresource, with U for the uid.
+// statusPatches returns the bodies of the operator's patches of the status, with U for the uid.
 func statusPatches(op *Running, uid string) (all []string) {
 	for _, q := range op.Wire.Requests(http.MethodPatch) {
 		if path, _, _ := strings.Cut(q.Path, "?"); strings.HasSuffix(path, "/status") {

@@ -17,9 +17,10 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves what becomes of the changes of a status: together with what other clients write, with what the handler puts into its patch, and after a failure to send them.
+// This suite proves how kopf writes changes of a typed status: together with changes by other clients, with the patch of the handler, and after
+// failed requests.
 
-// conditioned is a status with conditions, and little else.
+// conditioned is a status with conditions, and few other fields.
 type conditioned struct {
 	kopf.Meta `json:",inline"`
 	Status    struct {
@@ -28,7 +29,7 @@ type conditioned struct {
 	} `json:"status,omitzero"`
 }
 
-// alwaysWritten is a status as other tools generate it: omitempty does not leave a struct out, and its fields are always written.
+// alwaysWritten is a status as other tools generate it: omitempty does not omit a struct, and its fields are always written.
 type alwaysWritten struct {
 	kopf.Meta `json:",inline"`
 	Status    struct {
@@ -37,7 +38,7 @@ type alwaysWritten struct {
 	} `json:"status,omitempty"`
 }
 
-// inventory is a status with lists that have keys, and with structs and maps that may go.
+// inventory is a status with lists that have keys, and with optional structs and maps.
 type inventory struct {
 	kopf.Meta `json:",inline"`
 	Status    struct {
@@ -64,7 +65,7 @@ type inventorySync struct {
 	Done int `json:"done,omitempty"`
 }
 
-// pointed is a status whose conditions may be absent with the struct that they are in.
+// pointed is a status with conditions in an optional struct.
 type pointed struct {
 	kopf.Meta `json:",inline"`
 	Status    struct {
@@ -77,7 +78,8 @@ type pointedCommon struct {
 	Conditions []kopf.Condition `json:"conditions,omitempty"`
 }
 
-// changedOnce runs an operator that changes an object with a status once, while another client may write another status, and returns the status after that.
+// changedOnce runs an operator that changes an object with a status once. Meanwhile, another client may write another status. It returns the status
+// afterwards.
 func changedOnce[T any](c *C, status, meanwhile map[string]any, change func(r *kopf.Reconcile, o *T)) map[string]any {
 	c.Helper()
 	selector, notes := c.notes()
@@ -286,7 +288,8 @@ func explicitConditions(t *testing.T, c *C) {
 }
 
 func unsentStatus(t *testing.T, c *C) {
-	// timed runs a timer that sets the phases one after another, with an error for those that end in "!", and leaves the object as it is for "". The patches of some calls fail on their way.
+	// timed runs a timer that sets the phases one after another, with an error for those that end in "!". For "", it leaves the object unchanged. The
+	// patches of some calls fail.
 	timed := func(c *C, failing []int32, phases ...string) string {
 		c.OnlyInBubble("the pauses are long")
 		selector, notes := c.notes()

@@ -19,8 +19,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that the replicas of an operator share one authority of their webhooks, so that each of them is trusted by the one
-// configuration that they write.
+// This suite proves that the replicas of an operator share one certificate authority for their webhooks, so that the API server trusts all of them by
+// their common configuration.
 
 var _ = Suite("webhook_authority", func(t *testing.T, c *C) {
 	c.Run(t, "HA-52 replicas make one authority, and each has a certificate of its own", proveSharedAuthority)
@@ -34,7 +34,7 @@ var _ = Suite("webhook_authority", func(t *testing.T, c *C) {
 	c.Run(t, "HA-52 the documented rights are those that are used", proveAuthorityRights)
 })
 
-// hookReplica is one of several operators with the same webhooks.
+// hookReplica is one of several replicas with the same webhooks.
 type hookReplica struct {
 	*Running
 	listener *wiredListener
@@ -42,7 +42,7 @@ type hookReplica struct {
 
 const authoritySecret = "hooks-authority"
 
-// hookReplica starts one.
+// hookReplica starts a replica.
 func (c *C) hookReplica(overlap time.Duration, adjust ...func(*kopf.WebhookServer)) *hookReplica {
 	c.Helper()
 	r := &hookReplica{listener: c.listener()}
@@ -70,7 +70,7 @@ func (c *C) dropHooks() {
 	})
 }
 
-// hooksBundle is what the API server is to trust, nil while there is no configuration.
+// hooksBundle returns the CA bundle in the configuration, nil while there is none.
 func (c *C) hooksBundle() []byte {
 	c.Helper()
 	var config kopf.Body
@@ -106,7 +106,7 @@ func (c *C) authorityData() map[string][]byte {
 	return secret.Data
 }
 
-// shown returns the certificate of a replica, and whether it is trusted by a bundle.
+// shown returns the certificate of a replica, and an error unless a bundle trusts it.
 func (r *hookReplica) shown(bundle []byte) (*x509.Certificate, error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
@@ -122,7 +122,7 @@ func (r *hookReplica) shown(bundle []byte) (*x509.Certificate, error) {
 	return client.ConnectionState().PeerCertificates[0], nil
 }
 
-// trusted returns who has signed for all replicas, empty if these are several, and fails if one is not trusted.
+// trusted returns the common authority of all replicas, empty if there are several. It fails if a certificate is not trusted.
 func (c *C) trusted(replicas ...*hookReplica) string {
 	c.Helper()
 	issuers, serials := make(map[string]bool), make(map[string]bool)
@@ -144,7 +144,7 @@ func (c *C) trusted(replicas ...*hookReplica) string {
 	return last
 }
 
-// configured waits until the configuration is there, and all replicas serve.
+// configured waits until the configuration exists, and all replicas serve.
 func (c *C) configured(replicas ...*hookReplica) {
 	c.Helper()
 	c.WaitFor("the configuration", func() bool { return c.hooksBundle() != nil })
@@ -154,7 +154,7 @@ func (c *C) configured(replicas ...*hookReplica) {
 	}
 }
 
-// oldAuthority is the data of a Secret whose authority expires soon, and its name.
+// oldAuthority returns the data of a Secret with an authority that expires soon, and its name.
 func (c *C) oldAuthority() (data map[string]any, name string) {
 	c.Helper()
 	a := &Authority{c: c}
@@ -275,7 +275,7 @@ func proveRotationContinued(c *C) {
 	c.dropHooks()
 	data, old := c.oldAuthority()
 	c.secrets().Create(authoritySecret, map[string]any{"data": data})
-	first := c.hookReplica(time.Hour) // which does not get to the second step
+	first := c.hookReplica(time.Hour) // it does not reach the second step
 	c.configured(first)
 	c.WaitFor("the first step", func() bool { return c.authorityData()["next.crt"] != nil })
 	c.WaitFor("trust in both", func() bool { return bytes.Count(c.hooksBundle(), []byte("BEGIN CERTIFICATE")) == 2 })

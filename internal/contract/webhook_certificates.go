@@ -25,7 +25,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves which certificates the servers of webhooks show, which ones they accept, and that none of it costs a review when it changes.
+// This suite proves which certificates webhook servers use, which ones they accept, and that no change of certificates makes a review fail.
 
 var _ = Suite("webhook_certificates", func(t *testing.T, c *C) {
 	c.Run(t, "AC-46 a given certificate is shown", proveGiven)
@@ -45,7 +45,7 @@ var _ = Suite("webhook_certificates", func(t *testing.T, c *C) {
 	c.Run(t, "AC-44 TLS 1.2 is the least", proveVersions)
 })
 
-// Authority signs certificates.
+// Authority is a certificate authority.
 type Authority struct {
 	// PEM is its own certificate.
 	PEM []byte
@@ -55,7 +55,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// Authority makes one. In bubbles, its time is theirs.
+// Authority creates an authority. In bubbles, it uses the time of the bubble.
 func (c *C) Authority(name string) *Authority {
 	c.Helper()
 	a := &Authority{c: c}
@@ -64,7 +64,7 @@ func (c *C) Authority(name string) *Authority {
 	return a
 }
 
-// sign makes a key and a certificate for it, valid for ten years if the template says nothing else.
+// sign creates a key and a certificate for it, valid for ten years unless the template has other dates.
 func (a *Authority) sign(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.c.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -90,7 +90,7 @@ func (a *Authority) sign(template, parent *x509.Certificate, signer *ecdsa.Priva
 	return cert, key
 }
 
-// Issue returns PEM of a certificate, for a server or a client, and of its key.
+// Issue returns a certificate for a server or a client, and its key, in PEM.
 func (a *Authority) Issue(name string, adjust ...func(*x509.Certificate)) (cert, key []byte) {
 	a.c.Helper()
 	template := &x509.Certificate{
@@ -108,7 +108,7 @@ func (a *Authority) Issue(name string, adjust ...func(*x509.Certificate)) (cert,
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// pairFiles are a certificate and a key in files.
+// pairFiles are the files of a certificate and a key.
 type pairFiles struct {
 	c         *C
 	cert, key string
@@ -132,7 +132,7 @@ func (c *C) writeFile(path string, data []byte) {
 	}
 }
 
-// Shown returns the certificate that a server shows.
+// Shown returns the certificate of the server.
 func (s *Served) Shown() *x509.Certificate {
 	s.c.Helper()
 	state, err := s.handshake(&tls.Config{InsecureSkipVerify: true})
@@ -156,7 +156,7 @@ func (s *Served) handshake(conf *tls.Config) (tls.ConnectionState, error) {
 
 const hooksHost = "hooks.ns.svc"
 
-// certified makes a server with a certificate and a key in files, and changes it.
+// certified returns a server with a certificate and a key in files. A function changes it.
 func certified(f *pairFiles, change func(*kopf.WebhookServer)) func(s *kopf.WebhookServer) {
 	return func(s *kopf.WebhookServer) {
 		s.Host, s.CertFile, s.KeyFile = hooksHost, f.cert, f.key
@@ -244,7 +244,7 @@ func proveTrust(c *C) {
 
 func proveDump(c *C) {
 	dump := filepath.Join(c.TempDir(), "dump.pem")
-	for range 2 { // each time at the start
+	for range 2 { // at each start
 		s := c.Serves(echo, secureServer(func(s *kopf.WebhookServer) { s.CADump = dump }))
 		got, err := os.ReadFile(dump)
 		if err != nil || !bytes.Equal(got, s.Last().CABundle) || bytes.Contains(got, []byte("KEY")) {
@@ -280,7 +280,7 @@ func proveSelfSigned(c *C) {
 		s := c.Serves(echo, secureServer(func(s *kopf.WebhookServer) {
 			s.Host, s.Addr, s.ExtraSANs = tt.host, tt.addr, tt.more
 			if tt.host == "" && !c.InBubble() {
-				s.Host = "localhost" // the listener has an address
+				s.Host = "localhost" // the listener determines the address
 			}
 		}))
 		cert := s.Shown()
@@ -289,7 +289,7 @@ func proveSelfSigned(c *C) {
 			ips = append(ips, ip.String())
 		}
 		dns := cert.DNSNames
-		if !c.InBubble() && tt.addr == "" { // that address, again
+		if !c.InBubble() && tt.addr == "" { // that address again
 			dns = slices.DeleteFunc(dns, func(name string) bool { return name == "127.0.0.1" })
 			ips = slices.DeleteFunc(ips, func(ip string) bool { return ip == "127.0.0.1" })
 			tt.dns = slices.DeleteFunc(tt.dns, func(name string) bool { return name == "localhost" && tt.host != "" })
@@ -308,7 +308,7 @@ func proveSelfSigned(c *C) {
 	}
 }
 
-// proveLife lets API servers obey the announcements at once or half a minute later, for two years. It looks closely when a month is left.
+// proveLife lets API servers use new announcements at once or half a minute later, for two years. It checks more often in the last month of a certificate.
 func proveLife(c *C) {
 	c.OnlyInBubble("it takes two years")
 	s := c.Serves(echo, secureServer(func(s *kopf.WebhookServer) { s.Host = hooksHost }))
@@ -368,7 +368,7 @@ func provePeers(c *C) {
 		if err != nil {
 			c.Fatal(err)
 		}
-		return func(conf *tls.Config) { // also if the server does not want it
+		return func(conf *tls.Config) { // even if the server does not request it
 			conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 		}
 	}
@@ -377,7 +377,7 @@ func provePeers(c *C) {
 		name   string
 		server func(*kopf.WebhookServer)
 		client func(*tls.Config)
-		want   string // empty if there is no connection
+		want   string // empty if the connection fails
 	}{
 		{"optional, with", func(s *kopf.WebhookServer) { s.VerifyCAFile = file }, with(ca), "apiserver by clients"},
 		{"optional by data, with", func(s *kopf.WebhookServer) { s.VerifyCAData = ca.PEM }, with(ca), "apiserver by clients"},
@@ -491,7 +491,7 @@ func proveRenewal(c *C) {
 		c.Errorf("the log lines are %+v", lines)
 	}
 	third := c.Authority("third")
-	c.writeFile(trusted, third.PEM) // the files are looked at before the others are written
+	c.writeFile(trusted, third.PEM) // the server reads the files before the others are written
 	c.Pass(20 * time.Second)
 	expect("with the authority alone", "young", old.PEM, old.PEM, both, young.PEM)
 	files.write(third.Issue(hooksHost))
@@ -500,7 +500,7 @@ func proveRenewal(c *C) {
 	expect("with all files", "young", old.PEM, old.PEM, both, young.PEM, next)
 	c.Pass(time.Minute)
 	expect("once that is trusted", "third", old.PEM, old.PEM, both, young.PEM, next, third.PEM)
-	c.writeFile(trusted, young.PEM) // and nothing else, as for what stands before the server
+	c.writeFile(trusted, young.PEM) // and no others, for example behind a proxy
 	c.Pass(40 * time.Second)
 	expect("with another authority that stays", "third", old.PEM, old.PEM, both, young.PEM, next, third.PEM, slices.Concat(third.PEM, young.PEM))
 }
@@ -510,7 +510,7 @@ func proveLateAnnouncement(c *C) {
 	old, young, files := c.Authority("old"), c.Authority("young"), c.pairFiles()
 	files.write(old.Issue(hooksHost))
 	s := c.Serves(echo, secureServer(certified(files, nil)))
-	s.Delay(10 * time.Minute) // as if the API server were down
+	s.Delay(10 * time.Minute) // as if the API server was down
 	files.write(young.Issue(hooksHost))
 	c.Pass(11*time.Minute + 59*time.Second)
 	if got := s.Shown().Issuer.CommonName; got != "old" {

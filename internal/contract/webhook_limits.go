@@ -18,8 +18,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that strangers who can connect to a server of webhooks cannot make it take much memory. The figures are of the whole
-// process, with the senders in it.
+// This suite proves that unknown clients of a webhook server cannot make it use much memory. The limits are for the whole process, including the senders.
 
 var _ = Suite("webhook_limits", func(t *testing.T, c *C) {
 	c.Run(t, "AC-12 who claims to send much gets little room", proveClaims)
@@ -28,16 +27,16 @@ var _ = Suite("webhook_limits", func(t *testing.T, c *C) {
 	c.Run(t, "AC-12 who sends no HTTP is let go, and others are served", proveNoise)
 })
 
-// heap returns how many bytes are in use after all that is not is gone.
+// heap returns the number of used bytes after a garbage collection.
 func heap() uint64 {
 	runtime.GC()
-	runtime.GC() // what pools held is gone after two
+	runtime.GC() // the content of pools is freed after two
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
-// allocated returns how many bytes were allocated so far.
+// allocated returns the number of bytes allocated so far.
 func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -67,7 +66,7 @@ func proveClaims(c *C) {
 	}
 }
 
-// endless is a body without end, which counts how much of it is read.
+// endless is a body without end, which counts the bytes read.
 type endless struct{ read atomic.Int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -91,17 +90,17 @@ func proveEndless(c *C) {
 	if resp.StatusCode != http.StatusRequestEntityTooLarge {
 		c.Errorf("got %d, want 413", resp.StatusCode)
 	}
-	if took > 32<<20 || body.read.Load() > 32<<20 { // kernels take some
+	if took > 32<<20 || body.read.Load() > 32<<20 { // kernel buffers take some
 		c.Errorf("%d bytes were allocated, and %d read", took, body.read.Load())
 	}
 	before = allocated()
-	code, _ := s.Post("", strings.Repeat("x", 8<<20+1)) // this one says how much it is
+	code, _ := s.Post("", strings.Repeat("x", 8<<20+1)) // this one has a Content-Length
 	if took := allocated() - before; code != 413 || took > 10<<20 {
 		c.Errorf("got %d after %d bytes", code, took)
 	}
 }
 
-// proveCrowd has forty reviews of 8 MiB sent at once, while none is answered.
+// proveCrowd sends forty reviews of 8 MiB at once, while none is answered.
 func proveCrowd(c *C) {
 	const crowd = 40
 	leave := make(chan struct{})
@@ -120,7 +119,7 @@ func proveCrowd(c *C) {
 		senders.Go(func() {
 			resp, err := s.Client(s.Last()).Post(s.Last().URL, "application/json", bytes.NewReader(body))
 			if err != nil {
-				refused.Add(1) // the answer came while the body was still being sent
+				refused.Add(1) // the response came while the body was still being sent
 				return
 			}
 			_ = resp.Body.Close()
@@ -155,7 +154,7 @@ func proveNoise(c *C) {
 			c.Fatal(err)
 		}
 		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
-		_, _ = io.WriteString(conn, noise) // it may well be refused before its end
+		_, _ = io.WriteString(conn, noise) // the server may refuse it before its end
 		if !c.InBubble() {
 			_ = conn.(*net.TCPConn).CloseWrite()
 		}

@@ -26,8 +26,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves the servers of webhooks by themselves: the suites of admission prove what operators do with them. In a bubble
-// they listen on pipes, so that a year can pass.
+// This suite proves webhook servers without an operator. The suites of admission prove how operators use them. In a bubble they listen on pipes, so
+// that a year can pass.
 
 var _ = Suite("webhook_server", func(t *testing.T, c *C) {
 	c.Run(t, "AC-10 the handler's id is what comes after the root path", provePaths)
@@ -52,9 +52,9 @@ var _ = Suite("webhook_server", func(t *testing.T, c *C) {
 	c.Run(t, "AC-52 servers for clusters on a machine know its name there", proveVariants)
 })
 
-// Served is a server of webhooks that runs.
+// Served is a running webhook server.
 type Served struct {
-	// Logs are its log lines, if it was given their logger.
+	// Logs has its log lines, if it uses the given logger.
 	Logs *Logs
 
 	c        *C
@@ -63,12 +63,12 @@ type Served struct {
 
 	mu        sync.Mutex // guards the following
 	announced []kopf.WebhookClientConfig
-	times     []time.Time   // of these
-	delay     time.Duration // by which they come late
+	times     []time.Time   // the times of the announcements
+	delay     time.Duration // the delay of announcements
 }
 
-// Serves runs a server until the end of the leaf, and returns when it has announced itself. The function is given what the server
-// should listen on and log to.
+// Serves runs a server until the end of the leaf, and returns when the server has announced itself. The function gets the listener and the logger for
+// the server.
 func (c *C) Serves(review kopf.ReviewFunc, make func(l net.Listener, log *slog.Logger) kopf.AdmissionServer) *Served {
 	c.Helper()
 	s := c.tryServing(review, make)
@@ -99,27 +99,27 @@ func (s *Served) announce(config kopf.WebhookClientConfig) {
 	s.announced, s.times = append(s.announced, config), append(s.times, time.Now())
 }
 
-// Announced returns what was announced so far.
+// Announced returns the announcements so far.
 func (s *Served) Announced() []kopf.WebhookClientConfig {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]kopf.WebhookClientConfig(nil), s.announced...)
 }
 
-// Last returns what was announced last.
+// Last returns the last announcement.
 func (s *Served) Last() kopf.WebhookClientConfig {
 	all := s.Announced()
 	return all[len(all)-1]
 }
 
-// Delay has all announcements to come take a while.
+// Delay delays all future announcements.
 func (s *Served) Delay(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.delay = d
 }
 
-// Before returns what had been announced last some time ago.
+// Before returns the announcement that was the last one some time ago.
 func (s *Served) Before(d time.Duration) kopf.WebhookClientConfig {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *Served) Before(d time.Duration) kopf.WebhookClientConfig {
 	return s.announced[i]
 }
 
-// Client returns an API server, so to say, that obeys an announcement. The functions may adjust its TLS.
+// Client returns a client that uses an announcement, like an API server. The functions may adjust its TLS.
 func (s *Served) Client(config kopf.WebhookClientConfig, adjust ...func(*tls.Config)) *http.Client {
 	conf := &tls.Config{RootCAs: x509.NewCertPool()}
 	conf.RootCAs.AppendCertsFromPEM(config.CABundle)
@@ -142,7 +142,7 @@ func (s *Served) Client(config kopf.WebhookClientConfig, adjust ...func(*tls.Con
 	return &http.Client{Transport: transport}
 }
 
-// Post sends a review to the last address that was announced, and returns the answer's code and text.
+// Post sends a review to the last announced address, and returns the code and the text of the response.
 func (s *Served) Post(path, body string) (int, string) {
 	s.c.Helper()
 	code, text, err := post(s.Client(s.Last()), s.Last().URL+path, body)
@@ -162,7 +162,7 @@ func post(client *http.Client, url, body string) (int, string, error) {
 	return resp.StatusCode, string(text), err
 }
 
-// told returns what a refusal says: the message of a Status, which API servers pass on. Other answers are returned as they are.
+// told returns the message of a Status, which API servers pass on. It returns other responses unchanged.
 func told(code int, text string) string {
 	var status struct {
 		APIVersion, Kind, Status, Message string
@@ -204,9 +204,9 @@ func (c *C) listener() *wiredListener {
 	}}
 }
 
-// pipeListener accepts pipes, which bubbles can wait for.
+// pipeListener accepts pipes, for which bubbles can wait.
 type pipeListener struct {
-	conns  chan net.Conn // from those who dial
+	conns  chan net.Conn // from dialing clients
 	closed chan struct{}
 	once   sync.Once
 }
@@ -232,7 +232,7 @@ type pipeAddr struct{}
 func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "pipe" }
 
-// plainServer makes a server that speaks HTTP, and changes it.
+// plainServer returns a server that uses HTTP. A function changes it.
 func plainServer(change func(*kopf.WebhookServer)) func(net.Listener, *slog.Logger) kopf.AdmissionServer {
 	return func(l net.Listener, log *slog.Logger) kopf.AdmissionServer {
 		server := &kopf.WebhookServer{Listener: l, Logger: log, Insecure: true}
@@ -348,7 +348,7 @@ func proveReviewErrors(c *C) {
 	}
 }
 
-// proveTruncated sends less than was promised.
+// proveTruncated sends fewer bytes than the Content-Length.
 func proveTruncated(c *C) {
 	s := c.Serves(echo, secureServer(nil))
 	conn, err := s.listener.dial(c.Context(), "", "")
@@ -381,7 +381,7 @@ func proveSizes(c *C) {
 	}, plainServer(nil))
 	for _, tt := range []struct {
 		name string
-		body io.Reader // of a known length, or not
+		body io.Reader // with or without a known length
 		code int
 		text string
 	}{
@@ -528,7 +528,7 @@ func proveSlowSenders(c *C) {
 	const head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n"
 	for _, tt := range []struct {
 		name, sent string
-		drip       string // sent each second
+		drip       string // sent every second
 		want       string
 		after      time.Duration
 	}{
@@ -551,7 +551,7 @@ func proveSlowSenders(c *C) {
 				_, err = io.WriteString(conn, tt.drip)
 			}
 		}()
-		answer, _ := io.ReadAll(conn) // a broken connection is as good as one that ends
+		answer, _ := io.ReadAll(conn) // a broken connection is as good as a closed one
 		if passed := time.Since(began).Round(time.Second); passed < tt.after || passed > tt.after+time.Second {
 			c.Errorf("%s: let go after %s, want %s", tt.name, passed, tt.after)
 		}
@@ -585,7 +585,7 @@ func proveSlowReceivers(c *C) {
 	}
 }
 
-// proveResting sends reviews on one connection, with pauses that are longer than an answer may take.
+// proveResting sends reviews on one connection, with pauses that are longer than the time limit of a response.
 func proveResting(c *C) {
 	c.OnlyInBubble("it takes minutes")
 	s := c.Serves(echo, secureServer(nil))
@@ -624,13 +624,13 @@ func proveHeld(c *C) {
 		entered <- struct{}{}
 		select {
 		case <-leave:
-		case <-time.After(10 * time.Second): // so that a review which should be refused fails
+		case <-time.After(10 * time.Second): // so that a review that should be refused fails the test
 		}
 		return []byte("{}"), nil
 	}, plainServer(func(s *kopf.WebhookServer) { s.MaxBodyBytes, s.MaxHeldBytes = 1<<20, 5<<19 }))
 	body := strings.Repeat("x", 1<<20-1)
 	codes := make(chan int, 2)
-	for range 2 { // each of which holds almost 1 MiB
+	for range 2 { // each takes almost 1 MiB
 		go func() {
 			code, _, _ := post(s.Client(s.Last()), s.Last().URL, body)
 			codes <- code
@@ -653,7 +653,7 @@ func proveHeld(c *C) {
 			c.Errorf("below the limit: got %d", code)
 		}
 	}
-	for range 10 { // what was held is given back
+	for range 10 { // the server frees the memory
 		if code, _ := s.Post("", body); code != 200 {
 			c.Errorf("afterwards: got %d", code)
 		}
@@ -675,7 +675,7 @@ func proveBundle(c *C) {
 	}
 }
 
-// proveDefaults uses the network: in a bubble, nothing may wait for time or quiet here.
+// proveDefaults uses the network: in a bubble, nothing may wait for time or for idle goroutines here.
 func proveDefaults(c *C) {
 	ctx, stop := context.WithCancel(c.Context())
 	announced, served := make(chan kopf.WebhookClientConfig, 1), make(chan error, 1)
@@ -739,7 +739,7 @@ func proveAddresses(c *C) {
 		})
 		want := tt.want
 		if !c.InBubble() && tt.server.Addr == "" && tt.server.Host == "" {
-			want = strings.Replace(want, "localhost", "127.0.0.1", 1) // where the listener is
+			want = strings.Replace(want, "localhost", "127.0.0.1", 1) // the address of the listener
 		}
 		if got := s.Last().URL; got != want {
 			c.Errorf("Addr %q, Host %q: got %q, want %q", tt.server.Addr, tt.server.Host, got, want)
@@ -805,7 +805,7 @@ func proveVariants(c *C) {
 			if got := s.Last().URL; got != "https://"+want+":9443" {
 				c.Errorf("the URL is %q, want the host %q", got, want)
 			}
-			if code, _ := s.Post("/fn", "{}"); code != 200 { // by this name, which the certificate must have
+			if code, _ := s.Post("/fn", "{}"); code != 200 { // the certificate must have this name
 				c.Errorf("%s: got %d", want, code)
 			}
 			if err := s.runner.Stop(); err != nil {

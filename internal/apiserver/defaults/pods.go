@@ -205,8 +205,7 @@ func objects(v any) (all []map[string]any) {
 // AppArmorAnnotation is the prefix of the annotations with the AppArmor profiles of containers.
 const AppArmorAnnotation = "container.apparmor.security.beta.kubernetes.io/"
 
-// CopyAppArmor copies the profiles in the annotations of a new pod to the fields that replace the annotations. It returns warnings about the
-// annotations.
+// CopyAppArmor copies the profiles in the annotations of a new pod to the fields that replace the annotations. It returns warnings about the annotations.
 func CopyAppArmor(pod map[string]any) (warnings []string) {
 	spec := rawjson.AsMap(pod["spec"])
 	if rawjson.AsMap(spec["os"])["name"] == "windows" {

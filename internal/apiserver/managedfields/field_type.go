@@ -111,8 +111,7 @@ func (t fieldType) steps(list []any) (order []string, items map[string][]any, ok
 	return order, items, true
 }
 
-// TypeError returns the path and the reason why an object does not fit the type of its kind, "" if it fits. With twins, items with equal keys are
-// allowed.
+// TypeError returns the path and the reason why an object does not fit the type of its kind, "" if it fits. With twins, items with equal keys are allowed.
 func (o Options) TypeError(object map[string]any, twins bool) string {
 	return o.rootType().typeError(object, twins)
 }

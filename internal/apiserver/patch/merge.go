@@ -3,8 +3,7 @@ package patch
 import "github.com/kopf-go/kopf/internal/rawjson"
 
 // ApplyMerge applies a JSON merge patch to a decoded object, and returns the result. It changes the object in place, but not the patch. As in
-// kube-apiserver, it also drops nulls from the objects in the lists of a patch, which RFC 7396 keeps. It keeps them if such a list replaces an
-// object.
+// kube-apiserver, it also drops nulls from the objects in the lists of a patch, which RFC 7396 keeps. It keeps them if such a list replaces an object.
 func ApplyMerge(object, patch map[string]any) map[string]any {
 	for key, change := range patch {
 		if change == nil {

@@ -35,9 +35,8 @@ func patchFault(format string, args ...any) error {
 	return apierrors.New(500, "", fmt.Sprintf(format, args...), nil)
 }
 
-// ApplyStrategicMerge applies a strategic merge patch to an object of a built-in kind, which has a schema, and returns the result. It changes both in
-// place. It merges lists by the keys in the schema. Keys and items of the patch that begin with "$" are directives. Errors are an
-// [apierrors.StatusError].
+// ApplyStrategicMerge applies a strategic merge patch to an object of a built-in kind, which has a schema, and returns the result. It changes both in place.
+// It merges lists by the keys in the schema. Keys and items of the patch that begin with "$" are directives. Errors are an [apierrors.StatusError].
 //
 // See https://github.com/kubernetes/community/blob/main/contributors/devel/sig-api-machinery/strategic-merge-patch.md
 func ApplyStrategicMerge(t *schema.Schema, original, patch map[string]any) (map[string]any, error) {

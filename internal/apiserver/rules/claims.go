@@ -47,8 +47,7 @@ func claimSize(n *node, _ string, _ []string) {
 	positiveAmount(size, "must be greater than zero", nil)
 }
 
-// dataSource checks the older one of the two fields for the source of a claim. The server drops a kind that is unknown there, and copies the newer
-// field.
+// dataSource checks the older one of the two fields for the source of a claim. The server drops a kind that is unknown there, and copies the newer field.
 func dataSource(n *node, _ string, _ []string) {
 	source, ref := n.child("dataSource"), n.child("dataSourceRef")
 	switch source.string("apiGroup") + "/" + source.string("kind") {

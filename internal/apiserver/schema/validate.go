@@ -363,8 +363,7 @@ func orEqual(b *bound) string {
 	return "or equal to "
 }
 
-// FitsScalar reports whether a scalar has the type of the schema for managedFields: all numbers are one type, and a field with a format accepts any
-// scalar.
+// FitsScalar reports whether a scalar has the type of the schema for managedFields: all numbers are one type, and a field with a format accepts any scalar.
 func (s *Schema) FitsScalar(v any) bool {
 	typ := TypeOf(v)
 	switch s.Type {

@@ -78,8 +78,7 @@ func ScalarWord(word string) (typ, format string, scalar bool) {
 	return "", "", false
 }
 
-// table has all types by their full names and by their short names. If two types have the same short name, that of the second one has its group in
-// front.
+// table has all types by their full names and by their short names. If two types have the same short name, that of the second one has its group in front.
 func table() map[string]*Type {
 	lazyTable.once.Do(func() { lazyTable.value = makeTable() })
 	return lazyTable.value

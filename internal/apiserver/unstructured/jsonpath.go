@@ -9,8 +9,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// JSONPath returns the values at a path in the subset of JSONPath that CRDs use: .a.b, ['a'], [0], [*], and [?(@.a=="b")]. A malformed path has no
-// values.
+// JSONPath returns the values at a path in the subset of JSONPath that CRDs use: .a.b, ['a'], [0], [*], and [?(@.a=="b")]. A malformed path has no values.
 func JSONPath(v any, path string) []any {
 	now := []any{v}
 	path = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(path, "{"), "$"), "}")

@@ -7,9 +7,8 @@ import (
 	"strconv"
 )
 
-// CanonicalNumbers writes all numbers in a decoded value as kube-apiserver does. kube-apiserver decodes numbers without a Go type to 64 bits:
-// integers in range as integers, all others as floating point, so that 1.0 becomes 1. It returns the first number that is out of range, "" if there
-// is none.
+// CanonicalNumbers writes all numbers in a decoded value as kube-apiserver does. kube-apiserver decodes numbers without a Go type to 64 bits: integers in
+// range as integers, all others as floating point, so that 1.0 becomes 1. It returns the first number that is out of range, "" if there is none.
 func CanonicalNumbers(v any) (outOfRange json.Number) {
 	set := func(e any, store func(any)) {
 		if n, ok := e.(json.Number); !ok {
