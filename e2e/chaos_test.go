@@ -12,18 +12,19 @@ import (
 
 var chaosSeed = flag.Uint64("chaos.seed", 1, "what decides about the faults of the fault bench")
 
-// TestChaos is a short run of the fault bench, for one replica and without children. The long one, with all sorts of faults, is a command: go run ./chaos/cmd
+// TestChaos is a short run of the fault bench, for one replica and without children. The long run, with all kinds of faults, is a command: go run
+// ./chaos/cmd
 func TestChaos(t *testing.T) {
 	families := slices.DeleteFunc(chaos.Families(), func(name string) bool { return name == "children" || name == "replicas" })
 	tryToBreak(t, chaos.Options{Seed: *chaosSeed, Duration: 40 * time.Second, Objects: 150, Families: families})
 }
 
-// TestChaosChildren is one with faults of children. That all of them happen takes longer than with fewer ones.
+// TestChaosChildren includes the faults of children. More faults take longer until each of them has happened.
 func TestChaosChildren(t *testing.T) {
 	tryToBreak(t, chaos.Options{Seed: *chaosSeed, Duration: 60 * time.Second, Objects: 100, Families: []string{"basic", "children"}})
 }
 
-// TestChaosReplicas is one with three replicas of the operator.
+// TestChaosReplicas includes the faults of replicas, with three of them.
 func TestChaosReplicas(t *testing.T) {
 	tryToBreak(t, chaos.Options{Seed: *chaosSeed, Duration: 100 * time.Second, Objects: 150, Replicas: 3, Families: []string{"basic", "replicas"}})
 }

@@ -13,20 +13,19 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// This file lets the authority change that has signed the certificate of the server. The file that the kubeconfig names is replaced,
-// as a kubelet does it in a pod.
+// This file replaces the certificate authority of the server. It replaces the file in the kubeconfig, as a kubelet does in a pod.
 
-// Rotation is a change of the authority, and what an operator made of it.
+// Rotation is a change of the authority, and the reaction of an operator.
 type Rotation struct {
 	Time    time.Time
-	Process string // of which operator, and which one
+	Process string // the operator and its process
 	Waited  time.Duration
-	Reached bool // whether a request of it came over a new connection
-	Ended   bool // whether the process has ended meanwhile, so that nothing is known
+	Reached bool // whether it sent a request over a new connection
+	Ended   bool // whether the process ended in the meantime, so that the result is unknown
 }
 
-// reconnecting is how long an operator may take to connect again. Where it always has something to do, its pauses between two attempts are of 4 s
-// at most. The tenant's may have nothing but streams on which nothing has come for long, and their pauses are longer than a minute.
+// reconnecting is the time limit for an operator to reconnect. Most operators always have work, and their backoff is at most 4 s. The operator of the tenant
+// may have only streams that have been silent for long, and its backoff is longer than a minute.
 func reconnecting(role string) time.Duration {
 	if role == tenantRole {
 		return 90 * time.Second
@@ -34,7 +33,7 @@ func reconnecting(role string) time.Duration {
 	return 12 * time.Second
 }
 
-// rotateAuthorities changes the authority again and again until the context ends.
+// rotateAuthorities replaces the authority repeatedly until the context is canceled.
 func (b *bench) rotateAuthorities(ctx context.Context, random *rand.Rand) error {
 	for {
 		pause(ctx, between(random, time.Second, 10*time.Second))
@@ -47,8 +46,8 @@ func (b *bench) rotateAuthorities(ctx context.Context, random *rand.Rand) error 
 	}
 }
 
-// rotateAuthority gives the server another certificate, of a new authority. With a bundle, both authorities are in the file for a while
-// before. All connections are cut, and operators have to come back.
+// rotateAuthority gives the server another certificate, of a new authority. With a bundle, the file first contains both authorities for a while. It cuts all
+// connections, and operators must reconnect.
 func (b *bench) rotateAuthority(ctx context.Context, bundle bool) error {
 	authority, err := cluster.NewAuthority()
 	if err != nil {
@@ -73,7 +72,7 @@ func (b *bench) rotateAuthority(ctx context.Context, bundle bool) error {
 	return nil
 }
 
-// writeCA replaces the file at once.
+// writeCA replaces the file atomically.
 func (b *bench) writeCA(data []byte) error {
 	path := filepath.Join(b.dir, "ca.crt")
 	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
@@ -82,7 +81,7 @@ func (b *bench) writeCA(data []byte) error {
 	return os.Rename(path+".new", path)
 }
 
-// awaitReturn notes which operators come back in time.
+// awaitReturn records which operators reconnect in time.
 func (b *bench) awaitReturn(ctx context.Context) {
 	began := time.Now()
 	type waiting struct {
@@ -90,7 +89,7 @@ func (b *bench) awaitReturn(ctx context.Context) {
 		process  string
 		requests int64
 	}
-	pause(ctx, 200*time.Millisecond) // what was under way is cut
+	pause(ctx, 200*time.Millisecond) // until the running requests are cut
 	var all []waiting
 	for _, s := range b.supervisors() {
 		all = append(all, waiting{s, s.process(), b.proxy.arrived(s.role).Load()})
@@ -117,7 +116,7 @@ func (b *bench) awaitReturn(ctx context.Context) {
 	}
 }
 
-// present lets the server show a certificate of the authority from now on.
+// present has the server use a certificate of the authority from now on.
 func (p *proxy) present(authority *cluster.Authority) error {
 	id, err := authority.Issue("kube-apiserver", nil, true, time.Hour)
 	if err != nil {
@@ -139,7 +138,7 @@ func (p *proxy) arrived(role string) *atomic.Int64 {
 	return &p.mains
 }
 
-// rotated looks at how the operators have taken the changes of the authority.
+// rotated checks how the operators reacted to new authorities.
 func (c *court) rotated() {
 	for _, r := range c.Rotations {
 		if !r.Reached && !r.Ended {

@@ -1,5 +1,5 @@
-// Package chaos tries to break an operator: it runs one on a real control plane, lets requests, servers, credentials, clocks and the
-// operator itself fail while people work with its objects, and then compares what has become of each object with what was promised.
+// Package chaos tries to break an operator. It runs the operator on a real control plane while clients change its objects. Meanwhile requests, servers,
+// credentials, clocks and the operator itself fail. In the end, it checks the guarantees for each object.
 package chaos
 
 import (
@@ -24,21 +24,21 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// Options tell what is tried.
+// Options configure a run.
 type Options struct {
-	// Seed decides what goes wrong with which request, what becomes of each call of a handler, and what people do.
+	// Seed determines the fault of each request, the outcome of each call of a handler, and the changes by clients.
 	Seed uint64
-	// Duration is how long things go wrong. What comes after, until all is settled, is not in it.
+	// Duration is the time in which faults happen. It does not include the time until the operator has settled afterwards.
 	Duration time.Duration
-	// Objects is the number of names that people use. Defaults to 300.
+	// Objects is the number of names for objects. Default: 300.
 	Objects int
-	// Replicas is the number of replicas of the operator, which stand for a Lease if there are several. Defaults to one.
+	// Replicas is the number of replicas of the operator. If there are several, they elect a leader by a Lease. Default: 1.
 	Replicas int
-	// Families are the sorts of faults that are tried, of [Families]. Defaults to all, those of replicas only if there are several.
+	// Families are the kinds of faults, of [Families]. Default: all, without those of replicas if there is only one.
 	Families []string
-	// Log is told what is being done. Defaults to silence.
+	// Log gets progress messages. Default: none.
 	Log io.Writer
-	// Keep has the folder of a run with violations left behind, for its logs. The log tells where it is. Defaults to false.
+	// Keep keeps the folder of a run with violations, for its logs. The log contains its path. Default: false.
 	Keep bool
 }
 
@@ -57,7 +57,7 @@ const (
 type bench struct {
 	opts     *Options
 	dir      string
-	kept     bool // whether the folder outlives the run
+	kept     bool // whether the folder is kept after the run
 	cluster  *cluster.Cluster
 	counts   *tally
 	logins   *logins
@@ -65,9 +65,9 @@ type bench struct {
 	history  *History
 	writers  *writers
 	replicas *replicas
-	leases   *History    // of the Lease; nil without an election
-	tenant   *supervisor // nil if no namespaces come and go
-	trusted  []byte      // what the file with the authority has
+	leases   *History    // the history of the Lease; nil without an election
+	tenant   *supervisor // nil if no namespaces are added and removed
+	trusted  []byte      // the content of the authority's file
 	rooms    rooms
 	contests []Contest
 
@@ -75,7 +75,7 @@ type bench struct {
 	rotations []Rotation
 }
 
-// Run makes one run. An error means that the bench itself has failed; what the operator does wrong stands in the report.
+// Run makes one run. An error means that the bench itself has failed. Errors of the operator are in the report.
 func Run(ctx context.Context, opts Options) (*Report, error) {
 	if opts.Objects == 0 {
 		opts.Objects = 300
@@ -113,7 +113,7 @@ func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(b.opts.Log, time.Now().Format(time.TimeOnly)+" "+format+"\n", args...)
 }
 
-// open starts all that a run needs.
+// open starts all servers of a run.
 func (b *bench) open(ctx context.Context) (err error) {
 	if b.dir, err = os.MkdirTemp("", "kopf-chaos-"); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (b *bench) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// openOperators makes what keeps the operators running, and starts none of them yet.
+// openOperators creates the supervisors of the operators, and starts none of them yet.
 func (b *bench) openOperators(binary string) {
 	b.replicas = &replicas{make: func() *supervisor {
 		s := &supervisor{binary: binary, args: []string{"--all-namespaces", "--peering=chaos", "--priority=10"}, replica: b.opts.Replicas > 1}
@@ -175,7 +175,7 @@ func (b *bench) openOperators(binary string) {
 	}
 }
 
-// equip tells a supervisor of the run.
+// equip gives a supervisor the settings of the run.
 func (b *bench) equip(s *supervisor) *supervisor {
 	s.dir, s.seed, s.families = b.dir, b.opts.Seed, b.opts.Families
 	s.prepare = func(run int) (string, error) {
@@ -191,7 +191,7 @@ func (b *bench) equip(s *supervisor) *supervisor {
 	return s
 }
 
-// supervisors are those of all operators.
+// supervisors returns those of all operators.
 func (b *bench) supervisors() []*supervisor {
 	var all []*supervisor
 	if b.replicas != nil {
@@ -203,7 +203,7 @@ func (b *bench) supervisors() []*supervisor {
 	return all
 }
 
-// prepare makes the kinds that the run works with, waits until they are served, and makes what is there from the start.
+// prepare creates the kinds of the run, waits until they are served, and creates the initial objects.
 func (b *bench) prepare(ctx context.Context) error {
 	for _, k := range kinds {
 		b.writers.do(ctx, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", k.manifest())
@@ -248,7 +248,7 @@ func (b *bench) close() {
 	}
 }
 
-// run goes through the stages of a run.
+// run runs the stages.
 func (b *bench) run(ctx context.Context) (*Report, error) {
 	following, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -302,11 +302,11 @@ func (b *bench) run(ctx context.Context) (*Report, error) {
 	return report, nil
 }
 
-// steadyCensus is that of an operator that has just started and is at rest.
+// steadyCensus returns the census of an operator that is idle after its start.
 func (b *bench) steadyCensus(ctx context.Context) (*journal.Census, error) {
 	for range 100 {
 		pause(ctx, 200*time.Millisecond)
-		if b.proxy.requests.of("GET watch") < 3 { // of the definitions, the peering, and the objects
+		if b.proxy.requests.of("GET watch") < 3 { // for CRDs, the peering, and the objects
 			continue
 		}
 		pause(ctx, time.Second)
@@ -318,8 +318,8 @@ func (b *bench) steadyCensus(ctx context.Context) (*journal.Census, error) {
 	return nil, fmt.Errorf("the operator does not start:\n%s", log)
 }
 
-// trouble lets people work and things go wrong, for the time of the run. At its end, processes are left alone for a while: a new one would
-// know nothing of what the others have come to believe.
+// trouble runs the clients and the faults, for the duration of the run. At its end, processes keep running for a while: a new one would not have the
+// possibly wrong state of the old one.
 func (b *bench) trouble(ctx context.Context) error {
 	started := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, b.opts.Duration)
@@ -366,10 +366,10 @@ func (b *bench) trouble(ctx context.Context) error {
 	return <-errs
 }
 
-// lastPeace is how long no process is ended before all is well again.
+// lastPeace is the time before the end in which no process is ended.
 const lastPeace = 20 * time.Second
 
-// trials let one thing go wrong at a time, while nothing else does.
+// trials run faults that must not overlap with others, one at a time.
 func (b *bench) trials(ctx context.Context) error {
 	if b.opts.has("authorities") {
 		if err := b.rotateAuthority(ctx, false); err != nil {
@@ -382,7 +382,7 @@ func (b *bench) trials(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until there is nothing to complain of that may yet pass, or for a long time, and returns what it is then.
+// settle waits until there are no violations that may yet pass, with a long timeout, and returns the remaining ones.
 func (b *bench) settle(ctx context.Context, judge func(*Evidence) []Violation, remove bool) (*Evidence, []Violation, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -405,7 +405,7 @@ func (b *bench) settle(ctx context.Context, judge func(*Evidence) []Violation, r
 	}
 }
 
-// gather takes everything that there is to judge.
+// gather collects all evidence.
 func (b *bench) gather(ctx context.Context) (*Evidence, error) {
 	e := &Evidence{Time: time.Now(), Versions: b.history.versions("widgets"), Tickets: b.history.versions("tickets"), Contests: slices.Clone(b.contests)}
 	var err error
@@ -448,7 +448,7 @@ func (b *bench) gather(ctx context.Context) (*Evidence, error) {
 	return e, errors.Join(failed...)
 }
 
-// children are what the handlers have made: the values in the config maps, by their names.
+// children returns the children by handlers: the values in the config maps, by their names.
 func (b *bench) children(ctx context.Context) (map[string]string, error) {
 	data, err := b.cluster.Request(ctx, http.MethodGet, "/api/v1/namespaces/"+namespace+"/configmaps?labelSelector=of", nil)
 	if err != nil {
@@ -470,7 +470,7 @@ func (b *bench) children(ctx context.Context) (map[string]string, error) {
 	return all, nil
 }
 
-// events are the Kubernetes events, by the objects that they are about, as often as they say that they have happened.
+// events returns the Kubernetes events, by their objects, each as often as its count.
 func (b *bench) events(ctx context.Context) (map[string][]string, error) {
 	data, err := b.cluster.Request(ctx, http.MethodGet, "/api/v1/namespaces/"+namespace+"/events", nil)
 	if err != nil {
@@ -499,18 +499,18 @@ func (b *bench) events(ctx context.Context) (map[string][]string, error) {
 	return all, nil
 }
 
-// remains are the complaints about what an operator leaves that was stopped in order.
+// remains returns the violations about an operator's leftovers after an orderly shutdown.
 func (b *bench) remains(ctx context.Context) []Violation {
 	var all []Violation
 	peers, err := b.peers(ctx)
-	if b.opts.Replicas > 1 { // which leave theirs to the next leader
+	if b.opts.Replicas > 1 { // replicas leave their record to the next leader
 		peers = slices.DeleteFunc(peers, func(id string) bool { return id == namespace+"/"+leaseName })
 	}
 	if err != nil || len(peers) > 0 {
 		all = append(all, Violation{Rule: leftovers, Text: fmt.Sprint("the peering has records after the end: ", peers, err)})
 	}
 	for _, s := range b.everSupervised() {
-		ends, _ := s.ends() // no process is started any more
+		ends, _ := s.ends() // no process is started anymore
 		for _, end := range ends {
 			all = append(all, Violation{Rule: goesOn, Text: "a process has ended: " + end})
 		}

@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// This file lets others write to objects that are being deleted as fast as they can, so that what the operator knows of them is always
-// outdated. Nothing else goes wrong meanwhile.
+// In this file, other clients write to objects during their deletion as fast as they can, so that the operator's view is always outdated. There are no other
+// faults meanwhile.
 
-// Contest is the deletion of an object to which others write.
+// Contest is the deletion of an object while other clients write to it.
 type Contest struct {
 	Name     string
 	Gone     bool
-	Took     time.Duration // until it was gone, or nobody waited any more
-	Writes   int           // of the others
-	Attempts int           // of the operator
+	Took     time.Duration // until it was gone, or the time limit
+	Writes   int           // by the other clients
+	Attempts int           // by the operator
 }
 
 const (
 	contests       = 3
 	contestTime    = 20 * time.Second
 	contestPace    = 20 * time.Millisecond
-	contestDelay   = 100 * time.Millisecond // of each write of the operator
-	contestPatches = 40                     // are more than enough
+	contestDelay   = 100 * time.Millisecond // of each write by the operator
+	contestPatches = 40                     // more than enough
 	contestPrefix  = "contest-"
 )
 
-// contest deletes some objects one by one while others write.
+// contest deletes some objects one by one while other clients write to them.
 func (b *bench) contest(ctx context.Context, random *rand.Rand) {
 	for i := range contests {
 		name := fmt.Sprint(contestPrefix, i)
@@ -58,7 +58,7 @@ func (b *bench) contest(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// contested looks at how deletions have ended while others wrote.
+// contested checks how deletions ended in spite of other writes.
 func (c *court) contested() {
 	for _, one := range c.Contests {
 		if !one.Gone {

@@ -11,16 +11,16 @@ import (
 	"github.com/kopf-go/kopf/e2e/chaos/journal"
 )
 
-// This file answers creations with generated names late, so that credentials change while they are under way.
+// This file delays the responses to creations with generated names, so that credentials change during the requests.
 
-// callKey is the annotation that says which call of a handler a ticket was made by.
+// callKey is the annotation with the call of a handler that created a ticket.
 const callKey = group + "/call"
 
 func isCreation(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/tickets")
 }
 
-// answerLate lets a creation take effect at once, and has its answer wait.
+// answerLate sends a creation at once, and delays its response.
 func (p *proxy) answerLate(w http.ResponseWriter, r *http.Request, random *rand.Rand) {
 	p.counts.add(lateCreation)
 	p.creations.Add(1)
@@ -38,12 +38,12 @@ func (p *proxy) answerLate(w http.ResponseWriter, r *http.Request, random *rand.
 	p.hand(w, r, resp)
 }
 
-// reloginNow tells whether the credentials of a request are to be refused because a creation is under way.
+// reloginNow reports whether to refuse the credentials of a request because a creation is running.
 func (p *proxy) reloginNow(r *http.Request) bool {
 	return !isCreation(r) && p.relogin.Load() && p.relogin.CompareAndSwap(true, false)
 }
 
-// refuseLogin tells that the credentials are not good any more.
+// refuseLogin refuses the credentials as expired.
 func (p *proxy) refuseLogin(w http.ResponseWriter) {
 	if p.creations.Load() > 0 {
 		p.counts.add(creationRelogin)
@@ -51,9 +51,9 @@ func (p *proxy) refuseLogin(w http.ResponseWriter) {
 	answer(w, http.StatusUnauthorized, "Unauthorized", "")
 }
 
-// created looks at what the handlers have created with generated names.
+// created checks the objects that handlers created with generated names.
 func (c *court) created() {
-	made := map[string][]string{} // the names by the call
+	made := map[string][]string{} // the names by call
 	for _, versions := range c.Tickets {
 		o := versions[0].Object
 		call := o.Metadata.Annotations[callKey]

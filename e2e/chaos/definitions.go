@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// This file lets the versions of the kind come and go, as conversions and upgrades of definitions do.
+// This file adds and removes versions of the kind, as conversions and upgrades of CRDs do.
 
-// versionSet tells which versions of the kind are served. The last one that is served is preferred; v1 is always that of the store.
+// versionSet has the served versions of the kind. The last served version is preferred; v1 is always the stored one.
 type versionSet struct{ v1, v2 bool }
 
-// writable is the version by which people reach the objects, "" if there is none.
+// writable returns the version in which clients use the objects, "" if there is none.
 func (s versionSet) writable() string {
 	switch {
 	case s.v1:
@@ -26,7 +26,7 @@ func (s versionSet) writable() string {
 
 const definitionPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets." + group
 
-// moveVersions lets one set of versions follow the other until the context ends, and leaves one in which the objects can be reached.
+// moveVersions switches between sets of versions until the context is canceled. It ends with a set in which clients can use the objects.
 func (b *bench) moveVersions(ctx context.Context, random *rand.Rand) error {
 	now := versionSet{v1: true}
 	for ctx.Err() == nil {
@@ -41,7 +41,7 @@ func (b *bench) moveVersions(ctx context.Context, random *rand.Rand) error {
 			if now = next; now.writable() != "" {
 				continue
 			}
-			pause(ctx, between(random, 5*time.Second, 8*time.Second)) // for longer than an operator takes to believe it
+			pause(ctx, between(random, 5*time.Second, 8*time.Second)) // longer than the time until an operator believes it
 			next = versionSet{v1: true, v2: random.IntN(2) == 0}
 			b.serve(ctx, now, next)
 			now = next
@@ -50,9 +50,9 @@ func (b *bench) moveVersions(ctx context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// serve changes the definition. People go by a version that is there before and after, if there is one.
+// serve changes the CRD. Clients use a version that is served before and after the change, if there is one.
 func (b *bench) serve(ctx context.Context, before, after versionSet) {
-	ctx = context.WithoutCancel(ctx) // what is served is to be known at the end
+	ctx = context.WithoutCancel(ctx) // in the end, the served versions must be known
 	if both := (versionSet{before.v1 && after.v1, before.v2 && after.v2}).writable(); both != "" {
 		b.writers.version.Store(both)
 	}
@@ -77,13 +77,13 @@ func version(name string, served, storage bool) map[string]any {
 		"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}
 }
 
-// kindDefinition is what a kind of the bench is defined by.
+// kindDefinition describes the CRD of a kind.
 type kindDefinition struct {
 	group, plural, kind, scope string
-	noStatus                   bool // whether the status is a part like others
+	noStatus                   bool // whether the status is no subresource
 }
 
-// kinds are all that the bench defines.
+// kinds are all kinds of the bench.
 var kinds = []kindDefinition{
 	{group: group, plural: "widgets", kind: "Widget", scope: "Namespaced"},
 	{group: group, plural: "tickets", kind: "Ticket", scope: "Namespaced"},
@@ -105,5 +105,5 @@ func (k kindDefinition) manifest() map[string]any {
 			"names": map[string]any{"plural": k.plural, "singular": strings.ToLower(k.kind), "kind": k.kind}}}
 }
 
-// collection is the path of all objects of the kind.
+// collection returns the path of all objects of the kind.
 func (k kindDefinition) collection() string { return "/apis/" + k.group + "/v1/" + k.plural }

@@ -12,12 +12,12 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// This file is what happens to the whole meanwhile: to the operator, to the API server, to the store, and to the clocks.
+// This file disrupts whole programs: the operator, the API server, the store, and the clocks.
 
-// disruption is something that happens now and then.
+// disruption is a repeated fault of a program.
 type disruption struct {
 	weight int
-	ends   bool // the operator
+	ends   bool // whether it ends the operator
 	happen func(b *bench, ctx context.Context, random *rand.Rand) error
 }
 
@@ -39,9 +39,9 @@ var disruptions = []disruption{
 	{2, false, (*bench).skewPeer},
 }
 
-// disrupt lets one thing after another happen until the context ends. The operator is not ended after a time.
+// disrupt runs one disruption after another until the context is canceled. After the time peace, it no longer ends the operator.
 func (b *bench) disrupt(ctx context.Context, random *rand.Rand, peace time.Time) error {
-	var bag []disruption // drawn from without putting back, so that a short run meets most of them
+	var bag []disruption // drawn from without putting back, so that a short run has most of them
 	for {
 		if len(bag) == 0 {
 			for _, d := range disruptions {
@@ -78,7 +78,7 @@ func (b *bench) restartOperator(_ context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// restart ends a program of the control plane, at once or in order, and has it started again before it returns, come what may.
+// restart ends a program of the control plane, by force or in order. It always starts the program again before it returns.
 func (b *bench) restart(ctx context.Context, p cluster.Program, name string, atOnce bool) error {
 	b.counts.add(name)
 	defer b.proxy.outage(time.Now())
@@ -91,7 +91,7 @@ func (b *bench) restart(ctx context.Context, p cluster.Program, name string, atO
 	} else if err := b.cluster.Restart(ctx, p); err != nil {
 		return err
 	}
-	if !b.cluster.Running(cluster.APIServer) { // it gives up when it misses its store for long
+	if !b.cluster.Running(cluster.APIServer) { // it exits after a long time without its store
 		return b.cluster.Launch(ctx, cluster.APIServer)
 	}
 	return nil
@@ -99,7 +99,7 @@ func (b *bench) restart(ctx context.Context, p cluster.Program, name string, atO
 
 func (b *bench) compact(ctx context.Context, _ *rand.Rand) error {
 	b.counts.add(compacted)
-	_ = b.history.compact(ctx, b.leases.known()) // refused if there was nothing since the last one
+	_ = b.history.compact(ctx, b.leases.known()) // refused if there were no changes since the last one
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (b *bench) blackOut(ctx context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// skewRecord lets the times in the records of an object be those of a clock that differs by minutes.
+// skewRecord changes the times in the records of an object to those of a clock that differs by minutes.
 func (b *bench) skewRecord(ctx context.Context, random *rand.Rand) error {
 	for name, o := range b.history.objects("widgets") {
 		skewed, skew := map[string]string{}, between(random, -5*time.Minute, 5*time.Minute)
@@ -123,7 +123,7 @@ func (b *bench) skewRecord(ctx context.Context, random *rand.Rand) error {
 					continue
 				}
 				by := skew
-				if field == "delayed" { // the end of the run waits for it
+				if field == "delayed" { // the end of the run waits for this field
 					by = min(skew, 10*time.Second)
 				}
 				record[field] = moment.Add(by).Format("2006-01-02T15:04:05.000000-07:00")
@@ -140,9 +140,9 @@ func (b *bench) skewRecord(ctx context.Context, random *rand.Rand) error {
 		data, err := b.cluster.Request(ctx, http.MethodGet, b.writers.path(name), nil)
 		var now Object
 		if err != nil || json.Unmarshal(data, &now) != nil {
-			return nil // another time
+			return nil // try again later
 		}
-		for key := range skewed { // the record may have been changed since, and is not to come back
+		for key := range skewed { // do not restore a record that has changed since
 			if now.Metadata.Annotations[key] != o.Metadata.Annotations[key] {
 				delete(skewed, key)
 			}
@@ -158,7 +158,7 @@ func (b *bench) skewRecord(ctx context.Context, random *rand.Rand) error {
 
 const peering = "/apis/kopf.dev/v1/clusterkopfpeerings/chaos"
 
-// skewPeer lets another operator claim the objects for a while, whose clock differs by minutes.
+// skewPeer adds the peering record of another operator for a while. The clock of that operator differs by minutes.
 func (b *bench) skewPeer(ctx context.Context, random *rand.Rand) error {
 	b.counts.add(skewedPeer)
 	seen := time.Now().Add(between(random, -5*time.Minute, 5*time.Minute)).UTC().Format("2006-01-02T15:04:05.000000-07:00")
@@ -167,13 +167,13 @@ func (b *bench) skewPeer(ctx context.Context, random *rand.Rand) error {
 	return b.removePeer(context.WithoutCancel(ctx))
 }
 
-// removePeer lets the other operator be gone.
+// removePeer removes the record of the other operator.
 func (b *bench) removePeer(ctx context.Context) error {
 	b.writers.do(ctx, http.MethodPatch, peering, map[string]any{"status": map[string]any{"other": nil}})
 	return nil
 }
 
-// peers are the operators in the peering object.
+// peers returns the operators in the peering object.
 func (b *bench) peers(ctx context.Context) ([]string, error) {
 	data, err := b.cluster.Request(ctx, http.MethodGet, peering, nil)
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/kopf-go/kopf/e2e/chaos/journal"
 )
 
-// This file tests the judge: evidence that was doctored must not pass.
+// This file tests the checks: manipulated evidence must not pass them.
 
-// Doctored is a lie in the evidence of a run, and whether the judge has found it.
+// Doctored is a manipulation of the evidence of a run, and whether the checks found it.
 type Doctored struct {
 	What  string
 	Found bool
 }
 
-// Doctored changes the evidence of the run in several ways, each of which is what a fault of the operator would look like.
+// Doctored manipulates the evidence of the run in several ways. Each looks like an error of the operator.
 func (r *Report) Doctored() []Doctored {
 	lies := []lie{
 		{"an event was dropped", sightings, func(e *Evidence) bool {
@@ -120,13 +120,13 @@ func (r *Report) Doctored() []Doctored {
 	return all
 }
 
-// lie is a change of the evidence.
+// lie is a manipulation of the evidence.
 type lie struct {
 	what, rule string
-	tell       func(e *Evidence) bool // whether there was anything to change
+	tell       func(e *Evidence) bool // whether the evidence had the required data
 }
 
-// liesOfReplicas are those about several replicas.
+// liesOfReplicas are manipulations for several replicas.
 var liesOfReplicas = []lie{
 	{"two replicas called handlers for an object at a time", oneReplica, (*Evidence).callElsewhere},
 	{"a replica has written that does not hold the Lease", fenced, func(e *Evidence) bool {
@@ -195,7 +195,7 @@ func removeOne[V any](m map[string]V) bool {
 	return false
 }
 
-// some returns the uid of an object with such versions, "" if there is none.
+// some returns the uid of an object with matching versions, "" if there is none.
 func (e *Evidence) some(fits func([]*Version) bool) string {
 	for uid, versions := range e.Versions {
 		if fits(versions) {
@@ -211,7 +211,7 @@ func (e *Evidence) forget(uid string, which func(*journal.Entry) bool) bool {
 	return len(e.Journal) < n
 }
 
-// repeatCall adds a call of a handler whose success is stored at that time.
+// repeatCall adds a call of a handler after its success was stored.
 func (e *Evidence) repeatCall() bool {
 	for uid, versions := range e.Versions {
 		for _, v := range versions {
@@ -225,7 +225,7 @@ func (e *Evidence) repeatCall() bool {
 	return false
 }
 
-// interleave moves the beginning of a call before the end of the one of another handler.
+// interleave moves the start of a call before the end of another handler's call.
 func (e *Evidence) interleave() bool {
 	for i, c := range e.Journal {
 		if c.Event != journal.Begun || c.Reason == "" {
@@ -241,7 +241,7 @@ func (e *Evidence) interleave() bool {
 	return false
 }
 
-// callElsewhere has another process call a handler in the middle of a call.
+// callElsewhere adds a call by another process during a call.
 func (e *Evidence) callElsewhere() bool {
 	if e.Replicas < 2 {
 		return false
@@ -272,7 +272,7 @@ func (e *Evidence) handleTwice() bool {
 	return false
 }
 
-// keepLarge lets a large object that has gone be still there.
+// keepLarge restores a large object that was deleted.
 func (e *Evidence) keepLarge() bool {
 	for uid, versions := range e.Versions {
 		n := len(versions)
@@ -287,9 +287,9 @@ func (e *Evidence) keepLarge() bool {
 	return false
 }
 
-// forgetRenewals leaves out what the process that has lived for the longest time did in the middle of its life.
+// forgetRenewals removes the renewals in the middle of the longest-running process.
 func (e *Evidence) forgetRenewals() bool {
-	if e.Replicas > 1 { // which take turns with it
+	if e.Replicas > 1 { // other processes renew it as well
 		return false
 	}
 	longest := slices.MaxFunc(e.Processes, func(a, b life) int { return cmp.Compare(a.to.Sub(a.from), b.to.Sub(b.from)) })

@@ -18,9 +18,9 @@ import (
 	"github.com/kopf-go/kopf/e2e/chaos/journal"
 )
 
-// This file judges several replicas: by the store, by what the proxy has seen of them, and by their journal.
+// This file checks several replicas: by the store, by their requests through the proxy, and by their journal.
 
-// decodeLease reads a Lease as the API server stores it: in protobuf, in an envelope.
+// decodeLease decodes a Lease as the API server stores it: in protobuf, in an envelope.
 func decodeLease(data []byte) (*Object, error) {
 	rest, ok := bytes.CutPrefix(data, []byte("k8s\x00"))
 	if !ok {
@@ -45,20 +45,20 @@ func decodeLease(data []byte) (*Object, error) {
 	return o, nil
 }
 
-// leaseTime is how times in Leases are written.
+// leaseTime is the format of times in Leases.
 const leaseTime = "2006-01-02T15:04:05.000000Z"
 
 func (o *Object) holder() string { holder, _ := o.Spec["holder"].(string); return holder }
 
 func (o *Object) renewed() string { renewed, _ := o.Spec["renewed"].(string); return renewed }
 
-// leaseEvidence adds what is known of the election.
+// leaseEvidence adds the evidence about the election.
 func (b *bench) leaseEvidence(e *Evidence) {
 	e.Replicas = b.opts.Replicas
 	if b.leases == nil {
 		return
 	}
-	for _, versions := range b.leases.versions(leaseName) { // each Lease of the namespace is a resource to the history
+	for _, versions := range b.leases.versions(leaseName) { // the history treats each Lease of the namespace as a resource
 		e.Leases = append(e.Leases, versions...)
 	}
 	slices.SortFunc(e.Leases, func(a, b *Version) int { return cmp.Compare(a.Revision, b.Revision) })
@@ -71,15 +71,15 @@ func (b *bench) leaseEvidence(e *Evidence) {
 	l.mu.Unlock()
 }
 
-// term is the time from which a process holds the Lease.
+// term is a process's tenure of the Lease, from its start on.
 type term struct {
 	run      int
 	holder   string
 	revision int64
-	at       time.Time // when it was answered or seen, whatever came first: it was stored by then
+	at       time.Time // the time of the response or of the watch event, whichever came first: it was stored by then
 }
 
-// terms are those of all processes, in the order of the store.
+// terms returns those of all processes, in the order of the store.
 func (e *Evidence) terms() []term {
 	answered := map[int64]time.Time{}
 	for _, q := range e.Asked {
@@ -106,8 +106,7 @@ func (e *Evidence) terms() []term {
 	return all
 }
 
-// superseded returns the evidence in which calls that have ended when another process held the Lease come to nothing: what they have returned is not
-// stored, and the other one calls again.
+// superseded marks calls that ended after another process had got the Lease. Their results are not stored, and the other process calls the handlers again.
 func (e *Evidence) superseded() *Evidence {
 	if e.Replicas < 2 {
 		return e
@@ -125,7 +124,7 @@ func (e *Evidence) superseded() *Evidence {
 	return &changed
 }
 
-// replicas looks at how the replicas have taken turns.
+// replicas checks how the replicas took over from each other.
 func (c *court) replicas() {
 	terms := c.terms()
 	c.callsOfReplicas()
@@ -137,16 +136,16 @@ func (c *court) replicas() {
 	c.register()
 }
 
-// thaw is how long a process that was frozen may take to notice that its calls are over.
+// thaw is the time in which a frozen process must notice that its calls are over.
 const thaw = time.Second
 
-// stay is a time in which a process was busy with an object.
+// stay is a time in which a process worked on an object.
 type stay struct {
 	life
 	handler string
 }
 
-// callsOfReplicas looks for calls for one object by several processes at a time.
+// callsOfReplicas finds concurrent calls for one object by several processes.
 func (c *court) callsOfReplicas() {
 	ended := map[int]time.Time{}
 	for _, p := range c.Processes {
@@ -189,10 +188,10 @@ func (c *court) callsOfReplicas() {
 	}
 }
 
-// handledAgain looks for calls of a process for a state that was stored as handled before, by another process. A process that has not seen that does not
-// know better, unless it asks.
+// handledAgain finds calls for a state that another process had already stored as handled. It ignores processes that had not yet seen that, unless they
+// could have read the object.
 func (c *court) handledAgain(uid string, entries []journal.Entry, versions []*Version) {
-	calledBy := map[int64]int{} // the process that was called last for a value
+	calledBy := map[int64]int{} // the last called process by value
 	for _, e := range entries {
 		before := calledBy[e.Value]
 		calledBy[e.Value] = e.Run
@@ -238,7 +237,7 @@ func (c *court) awake(whole life) []life {
 	return parts
 }
 
-// fences looks at the fences that handlers have got: each is a version of the Lease that the process has written, and not older than its first one.
+// fences checks the fences that handlers got. Each must be a version of the Lease that the process has written, and not older than its first one.
 func (c *court) fences(terms []term) {
 	written := map[uint64]int{}
 	for _, v := range c.Leases {
@@ -267,8 +266,8 @@ func (c *court) fences(terms []term) {
 	}
 }
 
-// writesOfReplicas looks for requests of a process that have come when another one held the Lease already. One that was about to be sent when
-// the process was frozen comes when it goes on.
+// writesOfReplicas finds requests that a process sent after another one had got the Lease. A request that was about to be sent when the process was frozen
+// arrives when it continues.
 func (c *court) writesOfReplicas(terms []term) {
 	for _, s := range c.Sent {
 		var holder *term
@@ -289,7 +288,7 @@ func (c *court) writesOfReplicas(terms []term) {
 	}
 }
 
-// registerModel is a Lease as a register with compare-and-swap. A deleted one has no version.
+// registerModel models a Lease as a register with compare-and-swap. A deleted one has no version.
 var registerModel = porcupine.Model{
 	Init: func() any { return leaseState{} },
 	Step: func(state, input, output any) (bool, any) {
@@ -311,10 +310,9 @@ var registerModel = porcupine.Model{
 	DescribeOperation: func(input, _ any) string { return fmt.Sprintf("%+v", input) },
 }
 
-// register looks at whether all that the processes were answered about the Lease can be explained by one register. A request without an answer has
-// happened if the store shows it.
+// register checks that one register can explain all responses about the Lease. A request without a response took effect if the store contains it.
 func (c *court) register() {
-	stored := map[leaseState]string{} // the versions by the times of renewal and holders
+	stored := map[leaseState]string{} // the versions by renewal time and holder
 	for _, v := range c.Leases {
 		if !v.Gone {
 			stored[leaseState{v.Object.renewed(), v.Object.holder()}] = strconv.FormatInt(v.Revision, 10)

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// This file is an extension of the API server that is down, and asks for patience. Nothing else is to wait for it, least of all the record
-// by which other operators know that this one is there.
+// This file is an extension of the API server that is down, and answers with Retry-After. No other request may wait for it, in particular not the peering
+// record that keeps other operators paused.
 
 const (
 	extensionGroup    = "extension.example.com"
-	extensionPatience = "25" // seconds
-	// recordLifetime is how long the record of the operator is good, as its settings say.
+	extensionPatience = "25" // in seconds
+	// recordLifetime is the lifetime of the operator's record in its settings.
 	recordLifetime = 10 * time.Second
-	// recordSlack is what a write may come later on a busy machine, or after one that was stalled.
+	// recordSlack is the tolerated delay of a write on a busy machine, or after a stalled one.
 	recordSlack = 6 * time.Second
 )
 
-// extension answers for what the extension serves while things go wrong, and tells whether it did.
+// extension answers requests for the extension during faults, and reports whether it did.
 func (p *proxy) extension(w http.ResponseWriter, r *http.Request) bool {
 	if !strings.HasPrefix(r.URL.Path, "/apis/"+extensionGroup+"/v1/namespaces/") || !p.extensionDown.Load() {
 		return false
@@ -28,16 +28,16 @@ func (p *proxy) extension(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// span is a time.
+// span is a period of time.
 type span struct{ from, to time.Time }
 
-// life is when a process has run, or was not able to.
+// life is a period in which a process ran, or was frozen.
 type life struct {
 	run int
 	span
 }
 
-// outside returns how much of the time between two moments is in none of the spans.
+// outside returns the time between two moments that is in none of the spans.
 func outside(from, to time.Time, spans []span) time.Duration {
 	left := to.Sub(from)
 	for _, s := range spans {
@@ -55,7 +55,7 @@ func outside(from, to time.Time, spans []span) time.Duration {
 	return left
 }
 
-// kept looks at whether each process has tried to renew its record in time, when there was anything to reach.
+// kept checks that each process tried to renew its record in time, while the server was reachable.
 func (c *court) kept() {
 	for _, process := range c.Processes {
 		var before time.Time

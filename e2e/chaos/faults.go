@@ -13,18 +13,18 @@ import (
 	"github.com/kopf-go/kopf/e2e/chaos/journal"
 )
 
-// This file knows which faults there are, and which one a request meets.
+// This file selects the faults of requests.
 
-// fault is a way for a request to go wrong.
+// fault is a way in which a request fails.
 type fault struct {
 	name string
-	// what the request must be; nil means any
+	// only selects requests; nil means all
 	only func(r *http.Request) bool
-	// code and the others are of an answer that the API server did not give.
+	// code and the fields below are a response instead of the API server's.
 	code       int
 	reason     string
 	retryAfter bool
-	// meet lets the request go wrong in another way; forward is what would have happened.
+	// meet makes the request fail in another way. The normal case is forward.
 	meet func(p *proxy, w http.ResponseWriter, r *http.Request, random *rand.Rand)
 }
 
@@ -36,7 +36,7 @@ func isList(r *http.Request) bool   { return r.Method == http.MethodGet && r.URL
 func isPatch(r *http.Request) bool  { return r.Method == http.MethodPatch }
 func isSingle(r *http.Request) bool { return !isWatch(r) }
 
-// faults are all of them, in the order of the report.
+// faults are all faults, in the order of the report.
 var faults = []*fault{
 	{name: "delayed", meet: (*proxy).delay},
 	{name: "dropped before", meet: (*proxy).dropBefore},
@@ -57,7 +57,7 @@ var faults = []*fault{
 	{name: "HTML", meet: (*proxy).answerPage},
 }
 
-// Faults that are not of single requests.
+// Faults that do not concern single requests.
 const (
 	expiredCredentials = "credentials expired"
 	failedPlugin       = "plugin failed"
@@ -91,13 +91,13 @@ const (
 	heldReplica    = "requests of a replica held back"
 )
 
-// family is a sort of faults that can be tried apart from others.
+// family is a set of faults that can be selected.
 type family struct {
 	name   string
 	faults []string
 }
 
-// families are all of them, in the order of the report. Each fault of those but the first one happens at least once in a run.
+// families are all families, in the order of the report. Each fault happens at least once in a run, except those of the first family.
 var families = []family{
 	{basic, []string{expiredCredentials, failedPlugin, killedOperator, stoppedOperator, restartedServer, killedServer, killedStore,
 		compacted, skewedRecord, skewedPeer, blackout}},
@@ -115,13 +115,13 @@ var families = []family{
 }
 
 const (
-	// basic is the family of the faults that are not of a subject of their own.
+	// basic is the family of the general faults.
 	basic = "basic"
-	// replicated is that of the faults that take several replicas.
+	// replicated is the family of the faults that require several replicas.
 	replicated = "replicas"
 )
 
-// Families are the names of all sorts of faults.
+// Families returns the names of all families.
 func Families() []string {
 	var names []string
 	for _, f := range families {
@@ -130,7 +130,7 @@ func Families() []string {
 	return names
 }
 
-// FaultNames are the names of all faults, in the order of the report.
+// FaultNames returns the names of all faults, in the order of the report.
 func FaultNames() []string {
 	var names []string
 	for _, f := range faults {
@@ -142,7 +142,7 @@ func FaultNames() []string {
 	return names
 }
 
-// missing are the faults that were to happen and did not: then the bench has shown nothing of them.
+// missing returns the selected faults that did not happen: the bench proves nothing about them.
 func (o *Options) missing(happened map[string]int) []string {
 	var names []string
 	for _, f := range families {
@@ -158,7 +158,7 @@ func (o *Options) missing(happened map[string]int) []string {
 	return names
 }
 
-// tally counts what has happened. It is safe for concurrent use.
+// tally counts events by name. It is safe for concurrent use.
 type tally struct {
 	mu     sync.Mutex // guards counts
 	counts map[string]int
@@ -178,14 +178,14 @@ func (t *tally) of(name string) int {
 	return t.counts[name]
 }
 
-// choices decide about the requests by the seed alone: the n-th request to one address meets the same fault in each run.
+// choices selects the faults of requests by the seed alone: the n-th request to one address has the same fault in each run.
 type choices struct {
 	seed uint64
 	mu   sync.Mutex // guards seen
 	seen map[string]uint64
 }
 
-// choose returns the fault of a request, nil for none, and a source of chance for its details.
+// choose returns the fault of a request, nil for none, and a source of random numbers for its details.
 func (c *choices) choose(r *http.Request, rate float64) (*fault, *rand.Rand) {
 	key := fmt.Sprint(r.Method, r.URL.Path, isWatch(r))
 	c.mu.Lock()
@@ -195,9 +195,9 @@ func (c *choices) choose(r *http.Request, rate float64) (*fault, *rand.Rand) {
 	h := fnv.New64a()
 	fmt.Fprint(h, key, n)
 	random := rand.New(rand.NewPCG(c.seed, h.Sum64()))
-	own := false // whether it is to be one that only watches meet
+	own := false // whether to choose a fault that only watches have
 	if isWatch(r) {
-		rate *= 4 // they are few
+		rate *= 4 // there are few watches
 		own = random.IntN(2) == 0
 	}
 	if random.Float64() >= rate {
@@ -212,13 +212,13 @@ func (c *choices) choose(r *http.Request, rate float64) (*fault, *rand.Rand) {
 	return fitting[random.IntN(len(fitting))], random
 }
 
-// statusOf is an answer as the API server words it.
+// statusOf returns a Status in the format of the API server.
 func statusOf(code int, reason string) string {
 	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":%q,"reason":%q,"code":%d}`,
 		"the fault bench says "+strings.ToLower(reason), reason, code)
 }
 
-// between is a time by chance.
+// between returns a random duration.
 func between(random *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(random.Int64N(int64(most-least)))
 }

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// This file is about the children of a reconcile handler: gardens want a config map for each plant, and other clients change, delete and take over those.
+// This file tests the children of a reconcile handler. Gardens want a config map for each plant, and other clients change, delete and take over the config
+// maps.
 
 // The faults of this family.
 const (
@@ -28,7 +29,7 @@ const (
 
 var gardenFaults = []string{childChanged, childForgot, childDeleted, childTaken, childOrphaned, childSquatted}
 
-// The rules.
+// The invariants.
 const (
 	childrenWished = "every desired child is as it is desired"
 	childrenPruned = "no child is left that is not desired"
@@ -38,9 +39,9 @@ const (
 const (
 	gardenCount = 15
 	gardenPace  = 60 * time.Millisecond
-	// takenKey is the annotation of a config map that another client has for itself: the number of that.
+	// takenKey is the annotation of a config map that another client has taken over: the number of that takeover.
 	takenKey = group + "/taken"
-	// stranger is an object that children are given to.
+	// stranger is the object that becomes the new controller of children.
 	stranger = "stranger"
 )
 
@@ -54,7 +55,7 @@ func configMapPath(name string) string {
 	return strings.TrimSuffix("/api/v1/namespaces/"+namespace+"/configmaps/"+name, "/")
 }
 
-// gardener is who works with gardens and their children.
+// gardener changes gardens and their children.
 type gardener struct {
 	*bench
 	random   *rand.Rand
@@ -62,7 +63,7 @@ type gardener struct {
 	stranger string // its uid
 }
 
-// meddle works with gardens and their children until the context ends.
+// meddle changes gardens and their children until the context is canceled.
 func (b *bench) meddle(ctx context.Context, random *rand.Rand) error {
 	g := &gardener{bench: b, random: random}
 	b.writers.do(ctx, http.MethodPost, configMapPath(""), map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": stranger}})
@@ -95,7 +96,7 @@ func (b *bench) uidOf(ctx context.Context, path string) string {
 	return o.Metadata.UID
 }
 
-// work does what the owner of a garden does.
+// work changes a garden like its user.
 func (g *gardener) work(ctx context.Context, name string) {
 	some := []string{}
 	for _, plant := range plants {
@@ -114,7 +115,7 @@ func (g *gardener) work(ctx context.Context, name string) {
 	}
 }
 
-// disturb does to a child what another client may do, if it is there.
+// disturb changes a child, if it exists, as another client may do.
 func (g *gardener) disturb(ctx context.Context, name string) {
 	patch := func(what string, patch map[string]any) {
 		if g.writers.do(ctx, http.MethodPatch, configMapPath(name), patch) == http.StatusOK {
@@ -154,10 +155,10 @@ func (g *gardener) disturb(ctx context.Context, name string) {
 	}
 }
 
-// theirs is the value in a config map that another client has for itself.
+// The value in a config map that another client has taken over.
 func theirs(number int64) string { return "theirs-" + strconv.FormatInt(number, 10) }
 
-// configMap is what is looked at of one.
+// configMap has the checked fields of a config map.
 type configMap struct {
 	Metadata struct {
 		Name, UID       string
@@ -168,7 +169,7 @@ type configMap struct {
 	Data map[string]string
 }
 
-// owner is what is looked at of a reference to one.
+// owner has the checked fields of an owner reference.
 type owner struct {
 	Kind, UID  string
 	Controller bool
@@ -184,14 +185,14 @@ func (c *configMap) controller() string {
 	return ""
 }
 
-// applied tells whether the operator has applied it: otherwise it does not know it for its own.
+// applied reports whether the operator has applied it. Otherwise the operator does not recognize it as its own.
 func (c *configMap) applied() bool {
 	return slices.ContainsFunc(c.Metadata.ManagedFields, func(f struct{ Manager, Operation string }) bool {
 		return f.Manager == "kopf-gardens."+group && f.Operation == "Apply"
 	})
 }
 
-// garden is what is looked at of one.
+// garden has the checked fields of a garden.
 type garden struct {
 	Metadata struct{ Name, UID, DeletionTimestamp string }
 	Spec     struct {
@@ -200,13 +201,13 @@ type garden struct {
 	}
 }
 
-// Gardens are all gardens, and all config maps with the names of children, by those.
+// Gardens are all gardens, and all config maps with the names of children, by these names.
 type Gardens struct {
 	Gardens    map[string]*garden
 	ConfigMaps map[string]*configMap
 }
 
-// gardens returns what there is of gardens and children.
+// gardens returns the gardens and children.
 func (b *bench) gardens(ctx context.Context) (*Gardens, error) {
 	if !b.opts.has("children") {
 		return nil, nil
@@ -234,14 +235,14 @@ func (b *bench) gardens(ctx context.Context) (*Gardens, error) {
 	return all, nil
 }
 
-// collect deletes the children of gardens that are gone, as the garbage collector does. That of Kubernetes misses those whose owner was replaced by another one of the same name
-// while it could not watch, which the API server's ends bring about.
+// collect deletes the children of deleted gardens, as the garbage collector does. That of Kubernetes misses children whose owner was replaced under the same
+// name while it could not watch, as during restarts of the API server.
 func (b *bench) collect(ctx context.Context) {
 	before, err := b.gardens(ctx)
 	if before == nil || err != nil {
 		return
 	}
-	after, err := b.gardens(ctx) // whose owners are no older than the children before
+	after, err := b.gardens(ctx) // their owners are not older than the children before
 	if err != nil {
 		return
 	}
@@ -253,7 +254,7 @@ func (b *bench) collect(ctx context.Context) {
 	}
 }
 
-// clone returns a copy of what a lie changes.
+// clone returns a copy to manipulate.
 func (g *Gardens) clone() *Gardens {
 	if g == nil {
 		return nil
@@ -267,7 +268,7 @@ func (g *Gardens) clone() *Gardens {
 	return c
 }
 
-// releaseGardens has other clients give back half of what they have taken, or all of it with the gardens themselves.
+// releaseGardens has other clients return half of the children that they took over, or all of them together with the gardens themselves.
 func (b *bench) releaseGardens(ctx context.Context, remove bool) {
 	all, err := b.gardens(ctx)
 	for ; err != nil && ctx.Err() == nil; all, err = b.gardens(ctx) {
@@ -289,7 +290,7 @@ func (b *bench) releaseGardens(ctx context.Context, remove bool) {
 	}
 }
 
-// gardened looks at the children of all gardens.
+// gardened checks the children of all gardens.
 func (c *court) gardened() {
 	if c.Gardens == nil {
 		return
@@ -308,7 +309,7 @@ func (c *court) gardened() {
 	}
 }
 
-// isOfGarden tells whether a config map belongs to a garden that is there.
+// isOfGarden reports whether a config map belongs to an existing garden.
 func (c *court) isOfGarden(one *configMap) bool {
 	for _, g := range c.Gardens.Gardens {
 		if g.Metadata.UID == one.controller() {
@@ -318,7 +319,7 @@ func (c *court) isOfGarden(one *configMap) bool {
 	return false
 }
 
-// garden looks at the children of one garden. As long as one of them has another controller, the handler fails, and nothing is deleted.
+// garden checks the children of one garden. As long as one of them has another controller, the handler fails, and deletes nothing.
 func (c *court) garden(g *garden) {
 	value, others := strconv.FormatInt(g.Spec.Value, 10), false
 	for _, plant := range g.Spec.Plants {
@@ -343,7 +344,7 @@ func (c *court) garden(g *garden) {
 	}
 }
 
-// gardensGone looks at whether all has gone that belongs to gardens.
+// gardensGone checks that the gardens and their children are gone.
 func (c *court) gardensGone() {
 	if c.Gardens == nil {
 		return
@@ -356,7 +357,7 @@ func (c *court) gardensGone() {
 	}
 }
 
-// liesOfGardens are those about children.
+// liesOfGardens are manipulations of the children.
 var liesOfGardens = []lie{
 	{"a child was not made", childrenWished, func(e *Evidence) bool {
 		return e.someChild(func(name string, _ *configMap) { delete(e.Gardens.ConfigMaps, name) })
@@ -390,7 +391,7 @@ func (g *Gardens) owners() []*garden {
 	return slices.Collect(maps.Values(g.Gardens))
 }
 
-// someChild changes one of the children that are as they are desired.
+// someChild changes one of the children in the desired state.
 func (e *Evidence) someChild(change func(name string, one *configMap)) bool {
 	for _, g := range e.Gardens.owners() {
 		for _, plant := range g.Spec.Plants {

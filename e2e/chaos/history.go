@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// This file follows the store of the API server itself, so that each version of each object is known, in order, whatever becomes of
-// the servers. See https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway/
+// This file watches the store of the API server itself, so that it knows each version of each object, in order, independently of the servers. See
+// https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway/
 
-// Version is what an object was from one write to the next.
+// Version is the state of an object from one write to the next.
 type Version struct {
 	Revision int64     // of the store
-	Seen     time.Time // when the bench saw it: not before it was stored
+	Seen     time.Time // when the bench received it: not before it was stored
 	Object   *Object
-	Gone     bool // the object was removed; Object is what it was before
+	Gone     bool // the object was removed; Object is its last state
 }
 
-// Object is what the bench looks at in an object.
+// Object has the checked fields of an object.
 type Object struct {
 	Metadata struct {
 		Name              string            `json:"name"`
@@ -39,7 +39,7 @@ type Object struct {
 	Spec   map[string]any `json:"spec"`
 	Status map[string]any `json:"status"`
 
-	size size // as it was before its payload was shortened
+	size size // from before its payload was shortened
 }
 
 func (o *Object) value() int64 { v, _ := o.Spec["value"].(float64); return int64(v) }
@@ -55,36 +55,36 @@ func (o *Object) items() []string {
 	return items
 }
 
-// held tells whether the finalizer of the operator is there.
+// held reports whether the object has the operator's finalizer.
 func (o *Object) held() bool {
 	return slices.ContainsFunc(o.Metadata.Finalizers, func(f string) bool { return strings.Contains(f, "kopf") })
 }
 
-// History is what has become of all objects. It is safe for concurrent use.
+// History has all versions of all objects. It is safe for concurrent use.
 type History struct {
 	etcd   string
 	prefix string
 
 	mu       sync.Mutex                       // guards all below
-	revision int64                            // up to which all is known
+	revision int64                            // the history is complete up to it
 	byUID    map[string]map[string][]*Version // by resource
 	current  map[string]*Object               // by key
 	decode   func([]byte) (*Object, error)
 	err      error
 }
 
-// newHistory is that of all resources below a prefix of keys.
+// newHistory returns a history of all resources below a prefix of keys.
 func newHistory(etcd, prefix string) *History {
 	return &History{etcd: etcd, prefix: prefix, decode: decodeJSON, byUID: map[string]map[string][]*Version{}, current: map[string]*Object{}}
 }
 
-// resourceOf is the resource in a key such as /registry/chaos.example.com/widgets/default/w-1.
+// resourceOf returns the resource in a key such as /registry/chaos.example.com/widgets/default/w-1.
 func (h *History) resourceOf(key string) string {
 	resource, _, _ := strings.Cut(strings.TrimPrefix(key, h.prefix), "/")
 	return resource
 }
 
-// follow reads the stream until the context ends, again and again where the store ends before.
+// follow reads the stream until the context is canceled. It reconnects when the store ends.
 func (h *History) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := h.stream(ctx); err != nil && ctx.Err() == nil {
@@ -114,7 +114,7 @@ type storedPair struct {
 	ModRevision int64  `json:"mod_revision,string"`
 }
 
-// stream returns nil when the connection has ended, and an error when history is lost.
+// stream returns nil when the connection has ended, and an error when changes are lost.
 func (h *History) stream(ctx context.Context) error {
 	end := []byte(h.prefix)
 	end[len(end)-1]++
@@ -128,7 +128,7 @@ func (h *History) stream(ctx context.Context) error {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil // the store is being started
+		return nil // the store is starting
 	}
 	defer resp.Body.Close()
 	messages := json.NewDecoder(resp.Body)
@@ -171,7 +171,7 @@ func (h *History) add(kv *storedPair, gone bool) error {
 	return nil
 }
 
-// decodeJSON reads an object that is stored as JSON, as those of definitions are.
+// decodeJSON decodes an object that is stored as JSON, as custom resources are.
 func decodeJSON(data []byte) (*Object, error) {
 	object := &Object{}
 	if err := json.NewDecoder(bytes.NewReader(data)).Decode(object); err != nil {
@@ -181,7 +181,7 @@ func decodeJSON(data []byte) (*Object, error) {
 	return object, nil
 }
 
-// known returns up to which revision all is known, 0 if nothing is.
+// known returns the revision up to which the history is complete, 0 if it is empty.
 func (h *History) known() int64 {
 	if h == nil {
 		return 0
@@ -191,7 +191,7 @@ func (h *History) known() int64 {
 	return h.revision
 }
 
-// compact lets the store forget what the bench has seen, here and in another history if that has seen anything.
+// compact has the store drop the history that the bench has read, here and, if it is not empty, in another history.
 func (h *History) compact(ctx context.Context, other int64) error {
 	revision := h.known()
 	if other > 0 {
@@ -209,7 +209,7 @@ func (h *History) compact(ctx context.Context, other int64) error {
 	return resp.Body.Close()
 }
 
-// objects are those of a resource that exist, by their names.
+// objects returns the existing objects of a resource, by their names.
 func (h *History) objects(resource string) map[string]*Object {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -222,7 +222,7 @@ func (h *History) objects(resource string) map[string]*Object {
 	return all
 }
 
-// versions are those of all objects of a resource that there have ever been.
+// versions returns those of all objects of a resource, including deleted ones.
 func (h *History) versions(resource string) map[string][]*Version {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,45 +12,45 @@ import (
 	"github.com/kopf-go/kopf/e2e/chaos/journal"
 )
 
-// This file knows what must hold at the end of a run, whatever went wrong in it.
+// This file checks the invariants that must hold at the end of a run, regardless of its faults.
 
-// Evidence is all that is known of a run at one moment.
+// Evidence has all data about a run at one moment.
 type Evidence struct {
 	Time     time.Time
 	Versions map[string][]*Version // of each object, in order
 	Journal  []journal.Entry
-	Gardens  *Gardens            // nil if no other client changes them
-	Census   *journal.Census     // of the process that leads
-	Standbys []*journal.Census   // of those that stand by
-	Children map[string]string   // the values in what the handlers have made, by name
+	Gardens  *Gardens            // nil if no other clients change them
+	Census   *journal.Census     // of the leader
+	Standbys []*journal.Census   // of the standby replicas
+	Children map[string]string   // the values in the children, by name
 	Events   map[string][]string // the Kubernetes events by object
 	Writes   map[string]int      // of the operator, by address
-	Ends     []string            // of processes that nobody had asked to end
-	Lost     error               // of the history
+	Ends     []string            // unexpected ends of processes
+	Lost     error               // an error of the history
 
-	Tickets    map[string][]*Version // what handlers have made with generated names
+	Tickets    map[string][]*Version // the objects that handlers created with generated names
 	Rotations  []Rotation
 	Contests   []Contest
-	KeepAlives []time.Time // when the operator has tried to renew its record
+	KeepAlives []time.Time // when the operator tried to renew its record
 	Processes  []life      // of the operator
-	Outages    []span      // when nothing was to be reached
+	Outages    []span      // when the server was not reachable
 
 	Leaves        map[string][]*Version // the objects of the tenant's operator
 	TenantJournal []journal.Entry
 	Namespaces    map[string]bool
-	Terminating   map[string]string // the namespaces that were to go, and why they are there
+	Terminating   map[string]string // the terminating namespaces, and why they still exist
 
-	Replicas int        // that there are
+	Replicas int        // their number
 	Frozen   []life     // when processes were stopped by a signal
-	Sent     []sent     // requests of replicas that change something
+	Sent     []sent     // the writing requests of replicas
 	Leases   []*Version // of the Lease, in order
 	Asked    []leaseRequest
 }
 
-// Violation is something that must not be.
+// Violation is a violation of an invariant.
 type Violation struct {
 	Rule      string
-	UID, Name string // of the object, if it is about one
+	UID, Name string // of the object, if there is one
 	Text      string
 }
 
@@ -58,7 +58,7 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %s %s: %s", v.Rule, v.Name, v.UID, v.Text)
 }
 
-// The rules, in the order of the report.
+// The invariants, in the order of the report.
 const (
 	lastState    = "every object is handled in its last state"
 	finished     = "every handler has succeeded or failed permanently"
@@ -88,22 +88,22 @@ const (
 	goesOnThere  = "no replica handles again what another one has stored as handled"
 )
 
-// Rules are all that is checked.
+// Rules are all invariants.
 var Rules = []string{lastState, finished, once, oneAtATime, deletion, leftovers, indices, sightings, daemonsRun, timersTick, children, budget, goesOn, memoryIsBack,
 	changedOnce, roomsEnd, roomsWork, createdOnce, reconnects, keepsAlive, contestsEnd,
 	childrenWished, childrenPruned, childrenOthers,
 	oneReplica, fenced, fencesGrow, linearizable, goesOnThere}
 
-// passes tells whether it may be otherwise a little later.
+// passes reports whether the violation may pass after a while.
 func (v Violation) passes() bool {
 	return !slices.Contains([]string{once, oneAtATime, goesOn, budget, changedOnce, createdOnce, reconnects, keepsAlive, contestsEnd,
 		oneReplica, fenced, fencesGrow, linearizable, goesOnThere}, v.Rule)
 }
 
-// prefix is that of the annotations of the operator.
+// prefix is the annotation prefix of the operator.
 const prefix = "kopf.zalando.org/"
 
-// judge returns what is wrong when all should be settled.
+// judge returns the violations when the operator should have settled.
 func (e *Evidence) judge() []Violation {
 	e = e.superseded()
 	c := &court{Evidence: e, calls: e.callsByUID(), changes: map[string][]journal.Entry{}}
@@ -141,7 +141,7 @@ func (e *Evidence) judge() []Violation {
 	return c.violations
 }
 
-// judgeEmpty returns what is wrong when all objects have been deleted.
+// judgeEmpty returns the violations after all objects have been deleted.
 func (e *Evidence) judgeEmpty(before *journal.Census) []Violation {
 	violations := e.judge()
 	c := &court{Evidence: e}
@@ -160,8 +160,8 @@ func (e *Evidence) judgeEmpty(before *journal.Census) []Violation {
 	return append(violations, c.violations...)
 }
 
-// What an operator may have more at the end of a run than at its start, with the same number of objects: connections that wait for their
-// next use, and what Go's own tables have grown to.
+// The tolerated growth of an operator between the start and the end of a run, with the same number of objects: for idle connections, and for grown tables of
+// the Go runtime.
 const (
 	sparedGoroutines = 30
 	sparedMemory     = 6 << 20
@@ -192,12 +192,12 @@ func (e *Evidence) callsByUID() map[string]map[string][]journal.Entry {
 	return all
 }
 
-// ends are the calls that have come to an end.
+// ends returns the ends of calls.
 func ends(entries []journal.Entry) []journal.Entry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e journal.Entry) bool { return !e.Ended() || e.Event == journal.Superseded })
 }
 
-// last is the last of some calls that has come to an end, the zero entry if there is none.
+// last returns the last end of a call, the zero entry if there is none.
 func last(groups ...[]journal.Entry) journal.Entry {
 	var latest journal.Entry
 	for _, entries := range groups {
@@ -223,13 +223,13 @@ func (c *court) object(uid string, versions []*Version) {
 		return
 	}
 	if now.Object.Metadata.DeletionTimestamp == "" && !now.Object.size.fits() {
-		return // it cannot be handled, but deleted
+		return // kopf can delete it, but not handle it
 	}
 	c.rest(uid, now.Object)
 	c.handlers(uid, now.Object)
 }
 
-// rest looks at what is stored on an object that has been handled.
+// rest checks the stored state of a handled object.
 func (c *court) rest(uid string, o *Object) {
 	name := o.Metadata.Name
 	if o.Metadata.DeletionTimestamp != "" {
@@ -261,12 +261,12 @@ func (c *court) rest(uid string, o *Object) {
 }
 
 func sameJSON(a, b any) bool {
-	x, _ := json.Marshal(a) // both come from JSON
+	x, _ := json.Marshal(a) // both were decoded from JSON
 	y, _ := json.Marshal(b)
 	return string(x) == string(y)
 }
 
-// handlers looks at how the calls for an object have ended.
+// handlers checks the ends of an object's calls.
 func (c *court) handlers(uid string, o *Object) {
 	name, calls := o.Metadata.Name, c.calls[uid]
 	if e := last(calls["value"]); !e.Finished() || e.Value != o.value() {
@@ -305,8 +305,8 @@ func (c *court) posted(uid string) int {
 	return n
 }
 
-// gone looks at an object that was removed: if the operator has held it then, its handler of deletions was done before. A server
-// that looks whether an object is held, and then removes it, may miss a finalizer that comes in between: such objects go unnoticed.
+// gone checks a removed object. If it had the operator's finalizer, its handler of deletions must have finished before. A server may check for finalizers,
+// and remove the object although one is added in between. Such objects pass unnoticed.
 func (c *court) gone(uid string, versions []*Version) {
 	end := versions[len(versions)-1]
 	name := end.Object.Metadata.Name
@@ -318,7 +318,7 @@ func (c *court) gone(uid string, versions []*Version) {
 	if held && e.Time.After(end.Seen) {
 		c.complain(deletion, uid, name, "the handler of the deletion was done after the end")
 	}
-	for _, v := range versions { // the first one that is let go
+	for _, v := range versions { // the first one without the finalizer
 		if v.Object.Metadata.DeletionTimestamp != "" && !v.Object.held() && held {
 			if e.Time.After(v.Seen) {
 				c.complain(deletion, uid, name, "the finalizer was removed before the handler of the deletion was done")
@@ -335,7 +335,7 @@ func (c *court) gone(uid string, versions []*Version) {
 	}
 }
 
-// repetitions looks for calls that have begun when the success of the handler was recorded already.
+// repetitions finds calls that began after the success of the handler was stored.
 func (c *court) repetitions(uid, handler string, entries []journal.Entry, versions []*Version) {
 	key := prefix + strings.ReplaceAll(handler, "/", ".")
 	if handler == "value" {
@@ -367,12 +367,12 @@ func (c *court) repetitions(uid, handler string, entries []journal.Entry, versio
 
 const clock = "15:04:05.000"
 
-// doubles looks for changes that one process has handled twice, though the first call has succeeded. Those with sub-handlers are called
-// until all of these have succeeded.
+// doubles finds changes that one process handled twice, although the first call succeeded. Handlers with sub-handlers are called until all of these have
+// succeeded.
 func (c *court) doubles(uid, handler string, entries []journal.Entry) {
 	type change struct {
 		run        int
-		fence      uint64 // what was done in a term that is over may not have been stored
+		fence      uint64 // outcomes of an earlier term may not be stored
 		reason     string
 		old, value int64
 	}
@@ -393,16 +393,16 @@ func (c *court) doubles(uid, handler string, entries []journal.Entry) {
 	}
 }
 
-// unstorable tells whether a storage has panicked between two calls, so that a success could not be stored.
+// unstorable reports whether a storage panicked between two calls, so that a success could not be stored.
 func (c *court) unstorable(run int, from, to time.Time) bool {
 	return slices.ContainsFunc(c.Journal, func(e journal.Entry) bool {
 		return e.Event == journal.Panicked && e.Run == run && e.Time.After(from) && e.Time.Before(to)
 	})
 }
 
-// overlaps looks for calls that have begun before another one had ended, in one process.
+// overlaps finds calls that began before the end of another one, in one process.
 func (c *court) overlaps(uid string, entries []journal.Entry) {
-	open := map[int]int64{} // the call that is under way, by process
+	open := map[int]int64{} // the running call, by process
 	for _, e := range entries {
 		switch {
 		case e.Event == journal.Begun && open[e.Run] != 0:
@@ -415,7 +415,7 @@ func (c *court) overlaps(uid string, entries []journal.Entry) {
 	}
 }
 
-// census compares what the operator knows with what there is.
+// census compares the operator's view with the objects.
 func (c *court) census() {
 	colors, seen, daemons, names := map[string][]string{}, map[string]int64{}, map[string]bool{}, map[string]bool{}
 	for uid, versions := range c.Versions {
@@ -437,7 +437,7 @@ func (c *court) census() {
 		}
 	}
 	compare(c, indices, c.Census.Colors, colors)
-	if c.Replicas > 1 { // one that had led before has not been told what went meanwhile
+	if c.Replicas > 1 { // a former leader is not informed about later deletions
 		maps.DeleteFunc(c.Census.Seen, func(uid string, _ int64) bool { _, ok := seen[uid]; return !ok })
 	}
 	compare(c, sightings, c.Census.Seen, seen)
@@ -448,7 +448,7 @@ func (c *court) census() {
 	}
 }
 
-// patience is longer than what a timer takes from tick to tick, also on a busy machine.
+// patience is longer than the interval of a timer, also on a busy machine.
 const patience = 15 * time.Second
 
 func (c *court) timer(uid string, now *Version) {
@@ -479,16 +479,16 @@ func compare[V any](c *court, rule string, got, want map[string]V) {
 	}
 }
 
-// requests compares the writes to the objects with what was to be written.
+// requests compares the number of writes to the objects with the required number.
 func (c *court) requests() {
 	need, got := 0, 0
 	for _, e := range c.Journal {
 		if e.Ended() {
-			need++ // its outcome is to be stored, and what it has patched
+			need++ // for its outcome and its patch
 		}
 	}
 	for _, versions := range c.Versions {
-		need += 2 + len(versions)/2 // its finalizer and its handled states
+		need += 2 + len(versions)/2 // for its finalizer and its last-handled states
 	}
 	for path, n := range c.Writes {
 		if isWidgets(path) {

@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// This file makes objects that are about as large as what can be stored of them, and larger.
+// This file creates objects whose state is about as large as the storage limit, and larger.
 
 const (
-	// annotationLimit is what the API server takes in all annotations of an object together, in bytes.
+	// annotationLimit is the API server's limit for all annotations of an object together, in bytes.
 	annotationLimit = 256 << 10
-	// recordRoom is more than what the operator needs for the progress of its handlers on one object.
+	// recordRoom is more space than the progress of all handlers on one object needs.
 	recordRoom = 8 << 10
-	// largeObjects is how many names there are for them.
+	// largeObjects is the number of their names.
 	largeObjects = 4
-	// largePace is the mean pause between two changes of a large object.
+	// largePace is the mean time between two changes of a large object.
 	largePace = 1500 * time.Millisecond
-	// shownPayload is up to which size a payload stays as it is in the history.
+	// shownPayload is the maximum length of payloads that the history keeps unchanged.
 	shownPayload = 200
 )
 
-// payloads are the sizes of specs: those that fit twice, once, just so, and not at all.
+// payloads are the sizes of specs: those that fit twice, once, just barely, and not at all.
 var payloads = []int{100 << 10, 150 << 10, 230 << 10, 240 << 10, 248 << 10, 250 << 10, 255 << 10, 300 << 10}
 
 // writeLarge creates, changes, and deletes large objects until the context ends.
@@ -38,7 +38,7 @@ func (b *bench) writeLarge(ctx context.Context, random *rand.Rand) error {
 		case n < 70:
 			b.writers.put(ctx, name, b.writers.largeObject(random, name))
 			b.counts.add(largeObject)
-		case n < 80: // as small as others
+		case n < 80: // of a normal size
 			b.writers.patch(ctx, name, map[string]any{"spec": map[string]any{"payload": nil, "value": b.writers.value.Add(1)}})
 		default:
 			b.writers.do(ctx, http.MethodDelete, b.writers.path(name), nil)
@@ -48,7 +48,7 @@ func (b *bench) writeLarge(ctx context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// put creates an object, or changes it to what it would be as a new one.
+// put creates an object, or replaces its content.
 func (w *writers) put(ctx context.Context, name string, object map[string]any) {
 	if w.do(ctx, http.MethodPost, w.path(""), object) == http.StatusConflict {
 		w.patch(ctx, name, map[string]any{"metadata": map[string]any{"annotations": object["metadata"].(map[string]any)["annotations"]}, "spec": object["spec"]})
@@ -66,25 +66,25 @@ func (w *writers) largeObject(random *rand.Rand, name string) map[string]any {
 		"metadata": map[string]any{"name": name, "labels": labels(random), "annotations": annotations}, "spec": spec}
 }
 
-// size tells how much an object takes, and what is to be stored of it.
+// size has the sizes of an object, and of its stored state.
 type size struct {
-	state       int // bytes of what is tracked
-	annotations int // bytes of those that are not the operator's
+	state       int // in bytes, of the tracked fields
+	annotations int // in bytes, of the annotations of other clients
 }
 
-// fits tells whether the operator can store the state of the object and the progress of its handlers. If not, nothing is promised of its
-// handling until it is smaller, or is deleted.
+// fits reports whether the operator can store the state of the object and the progress of its handlers. If not, there are no guarantees until it is smaller,
+// or is deleted.
 func (s size) fits() bool { return s.state+s.annotations+recordRoom <= annotationLimit }
 
-// wasLarge reports whether the state of an object was once too large to be stored twice. Then it cannot be told from the annotations what its
-// finished handlers have seen, and these may be called again for another state.
+// wasLarge reports whether the state of an object was ever too large to be stored twice. Then its annotations do not contain the states that its finished
+// handlers have seen, and kopf may call these again for another state.
 func wasLarge(versions []*Version) bool {
 	return slices.ContainsFunc(versions, func(v *Version) bool { return v.Object.size.state > annotationLimit/4 })
 }
 
-// shorten measures the object, and then replaces a payload with its digest, so that many versions can be kept.
+// shorten measures the object, and then replaces a payload by its digest, to keep many versions.
 func (o *Object) shorten() {
-	state, _ := json.Marshal(map[string]any{"spec": o.Spec, "metadata": map[string]any{"labels": o.Metadata.Labels}}) // it comes from JSON
+	state, _ := json.Marshal(map[string]any{"spec": o.Spec, "metadata": map[string]any{"labels": o.Metadata.Labels}}) // it was decoded from JSON
 	o.size = size{state: len(state)}
 	for key, value := range o.Metadata.Annotations {
 		if strings.HasPrefix(key, prefix) {
@@ -108,14 +108,14 @@ func (o *Object) shorten() {
 	}
 }
 
-// shortenState replaces what is long in a state that was stored.
+// shortenState shortens long values in a stored state.
 func shortenState(text string) string {
 	var state map[string]any
 	if json.Unmarshal([]byte(text), &state) != nil {
 		return digest(text)
 	}
 	shortenValues(state)
-	data, _ := json.Marshal(state) // it comes from JSON
+	data, _ := json.Marshal(state) // it was decoded from JSON
 	return string(data)
 }
 

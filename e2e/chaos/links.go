@@ -13,32 +13,32 @@ import (
 	"time"
 )
 
-// This file is the ways of several replicas to the API server, each of which can be interrupted by itself. What they ask of it is noted.
+// This file has the connections of several replicas to the API server. Each can be interrupted separately. Their requests are recorded.
 
-// processPath begins the paths of the requests of a process, whose number follows.
+// processPath is the prefix of the request paths of a process, followed by its number.
 const processPath = "/process-"
 
 type links struct {
 	mu     sync.Mutex       // guards all below
 	broken map[int]*link    // by process
-	conns  map[net.Conn]int // which process has opened each
+	conns  map[net.Conn]int // the process of each connection
 	sent   []sent
 	asked  []leaseRequest
 }
 
-// link is how a way is interrupted.
+// link is an interruption of a connection.
 type link struct {
 	cut  bool
-	held chan struct{} // closed when what was held back goes on
+	held chan struct{} // closed when delayed requests continue
 }
 
-// sent is a request that changes something.
+// sent is a writing request.
 type sent struct {
 	Run          int
 	Method, Path string
-	At           time.Time // when it came
-	Code         int       // of the answer; 0 for none
-	Version      int64     // that it has made; 0 if it is not known
+	At           time.Time // when it arrived
+	Code         int       // of the response; 0 for none
+	Version      int64     // that it created; 0 if unknown
 }
 
 // leaseRequest is a request for the Lease.
@@ -46,16 +46,16 @@ type leaseRequest struct {
 	Run               int
 	Method            string
 	At, Answered      time.Time
-	Expected          string // the version that is to be replaced
-	Holder, RenewTime string // that are to be stored
-	Code              int    // 0 for no answer
+	Expected          string // the version to replace
+	Holder, RenewTime string // the values to store
+	Code              int    // 0 without a response
 	Got               leaseState
 }
 
-// leaseState is what a request sees of the Lease.
+// leaseState is the state of the Lease for a request.
 type leaseState struct{ Version, Holder string }
 
-// processKey and arrivalKey are those of what a request's context tells: the process that it comes from, and when it came.
+// processKey and arrivalKey are keys of the request's context: its process, and its time of arrival.
 type (
 	processKey struct{}
 	arrivalKey struct{}
@@ -66,7 +66,7 @@ func processOf(r *http.Request) int {
 	return run
 }
 
-// ofProcess returns the request of a process as the API server is to get it, when it may come through.
+// ofProcess returns the request of a process for the API server, when it may pass.
 func (p *proxy) ofProcess(r *http.Request, rest string) *http.Request {
 	number, path, _ := strings.Cut(rest, "/")
 	run, _ := strconv.Atoi(number) // the bench has written it
@@ -94,7 +94,7 @@ func (p *proxy) ofProcess(r *http.Request, rest string) *http.Request {
 	}
 	<-l.held
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if isWrite(r) { // it arrives, also if nothing waits for it any more
+	if isWrite(r) { // it arrives, even if it was canceled
 		r = r.WithContext(context.WithoutCancel(ctx))
 	}
 	return r
@@ -115,7 +115,7 @@ func (l *links) of(run int) *link {
 	return l.broken[run]
 }
 
-// await holds an answer back as long as that is wanted.
+// await delays a response as long as the link is held.
 func (l *links) await(r *http.Request) {
 	if run := processOf(r); run != 0 {
 		if broken := l.of(run); broken != nil && broken.held != nil {
@@ -124,18 +124,18 @@ func (l *links) await(r *http.Request) {
 	}
 }
 
-// cutProcess ends the connections of a process.
+// cutProcess closes the connections of a process.
 func (p *proxy) cutProcess(run int) {
 	p.links.mu.Lock()
 	defer p.links.mu.Unlock()
 	for conn, of := range p.links.conns {
 		if of == run {
-			_ = conn.Close() // that is all there is to do to it
+			_ = conn.Close() // ignore the error
 		}
 	}
 }
 
-// noted makes a request to the API server. Those of replicas that change something, or are about the Lease, are noted.
+// noted sends a request to the API server. It records requests of replicas that write, or concern the Lease.
 func (p *proxy) noted(r, out *http.Request) (*http.Response, error) {
 	run := processOf(r)
 	aboutLease := strings.HasPrefix(out.URL.Path, "/apis/coordination.k8s.io/")
@@ -168,13 +168,13 @@ func (p *proxy) noted(r, out *http.Request) (*http.Response, error) {
 		q.Got = leaseState{got.Metadata.ResourceVersion, got.Spec.HolderIdentity}
 		p.links.asked = append(p.links.asked, q)
 	} else if changesAnything(r) {
-		version, _ := strconv.ParseInt(leaseIn(answer).Metadata.ResourceVersion, 10, 64) // a status has none
+		version, _ := strconv.ParseInt(leaseIn(answer).Metadata.ResourceVersion, 10, 64) // a Status has none
 		p.links.sent = append(p.links.sent, sent{run, r.Method, r.URL.Path, at, code, version})
 	}
 	return resp, err
 }
 
-// changesAnything tells whether a request changes what is stored: reviews of rights and tokens do not.
+// changesAnything reports whether a request changes stored objects. Reviews of permissions and tokens do not.
 func changesAnything(r *http.Request) bool {
 	return isWrite(r) && !strings.HasPrefix(r.URL.Path, "/apis/authorization.k8s.io/") && !strings.HasPrefix(r.URL.Path, "/apis/authentication.k8s.io/")
 }
@@ -184,8 +184,8 @@ type lease struct {
 	Spec     struct{ HolderIdentity, RenewTime string }
 }
 
-// leaseIn reads a Lease, or the version of anything else.
+// leaseIn decodes a Lease, or the version of another object.
 func leaseIn(data []byte) (l lease) {
-	_ = json.Unmarshal(data, &l) // what is none of both leaves it empty
+	_ = json.Unmarshal(data, &l) // other documents leave it empty
 	return l
 }

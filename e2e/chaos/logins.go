@@ -14,9 +14,9 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// This file gives the operator its credentials, which do not last: tokens and certificates in turn.
+// This file gives the operator its credentials, which expire soon: alternating tokens and certificates.
 
-// The credentials expire so fast that each run sees it many times.
+// The credentials expire so soon that it happens many times in each run.
 const (
 	credentialLife = 20 * time.Second
 	pluginFailure  = 8 // one in so many calls of the plugin fails
@@ -30,7 +30,7 @@ type logins struct {
 	mu     sync.Mutex // guards all below
 	given  int
 	tokens map[string]time.Time // when they expire
-	steady bool                 // nothing fails or expires any more
+	steady bool                 // no more failures and expirations
 }
 
 // newLogins listens in dir for the credential plugin.
@@ -47,7 +47,7 @@ func newLogins(dir string, authority *cluster.Authority, counts *tally) (*logins
 
 func (l *logins) stop() { _ = l.server.Close() }
 
-// calm lets what is given last from now on.
+// calm makes credentials valid permanently from now on.
 func (l *logins) calm() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +70,7 @@ func (l *logins) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	expires := time.Now().Add(life)
 	status := map[string]any{}
-	if l.given%3 != 0 { // the plugin knows its expiration in most cases
+	if l.given%3 != 0 { // in most cases, the plugin gets their expiration
 		status["expirationTimestamp"] = expires.UTC().Format(time.RFC3339)
 	}
 	if l.given%2 == 0 {
@@ -88,7 +88,7 @@ func (l *logins) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}) // the plugin fails then
 }
 
-// accepted tells whether a request comes with a token or a certificate that is good now.
+// accepted reports whether a request has a token or a certificate that is valid now.
 func (l *logins) accepted(r *http.Request) bool {
 	now := time.Now()
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
@@ -101,7 +101,7 @@ func (l *logins) accepted(r *http.Request) bool {
 	return ok && now.Before(expires)
 }
 
-// kubeconfig is how the operator finds the proxy, and its plugin.
+// kubeconfig returns the operator's kubeconfig, with the proxy and the plugin.
 func kubeconfig(url, ca, plugin string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Config

@@ -15,13 +15,13 @@ import (
 	"github.com/kopf-go/kopf/e2e/chaos/journal"
 )
 
-// This file lets namespaces come and go, with the peering objects in them, on which a second operator depends: the tenant's. It serves
-// the namespaces room-*, each by a peering of its own, and does nothing anywhere while one of those is missing.
+// This file adds and removes namespaces with peering objects. A second operator, that of the tenant, depends on them. It serves the namespaces room-*, each
+// with its own peering object, and pauses everywhere while one of those is missing.
 
 const (
 	tenantRole = "tenant"
 	roomPrefix = "room-"
-	lobby      = roomPrefix + "lobby" // the namespace that stays
+	lobby      = roomPrefix + "lobby" // the permanent namespace
 )
 
 func leavesIn(space string) string {
@@ -35,10 +35,11 @@ func peeringsIn(space string) string {
 // rooms are the namespaces of a run.
 type rooms struct {
 	mu      sync.Mutex           // guards removed
-	removed map[string]time.Time // when they were asked to go
+	removed map[string]time.Time // the times of their deletions
 }
 
-// openRoom makes a namespace with its peering and some objects, even if the context ends meanwhile: without the peering, the operator would pause.
+// openRoom creates a namespace with its peering object and some objects, even if the context is canceled in the meantime: without the peering object, the
+// operator would pause.
 func (b *bench) openRoom(ctx context.Context, space string, leaves int) {
 	ctx = context.WithoutCancel(ctx)
 	b.writers.do(ctx, http.MethodPost, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": space}})
@@ -54,8 +55,8 @@ func (b *bench) growLeaf(ctx context.Context, space, name string) {
 		"metadata": map[string]any{"name": name, "namespace": space}, "spec": map[string]any{"value": b.writers.value.Add(1)}})
 }
 
-// moveRooms opens namespaces and removes them, in one of several ways each, until the context ends. Meanwhile there is always something
-// to do in the namespace that stays.
+// moveRooms adds namespaces and deletes them, each in one of several ways, until the context is canceled. The permanent namespace always has work in the
+// meantime.
 func (b *bench) moveRooms(ctx context.Context, random *rand.Rand) error {
 	ways := []func(context.Context, string){b.removePeeringFirst, b.removeUnseen, b.removeRoom}
 	var group sync.WaitGroup
@@ -83,7 +84,7 @@ func (b *bench) removeRoom(ctx context.Context, space string) {
 	b.writers.do(ctx, http.MethodDelete, "/api/v1/namespaces/"+space, nil)
 }
 
-// removePeeringFirst lets the operator miss its peering before it can know that the namespace goes.
+// removePeeringFirst deletes the peering object before the operator can know that the namespace is deleted.
 func (b *bench) removePeeringFirst(ctx context.Context, space string) {
 	b.counts.add(removedPeering)
 	b.writers.do(ctx, http.MethodDelete, peeringsIn(space)+"/default", nil)
@@ -91,7 +92,7 @@ func (b *bench) removePeeringFirst(ctx context.Context, space string) {
 	b.removeRoom(ctx, space)
 }
 
-// removeUnseen removes the namespace while its operator cannot watch namespaces.
+// removeUnseen deletes the namespace while its operator cannot watch namespaces.
 func (b *bench) removeUnseen(ctx context.Context, space string) {
 	b.counts.add(removedUnseen)
 	b.proxy.blind.Add(1)
@@ -108,7 +109,7 @@ func (b *bench) removeUnseen(ctx context.Context, space string) {
 
 const namespacesPath = "/api/v1/namespaces"
 
-// spaces returns the namespaces that there are, and why those of them are there that were asked to go.
+// spaces returns the existing namespaces, and the reasons why deleted ones still exist.
 func (b *bench) spaces(ctx context.Context) (existing map[string]bool, terminating map[string]string, err error) {
 	data, err := b.cluster.Request(ctx, http.MethodGet, namespacesPath, nil)
 	if err != nil {
@@ -147,7 +148,7 @@ func (b *bench) spaces(ctx context.Context) (existing map[string]bool, terminati
 	return existing, terminating, nil
 }
 
-// tenants looks at the namespaces and the objects of the second operator.
+// tenants checks the namespaces and the objects of the second operator.
 func (c *court) tenants() {
 	for _, space := range slices.Sorted(maps.Keys(c.Terminating)) {
 		c.complain(roomsEnd, "", space, "the namespace is still there: %s", c.Terminating[space])
@@ -162,7 +163,7 @@ func (c *court) tenants() {
 		switch {
 		case now.Gone && held && !fallen.Finished():
 			c.complain(roomsWork, uid, name, "the handler of the deletion has come to %q", fallen.Event)
-		case now.Gone, !c.Namespaces[now.Object.Metadata.Namespace]: // an API server that loses a kind lets namespaces go before their objects
+		case now.Gone, !c.Namespaces[now.Object.Metadata.Namespace]: // an API server that loses a kind may remove a namespace before its objects
 		case now.Object.Metadata.DeletionTimestamp != "":
 			c.complain(roomsWork, uid, name, "the object is still there, with the finalizers %q", now.Object.Metadata.Finalizers)
 		case !grown.Finished():
@@ -173,7 +174,7 @@ func (c *court) tenants() {
 	}
 }
 
-// tenantEvidence adds what is known of the second operator.
+// tenantEvidence adds the evidence about the second operator.
 func (b *bench) tenantEvidence(ctx context.Context, e *Evidence) (err error) {
 	if b.tenant == nil {
 		return nil

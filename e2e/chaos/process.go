@@ -25,31 +25,31 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// This file keeps the operator running: whenever a process of it has ended, there is another one.
+// This file supervises the operator: it starts another process whenever one has ended.
 
 type supervisor struct {
 	binary, dir string
-	role        string // "" or that of the tenant
+	role        string // "" or the role of the tenant
 	seed        uint64
 	families    []string
 	args        []string
 	counter     *atomic.Int64                 // numbers the processes; shared by the replicas of an operator
 	prepare     func(run int) (string, error) // writes the kubeconfig of a process, and returns its path
-	replica     bool                          // of several, which share their log and their journal
+	replica     bool                          // one of several, which share their log and their journal
 
 	mu      sync.Mutex // guards all below
 	cmd     *exec.Cmd
 	ended   chan struct{} // closed when cmd has been waited for
-	wanted  bool          // whether the end of the process that runs was asked for
-	over    bool          // no other one is started
+	wanted  bool          // whether the bench has requested the end of the running process
+	over    bool          // no other process is started
 	run     int           // the number of cmd
-	spans   []life        // when each process has run
-	peak    int64         // bytes, the most that a process has had
-	strange []string      // how processes have ended that nobody had asked to
+	spans   []life        // the times in which processes ran
+	peak    int64         // bytes, the maximum of all processes
+	strange []string      // unexpected ends of processes
 	err     error
 }
 
-// start runs a process, and another one whenever it has ended.
+// start starts a process, and another one whenever one has ended.
 func (s *supervisor) start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *supervisor) start() error {
 		output.prefix = fmt.Sprintf("process %d: ", s.run)
 	}
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.WaitDelay = 5 * time.Second // nobody else is to have the output
+	cmd.WaitDelay = 5 * time.Second // child processes must not block the output
 	cmd.SysProcAttr = cluster.EndsWithParent()
 	if err := cmd.Start(); err != nil {
 		return errors.Join(err, log.Close())
@@ -82,7 +82,7 @@ func (s *supervisor) start() error {
 	return nil
 }
 
-// podID is what the process that runs is called. Replicas begin their identity in an election with it.
+// podID returns the pod ID of the running process. Replicas use it as a prefix of their identity in an election.
 func (s *supervisor) podID() string {
 	if s.replica {
 		return replicaPrefix + strconv.Itoa(s.run)
@@ -90,21 +90,21 @@ func (s *supervisor) podID() string {
 	return "the-operator" + s.role
 }
 
-// file is the path of a file of this operator.
+// file returns the path of a file of this operator.
 func (s *supervisor) file(name string) string { return filepath.Join(s.dir, name+s.role) }
 
 func (s *supervisor) log() string { return s.file("log") }
 
 func (s *supervisor) journal() string { return s.file("journal") }
 
-// ends are how processes have ended that nobody had asked to, and what has kept another one from being started.
+// ends returns the unexpected ends of processes, and the error that prevented the start of another one.
 func (s *supervisor) ends() ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.strange), s.err
 }
 
-// lives are the times in which processes have run.
+// lives returns the times in which processes ran.
 func (s *supervisor) lives() []life {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,21 +118,21 @@ func (s *supervisor) lives() []life {
 	return all
 }
 
-// process names the process that runs.
+// process returns the name of the running process.
 func (s *supervisor) process() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return fmt.Sprintf("process %d of the operator %s", s.run, s.role)
 }
 
-// lineLimit is up to which length lines of the log are kept: those with whole objects can be very long.
+// lineLimit is the maximum length of a log line: those with whole objects can be very long.
 const lineLimit = 4 << 10
 
-// lineCutter writes lines, and no more of each than so much.
+// lineCutter truncates lines to a maximum length.
 type lineCutter struct {
 	file    *os.File
-	prefix  string // of each line
-	written int    // of the line that is being written
+	prefix  string // a prefix of each line
+	written int    // the length of the current line
 }
 
 func (c *lineCutter) Write(data []byte) (int, error) {
@@ -155,10 +155,10 @@ func (c *lineCutter) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// saidLines is how many of the last lines of the log about an object are told.
+// saidLines is the maximum number of reported log lines about an object.
 const saidLines = 2000
 
-// said are the last lines of the log about an object.
+// said returns the last lines of the log about an object.
 func (s *supervisor) said(name string) []string {
 	file, err := os.Open(s.log())
 	if err != nil {
@@ -179,7 +179,7 @@ func (s *supervisor) said(name string) []string {
 	return told[max(0, len(told)-saidLines):]
 }
 
-// tail are so many of the last lines of the log.
+// tail returns the last lines of the log.
 func (s *supervisor) tail(lines int) []string {
 	file, err := os.Open(s.log())
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *supervisor) tail(lines int) []string {
 	defer file.Close()
 	const most = 100 * lineLimit
 	if info, err := file.Stat(); err == nil && info.Size() > most {
-		_, _ = file.Seek(-most, io.SeekEnd) // else it is told from its beginning
+		_, _ = file.Seek(-most, io.SeekEnd) // otherwise read from the start
 	}
 	data, err := io.ReadAll(file)
 	if err != nil {
@@ -198,10 +198,10 @@ func (s *supervisor) tail(lines int) []string {
 	return all[max(0, len(all)-lines):]
 }
 
-// lastWords are the last lines of the log that are no messages for debugging, of replicas those with a prefix.
+// lastWords returns the last lines of the log above the level DEBUG, for replicas those with a prefix.
 func (s *supervisor) lastWords(prefix string) []string {
 	look := 100
-	if s.replica { // which shares the log with others
+	if s.replica { // it shares the log with others
 		look = 10_000
 	}
 	lines := slices.DeleteFunc(s.tail(look), func(line string) bool {
@@ -211,14 +211,14 @@ func (s *supervisor) lastWords(prefix string) []string {
 }
 
 func (s *supervisor) wait(cmd *exec.Cmd, ended chan struct{}, log *os.File) {
-	_ = cmd.Wait()  // how it ended stands in its state
-	_ = log.Close() // what could not be written is missing in the report
+	_ = cmd.Wait()  // its result is in its state
+	_ = log.Close() // a write error makes the report incomplete
 	s.mu.Lock()
 	s.spans[len(s.spans)-1].to = time.Now()
 	words := strings.Join(s.lastWords(fmt.Sprintf("process %d: ", s.run)), " ")
-	// Who cannot log in ends, and is started again by whoever runs it.
+	// An operator exits when its login fails, and is restarted, as by a kubelet.
 	plugin := strings.Contains(words, "the exec plugin")
-	if s.replica { // or cannot reach the API server at its start, as it is cut off
+	if s.replica { // or cannot reach the API server at its start
 		plugin = plugin || strings.Contains(words, "Operator has failed") && strings.Contains(words, "/api")
 	}
 	if !plugin && (!s.wanted || s.over && !cmd.ProcessState.Success()) {
@@ -237,16 +237,16 @@ func (s *supervisor) wait(cmd *exec.Cmd, ended chan struct{}, log *os.File) {
 	}
 }
 
-// kill ends the process at once, as kill -9 does.
+// kill ends the process by force, like kill -9.
 func (s *supervisor) kill() { s.end(os.Kill, false) }
 
-// stop asks the process to end, and waits for that.
+// stop shuts the process down, and waits for that.
 func (s *supervisor) stop() { s.end(os.Interrupt, false) }
 
 // finish stops the process, and starts no other one.
 func (s *supervisor) finish() { s.end(os.Interrupt, true) }
 
-// stoppingTime is how long an operator may take for its orderly end.
+// stoppingTime is the time limit for an orderly shutdown.
 const stoppingTime = 30 * time.Second
 
 func (s *supervisor) end(signal os.Signal, over bool) {
@@ -255,7 +255,7 @@ func (s *supervisor) end(signal os.Signal, over bool) {
 	cmd, ended := s.cmd, s.ended
 	s.wanted, s.over = true, s.over || over
 	s.mu.Unlock()
-	_ = cmd.Process.Signal(signal) // it may have just ended by itself
+	_ = cmd.Process.Signal(signal) // it may have just ended
 	select {
 	case <-ended:
 	case <-time.After(stoppingTime):
@@ -263,7 +263,7 @@ func (s *supervisor) end(signal os.Signal, over bool) {
 		s.mu.Lock()
 		s.strange = append(s.strange, text)
 		s.mu.Unlock()
-		_ = cmd.Process.Signal(syscall.SIGQUIT) // has Go write the stacks of all goroutines into the log, and end the process
+		_ = cmd.Process.Signal(syscall.SIGQUIT) // the Go runtime logs the stacks of all goroutines, and ends the process
 		select {
 		case <-ended:
 		case <-time.After(stoppingTime):
@@ -273,7 +273,7 @@ func (s *supervisor) end(signal os.Signal, over bool) {
 	}
 }
 
-// measure looks at the memory of the process. Only Linux tells.
+// measure reads the memory of the process. It works on Linux only.
 func (s *supervisor) measure() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,7 +291,7 @@ func (s *supervisor) measure() {
 	}
 }
 
-// census asks the operator what it knows of itself.
+// census requests the state of the operator.
 func (s *supervisor) census(ctx context.Context) (*journal.Census, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -24,36 +24,36 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// This file is the way of the operator's requests to the API server, and what goes wrong on it. It ends the TLS of the operator, whose
-// credentials it checks itself, and talks to the server as the administrator.
+// This file is the proxy between the operator and the API server, with the faults of requests. It terminates the TLS of the operator, checks the credentials
+// itself, and connects to the server as the administrator.
 
 type proxy struct {
 	cluster *cluster.Cluster
 	server  *httptest.Server
 	choices *choices
 	counts  *tally
-	rate    atomic.Uint64 // the bits of the part of the requests that go wrong
-	dark    atomic.Bool   // nothing gets through
+	rate    atomic.Uint64 // the bits of the fraction of failing requests
+	dark    atomic.Bool   // all requests fail
 	logins  *logins
 
 	certificate   atomic.Pointer[tls.Certificate] // of the server
-	refusing      atomic.Pointer[refusal]         // what meets the writes to the objects, if anything
-	blind         atomic.Int64                    // how many want the tenant not to see its namespaces
-	creations     atomic.Int64                    // that wait for their answers
-	relogin       atomic.Bool                     // the next request is to meet expired credentials
+	refusing      atomic.Pointer[refusal]         // the current refusal of writes to the objects, if any
+	blind         atomic.Int64                    // the number of callers that hide namespaces from the tenant
+	creations     atomic.Int64                    // the number of creations with delayed responses
+	relogin       atomic.Bool                     // the next request gets expired credentials
 	extensionDown atomic.Bool
-	mains         atomic.Int64 // requests of the operator
-	tenants       atomic.Int64 // requests of the tenant's
+	mains         atomic.Int64 // the number of the operator's requests
+	tenants       atomic.Int64 // the number of the tenant's requests
 
 	links     links  // to the processes of several replicas
-	requests  *tally // by verb and resource, those that the operator has made
-	writes    *tally // those that change something, by address
+	requests  *tally // the operator's requests, by verb and resource
+	writes    *tally // the writing requests, by address
 	mu        sync.Mutex
 	open      map[net.Conn]bool   // guarded by mu
 	incidents []incident          // guarded by mu
-	renewals  []time.Time         // guarded by mu; when the operator has renewed its record, or tried to
-	outages   []span              // guarded by mu; when nothing got through
-	watches   map[net.Conn]string // guarded by mu; the paths of the streams of the tenant
+	renewals  []time.Time         // guarded by mu; when the operator tried to renew its record
+	outages   []span              // guarded by mu; when all requests failed
+	watches   map[net.Conn]string // guarded by mu; the paths of the tenant's streams
 }
 
 func newProxy(c *cluster.Cluster, seed uint64, counts *tally) (*proxy, error) {
@@ -68,12 +68,12 @@ func newProxy(c *cluster.Cluster, seed uint64, counts *tally) (*proxy, error) {
 	p.server.EnableHTTP2 = true
 	config := &tls.Config{Certificates: []tls.Certificate{*p.certificate.Load()}, ClientCAs: roots, ClientAuth: tls.VerifyClientCertIfGiven}
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		current := p.server.TLS.Clone() // with what the server has added
+		current := p.server.TLS.Clone() // with the certificate of the server
 		current.Certificates, current.GetConfigForClient = []tls.Certificate{*p.certificate.Load()}, nil
 		return current, nil
 	}
 	p.server.TLS = config
-	p.server.Config.ErrorLog = log.New(io.Discard, "", 0) // it would tell of each cut connection
+	p.server.Config.ErrorLog = log.New(io.Discard, "", 0) // it would log each cut connection
 	p.server.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		return context.WithValue(ctx, connKey{}, conn)
 	}
@@ -97,7 +97,7 @@ func (p *proxy) keepConnections(conn net.Conn, state http.ConnState) {
 
 func (p *proxy) setRate(rate float64) { p.rate.Store(math.Float64bits(rate)) }
 
-// blackOut cuts all connections, and lets none be made for a while.
+// blackOut closes all connections, and refuses new ones for a while.
 func (p *proxy) blackOut(ctx context.Context, d time.Duration) {
 	p.counts.add(blackout)
 	p.dark.Store(true)
@@ -108,34 +108,34 @@ func (p *proxy) blackOut(ctx context.Context, d time.Duration) {
 	p.outage(from)
 }
 
-// outage notes that nothing got through until now.
+// outage records that all requests have failed until now.
 func (p *proxy) outage(from time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.outages = append(p.outages, span{from, time.Now()})
 }
 
-// cutAll ends all connections.
+// cutAll closes all connections.
 func (p *proxy) cutAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for conn := range p.open {
-		_ = conn.Close() // that is all there is to do to it
+		_ = conn.Close() // ignore the error
 	}
 }
 
-// cutStreamsOf ends the tenant's streams of a path.
+// cutStreamsOf closes the tenant's streams of a path.
 func (p *proxy) cutStreamsOf(path string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for conn, watched := range p.watches {
 		if watched == path {
-			_ = conn.Close() // that is all there is to do to it
+			_ = conn.Close() // ignore the error
 		}
 	}
 }
 
-// tenantPath begins the paths of the requests of the tenant's operator.
+// tenantPath is the prefix of the request paths of the tenant's operator.
 const tenantPath = "/" + tenantRole
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -161,7 +161,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.serve(w, r)
 }
 
-// serveTenant keeps namespaces from the tenant's operator while that is wanted.
+// serveTenant hides namespaces from the tenant's operator while that is enabled.
 func (p *proxy) serveTenant(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == namespacesPath {
 		if p.blind.Load() > 0 {
@@ -176,7 +176,7 @@ func (p *proxy) serveTenant(w http.ResponseWriter, r *http.Request) {
 	p.serve(w, r)
 }
 
-// renewed notes when the operator has renewed its record.
+// renewed records the time of an operator's renewal of its record.
 func (p *proxy) renewed(r *http.Request) {
 	if !strings.HasPrefix(r.URL.Path, peering) {
 		return
@@ -186,7 +186,7 @@ func (p *proxy) renewed(r *http.Request) {
 	p.renewals = append(p.renewals, time.Now())
 }
 
-// serve lets a request go wrong, or not.
+// serve forwards a request, or makes it fail.
 func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	if !p.logins.accepted(r) {
 		p.counts.add(expiredCredentials)
@@ -229,7 +229,7 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	answer(w, f.code, f.reason, patience)
 }
 
-// writesTo is how many writes there were to an object.
+// writesTo returns the number of writes to an object.
 func (p *proxy) writesTo(name string) int {
 	n := 0
 	for path, times := range p.written() {
@@ -240,14 +240,14 @@ func (p *proxy) writesTo(name string) int {
 	return n
 }
 
-// written returns how many writes there were to each address.
+// written returns the numbers of writes by address.
 func (p *proxy) written() map[string]int {
 	p.writes.mu.Lock()
 	defer p.writes.mu.Unlock()
 	return maps.Clone(p.writes.counts)
 }
 
-// incident is a request that went wrong.
+// incident is a failed request.
 type incident struct {
 	Time time.Time
 	What string
@@ -260,7 +260,7 @@ func (p *proxy) note(r *http.Request, what string) {
 	p.incidents = append(p.incidents, incident{time.Now(), r.Method + " " + r.URL.Path + ": " + what, r.URL.Path})
 }
 
-// describe tells what a request is about, for the report.
+// describe describes a request for the report.
 func describe(r *http.Request) string {
 	if isWatch(r) {
 		return "watch"
@@ -274,18 +274,18 @@ func answer(w http.ResponseWriter, code int, reason, retryAfter string) {
 		w.Header().Set("Retry-After", retryAfter)
 	}
 	w.WriteHeader(code)
-	_, _ = io.WriteString(w, statusOf(code, reason)) // the operator may have gone
+	_, _ = io.WriteString(w, statusOf(code, reason)) // the operator may have disconnected
 }
 
-// cut ends the connection of the request, with all that is on it.
+// cut closes the connection of the request, including other requests on it.
 func cut(r *http.Request) {
 	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok {
-		_ = conn.Close() // that is all there is to do to it
+		_ = conn.Close() // ignore the error
 	}
 	panic(http.ErrAbortHandler)
 }
 
-// abort ends the connection of the request, unless it is the operator that has ended the request: others go on then, as with the API server.
+// abort closes the connection of the request, unless the operator has canceled the request: then other requests continue, as with the API server.
 func abort(r *http.Request) {
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler)
@@ -293,7 +293,7 @@ func abort(r *http.Request) {
 	cut(r)
 }
 
-// send makes the request to the API server.
+// send sends the request to the API server.
 func (p *proxy) send(r *http.Request) (*http.Response, error) {
 	out, err := http.NewRequestWithContext(r.Context(), r.Method, p.cluster.URL()+r.URL.RequestURI(), r.Body)
 	if err != nil {
@@ -301,15 +301,15 @@ func (p *proxy) send(r *http.Request) (*http.Response, error) {
 	}
 	out.Header = r.Header.Clone()
 	out.Header.Del("Authorization")
-	out.Header.Del("Accept-Encoding") // what is to be cut is to be read
+	out.Header.Del("Accept-Encoding") // the proxy must read the responses that it cuts
 	out.ContentLength = r.ContentLength
 	return p.noted(r, out)
 }
 
-// forward answers as the API server does, and ends the connection where that cannot be asked.
+// forward passes on the response of the API server. It closes the connection if that is not reachable.
 func (p *proxy) forward(w http.ResponseWriter, r *http.Request) { p.pass(w, r, math.MaxInt64, nil) }
 
-// pass hands on what the API server answers, up to so many bytes, and then lets it end badly.
+// pass passes on the response of the API server, up to a number of bytes. It then calls end.
 func (p *proxy) pass(w http.ResponseWriter, r *http.Request, most int64, end func()) {
 	resp, err := p.send(r)
 	if err != nil {
@@ -319,7 +319,7 @@ func (p *proxy) pass(w http.ResponseWriter, r *http.Request, most int64, end fun
 	p.relay(w, r, resp, most, end)
 }
 
-// hand hands on a whole answer.
+// hand passes on a complete response.
 func (p *proxy) hand(w http.ResponseWriter, r *http.Request, resp *http.Response) {
 	p.relay(w, r, resp, math.MaxInt64, nil)
 }
@@ -335,7 +335,7 @@ func (p *proxy) relay(w http.ResponseWriter, r *http.Request, resp *http.Respons
 	flush := http.NewResponseController(w)
 	buffer := make([]byte, 32<<10)
 	for most > 0 {
-		_ = flush.Flush() // what cannot be written is noticed below
+		_ = flush.Flush() // write errors are detected below
 		n, err := resp.Body.Read(buffer[:min(int64(len(buffer)), most)])
 		p.links.await(r)
 		if _, failed := w.Write(buffer[:n]); failed != nil {
@@ -360,16 +360,16 @@ func (p *proxy) delay(w http.ResponseWriter, r *http.Request, random *rand.Rand)
 
 func (p *proxy) dropBefore(_ http.ResponseWriter, r *http.Request, _ *rand.Rand) { cut(r) }
 
-// dropAfter lets the request take effect, and nobody hears of it.
+// dropAfter sends the request, and drops its response.
 func (p *proxy) dropAfter(_ http.ResponseWriter, r *http.Request, _ *rand.Rand) {
 	if resp, err := p.send(r); err == nil {
-		_, _ = io.Copy(io.Discard, resp.Body) // nobody hears of its end either
+		_, _ = io.Copy(io.Discard, resp.Body) // drop its body as well
 		_ = resp.Body.Close()
 	}
 	cut(r)
 }
 
-// stall answers nothing for long, and then never.
+// stall waits for long, and drops the request.
 func (p *proxy) stall(_ http.ResponseWriter, r *http.Request, random *rand.Rand) {
 	pause(r.Context(), between(random, 2*time.Second, 12*time.Second))
 	cut(r)
@@ -379,7 +379,7 @@ func (p *proxy) cutAnswer(w http.ResponseWriter, r *http.Request, random *rand.R
 	p.pass(w, r, 1+random.Int64N(400), func() { cut(r) })
 }
 
-// cutWatch ends a stream in the middle of an event, in some cases without a sign of trouble.
+// cutWatch ends a stream in the middle of an event, in some cases without an error.
 func (p *proxy) cutWatch(w http.ResponseWriter, r *http.Request, random *rand.Rand) {
 	p.pass(w, r, 1+random.Int64N(20_000), func() {
 		if random.IntN(2) == 0 {
@@ -388,32 +388,32 @@ func (p *proxy) cutWatch(w http.ResponseWriter, r *http.Request, random *rand.Ra
 	})
 }
 
-// stallWatch stops in the middle of an event, for longer than the operator is patient.
+// stallWatch stops in the middle of an event, for longer than the timeout of the operator.
 func (p *proxy) stallWatch(w http.ResponseWriter, r *http.Request, random *rand.Rand) {
 	p.pass(w, r, 1+random.Int64N(20_000), func() { pause(r.Context(), 30*time.Second) })
 }
 
-// expireWatch says that the version is too old, as the API server does it within a stream.
+// expireWatch reports an expired version within a stream, like the API server.
 func (p *proxy) expireWatch(w http.ResponseWriter, r *http.Request, _ *rand.Rand) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = fmt.Fprintf(w, `{"type":"ERROR","object":%s}`+"\n", statusOf(http.StatusGone, "Expired")) // the operator may have gone
+	_, _ = fmt.Fprintf(w, `{"type":"ERROR","object":%s}`+"\n", statusOf(http.StatusGone, "Expired")) // the operator may have disconnected
 }
 
-// garbleWatch sends something that is no event.
+// garbleWatch sends an invalid event.
 func (p *proxy) garbleWatch(w http.ResponseWriter, r *http.Request, random *rand.Rand) {
 	w.Header().Set("Content-Type", "application/json")
 	lines := []string{"{\"type\":\"ADDED\",\"object\":[1,2]}\n", "\x00\xff\xfe\n", "<html>\n", "{\"type\":\n", "\n\n\n", `{"type":"ADDED","object":{"kind":"Nothing"}}` + "\n"}
-	_, _ = io.WriteString(w, lines[random.IntN(len(lines))]) // the operator may have gone
+	_, _ = io.WriteString(w, lines[random.IntN(len(lines))]) // the operator may have disconnected
 }
 
-// answerPage answers as something between the two that is not meant for programs.
+// answerPage responds with a page for people, as proxies do.
 func (p *proxy) answerPage(w http.ResponseWriter, r *http.Request, random *rand.Rand) {
 	w.Header().Set("Content-Type", "text/html")
 	w.WriteHeader([]int{http.StatusOK, http.StatusBadGateway, http.StatusForbidden, http.StatusGatewayTimeout}[random.IntN(4)])
-	_, _ = io.Copy(w, bytes.NewReader([]byte("<html><body><h1>It works!</h1></body></html>\n"))) // the operator may have gone
+	_, _ = io.Copy(w, bytes.NewReader([]byte("<html><body><h1>It works!</h1></body></html>\n"))) // the operator may have disconnected
 }
 
-// pause waits, or less long.
+// pause waits until a time has passed, or the context is canceled.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

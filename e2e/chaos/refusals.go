@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// This file refuses what the operator writes as admission webhooks, quotas, and proxies between do it: with codes and words that may be
-// taken for something else.
+// This file refuses the operator's writes as admission webhooks, quotas, and proxies do: with codes and messages that are ambiguous.
 
-// refusal is an answer to a write that the API server would have taken.
+// refusal is a response to a write that the API server would have accepted.
 type refusal struct {
 	name    string
 	code    int
@@ -20,7 +19,7 @@ type refusal struct {
 	details map[string]any
 }
 
-// denied is how the API server hands on what a webhook says.
+// denied is the API server's prefix for the message of a webhook.
 const denied = `admission webhook "policy.example.com" denied the request: `
 
 var refusals = []refusal{
@@ -45,7 +44,7 @@ func refusalNames() []string {
 	return names
 }
 
-// body is the Status that is sent.
+// body returns the Status of the response.
 func (f *refusal) body() []byte {
 	status := map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure",
 		"message": f.message, "reason": f.reason, "code": f.code}
@@ -54,12 +53,12 @@ func (f *refusal) body() []byte {
 	}
 	data, err := json.Marshal(status)
 	if err != nil {
-		panic(err) // it was made here
+		panic(err) // it is always valid
 	}
 	return data
 }
 
-// refuse lets one burst of refusals follow the other until the context ends, each of one sort.
+// refuse runs one burst of refusals after another until the context is canceled. Each burst has one kind.
 func (b *bench) refuse(ctx context.Context, random *rand.Rand) error {
 	defer b.proxy.refusing.Store(nil)
 	for ctx.Err() == nil {
@@ -67,7 +66,7 @@ func (b *bench) refuse(ctx context.Context, random *rand.Rand) error {
 			before := b.counts.of(refusals[i].name)
 			b.proxy.refusing.Store(&refusals[i])
 			pause(ctx, between(random, 500*time.Millisecond, 2*time.Second))
-			for n := 0; n < 50 && b.counts.of(refusals[i].name) == before && ctx.Err() == nil; n++ { // the operator may write nothing just then
+			for n := 0; n < 50 && b.counts.of(refusals[i].name) == before && ctx.Err() == nil; n++ { // the operator may be idle
 				pause(ctx, 100*time.Millisecond)
 			}
 			b.proxy.refusing.Store(nil)
@@ -77,7 +76,7 @@ func (b *bench) refuse(ctx context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// refused answers a write to an object during a burst, and tells whether it did.
+// refused answers a write to an object during a burst, and reports whether it did.
 func (p *proxy) refused(w http.ResponseWriter, r *http.Request) bool {
 	f := p.refusing.Load()
 	if f == nil || !isWrite(r) || !isWidgets(r.URL.Path) {
@@ -87,6 +86,6 @@ func (p *proxy) refused(w http.ResponseWriter, r *http.Request) bool {
 	p.note(r, f.name)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.code)
-	_, _ = w.Write(f.body()) // the operator may have gone
+	_, _ = w.Write(f.body()) // the operator may have disconnected
 	return true
 }

@@ -16,46 +16,46 @@ import (
 	"github.com/kopf-go/kopf/e2e/chaos/journal"
 )
 
-// This file keeps several replicas of the operator running, and does to them what happens to replicas: they are replaced by newer ones, killed, frozen for
-// longer than a Lease lasts, and cut off from the API server one by one.
+// This file supervises several replicas of the operator, with typical faults: they are replaced by newer ones, killed, frozen for longer than the Lease
+// duration, and disconnected from the API server one by one.
 
 const (
-	replicaPrefix = "replica-" // begins the identities
+	replicaPrefix = "replica-" // the prefix of the identities
 	leaseName     = "chaos"
 	leasePrefix   = "/registry/leases/" + namespace + "/"
-	leaseDuration = 9 * time.Second // as the operator has it
+	leaseDuration = 9 * time.Second // the setting of the operator
 )
 
-// replicas are the processes of one operator. There is one if there is no election.
+// replicas are the processes of one operator. Without an election, there is one.
 type replicas struct {
 	make    func() *supervisor
-	counter atomic.Int64 // of processes
+	counter atomic.Int64 // the number of the last process
 
 	mu      sync.Mutex // guards all below
 	active  []*supervisor
 	retired []*supervisor
 	frozen  []life
-	deeds   []string // what was done to them
+	deeds   []string // the actions on them
 }
 
-// running are those that are kept running.
+// running returns the running replicas.
 func (r *replicas) running() []*supervisor {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.active)
 }
 
-// ever are all that there have been.
+// ever returns all replicas, including stopped ones.
 func (r *replicas) ever() []*supervisor {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Concat(r.retired, r.active)
 }
 
-// first is one of them, for what they share.
+// first returns one of them, for their common properties.
 func (r *replicas) first() *supervisor { return r.running()[0] }
 
-// some is one of them by chance.
+// some returns a random one of them.
 func (r *replicas) some(random *rand.Rand) *supervisor {
 	all := r.running()
 	return all[random.IntN(len(all))]
@@ -80,7 +80,7 @@ func (r *replicas) lives() []life {
 	return all
 }
 
-// note notes what was done.
+// note records an action.
 func (r *replicas) note(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,7 @@ func (r *replicas) told() []string {
 	return slices.Clone(r.deeds)
 }
 
-// everSupervised are the supervisors of all operators that there have been.
+// everSupervised returns the supervisors of all operators, including stopped ones.
 func (b *bench) everSupervised() []*supervisor {
 	all := b.replicas.ever()
 	if b.tenant != nil {
@@ -102,7 +102,7 @@ func (b *bench) everSupervised() []*supervisor {
 	return all
 }
 
-// censuses are those of the process that leads, or that there is, and of the others.
+// censuses returns those of the leader, or of the only process, and of the others.
 func (b *bench) censuses(ctx context.Context) (leading *journal.Census, others []*journal.Census, err error) {
 	for _, s := range b.replicas.running() {
 		census, err := s.census(ctx)
@@ -121,7 +121,7 @@ func (b *bench) censuses(ctx context.Context) (leading *journal.Census, others [
 	return leading, others, nil
 }
 
-// leader is the one that holds the Lease, one by chance if none does.
+// leader returns the replica with the Lease, a random one if there is none.
 func (b *bench) leader(random *rand.Rand) *supervisor {
 	if lease := b.leases.objects(leaseName)[leaseName]; lease != nil {
 		run := runOf(lease.holder())
@@ -134,14 +134,14 @@ func (b *bench) leader(random *rand.Rand) *supervisor {
 	return b.replicas.some(random)
 }
 
-// number is that of the process that runs.
+// number returns the number of the running process.
 func (s *supervisor) number() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.run
 }
 
-// runOf is the process with an identity in an election, 0 if it is not one of the bench.
+// runOf returns the process with an identity in an election, 0 if it is unknown.
 func runOf(identity string) int {
 	text, _, _ := strings.Cut(strings.TrimPrefix(identity, replicaPrefix), "_")
 	run, err := strconv.Atoi(text)
@@ -151,7 +151,7 @@ func runOf(identity string) int {
 	return run
 }
 
-// shuffleReplicas does one thing after another to the replicas until the context ends, and nothing after a time.
+// shuffleReplicas runs one action after another on the replicas until the context is canceled. After the time peace, it does nothing.
 func (b *bench) shuffleReplicas(ctx context.Context, random *rand.Rand, peace time.Time) error {
 	ways := []func(context.Context, *rand.Rand) error{b.replaceReplica, b.killLeader, b.freezeLeader, b.cutOff, b.holdBack}
 	for n := 0; ; n++ {
@@ -168,7 +168,7 @@ func (b *bench) shuffleReplicas(ctx context.Context, random *rand.Rand, peace ti
 	}
 }
 
-// replaceReplica is a step of a rolling update: one more process, and one of the others is stopped.
+// replaceReplica is a step of a rolling update: it starts one process, and stops another.
 func (b *bench) replaceReplica(ctx context.Context, random *rand.Rand) error {
 	b.counts.add(updatedReplica)
 	old := b.replicas.some(random)
@@ -185,12 +185,12 @@ func (b *bench) replaceReplica(ctx context.Context, random *rand.Rand) error {
 	b.replicas.mu.Unlock()
 	pause(ctx, between(random, time.Second, 3*time.Second))
 	b.replicas.note("process %d is stopped, process %d is new", old.number(), s.number())
-	b.replicas.retire(old) // or another fault could kill it while it stops
+	b.replicas.retire(old) // so that no other fault kills it during its shutdown
 	old.end(syscall.SIGTERM, true)
 	return nil
 }
 
-// retire has no further faults happen to a process.
+// retire excludes a process from further faults.
 func (r *replicas) retire(s *supervisor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,7 +206,7 @@ func (b *bench) killLeader(_ context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// freezeLeader stops the process without its knowledge for longer than others wait, in most cases.
+// freezeLeader suspends the process by a signal, in most cases for longer than the Lease duration.
 func (b *bench) freezeLeader(ctx context.Context, random *rand.Rand) error {
 	b.counts.add(frozenLeader)
 	s := b.leader(random)
@@ -225,7 +225,7 @@ func (b *bench) freezeLeader(ctx context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// victim is the process that a partition is about.
+// victim returns the process for a partition.
 func (b *bench) victim(random *rand.Rand) int {
 	if random.IntN(3) == 0 {
 		return b.replicas.some(random).number()
@@ -233,7 +233,7 @@ func (b *bench) victim(random *rand.Rand) int {
 	return b.leader(random).number()
 }
 
-// cutOff ends the connections of one replica, and refuses others for a while.
+// cutOff closes the connections of one replica, and refuses new ones for a while.
 func (b *bench) cutOff(ctx context.Context, random *rand.Rand) error {
 	b.counts.add(cutReplica)
 	run, from := b.victim(random), time.Now()
@@ -245,8 +245,7 @@ func (b *bench) cutOff(ctx context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// holdBack has the requests of one replica, and the answers to them, arrive after a while, as a network does that loses packets: also what the
-// replica does not wait for any more.
+// holdBack delays the requests of one replica, and their responses, as a network with packet loss does. This includes canceled requests.
 func (b *bench) holdBack(ctx context.Context, random *rand.Rand) error {
 	b.counts.add(heldReplica)
 	run, from := b.victim(random), time.Now()

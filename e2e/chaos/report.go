@@ -10,26 +10,26 @@ import (
 	"github.com/kopf-go/kopf/e2e/chaos/journal"
 )
 
-// This file tells of runs: in a table if all was well, and with the history of an object if not.
+// This file reports runs: in a table without violations, and with the history of an object otherwise.
 
-// Report is what a run has shown.
+// Report is the result of a run.
 type Report struct {
 	Seed       uint64
-	Objects    int            // that there have ever been
-	Changes    int            // that people made
+	Objects    int            // including deleted ones
+	Changes    int            // made by clients
 	Calls      int            // of handlers
 	Runs       int            // processes of the operator
-	Requests   int            // of the operator, watches among them
+	Requests   int            // of the operator, including watches
 	Faults     map[string]int // by name
-	Settled    time.Duration  // how long it took after the last fault
-	Peak       int64          // bytes of memory, the most that a process had
+	Settled    time.Duration  // the time until the operator settled after the last fault
+	Peak       int64          // bytes of memory, the maximum of all processes
 	Violations []Violation
-	Missing    []string // the faults that were to happen and did not
+	Missing    []string // the selected faults that did not happen
 
 	evidence, last *Evidence
 	incidents      []incident
-	handovers      []string            // what was done to the replicas, and who held the Lease
-	said           map[string][]string // in the operator's log about the objects of violations, by name; its end under ""
+	handovers      []string            // the actions on the replicas, and the holders of the Lease
+	said           map[string][]string // the operator's log about the objects of violations, by name; its end under ""
 }
 
 func (b *bench) fill(r *Report) {
@@ -63,12 +63,12 @@ func (b *bench) fill(r *Report) {
 	}
 }
 
-// told are violations of the objects whose histories are told, one of each.
+// told returns violations about different objects, for their histories.
 func (r *Report) told() []Violation {
 	var told []Violation
 	for _, v := range r.Violations {
 		if r.last.Versions[v.UID] != nil && len(told) < toldHistories && !slices.ContainsFunc(told, func(t Violation) bool { return t.UID == v.UID }) {
-			if v.Name == "" { // complaints about what an operator knows do not have it
+			if v.Name == "" { // violations about an operator's state have none
 				v.Name = r.last.Versions[v.UID][0].Object.Metadata.Name
 			}
 			told = append(told, v)
@@ -77,7 +77,7 @@ func (r *Report) told() []Violation {
 	return told
 }
 
-// faultCount is the number of all faults of a run.
+// faultCount returns the number of all faults of a run.
 func (r *Report) faultCount() int {
 	n := 0
 	for _, count := range r.Faults {
@@ -116,13 +116,13 @@ func WriteTable(w io.Writer, reports []*Report) {
 	}
 }
 
-// How much is told of a run that went wrong.
+// The limits of a report about violations.
 const (
 	toldViolations = 30
 	toldHistories  = 3
 )
 
-// WriteViolations writes what was wrong in a run, and the histories of some of the objects.
+// WriteViolations writes the violations in a run, and the histories of some of the objects.
 func (r *Report) WriteViolations(w io.Writer) {
 	fmt.Fprintf(w, "seed %d: %d violations\n", r.Seed, len(r.Violations))
 	for _, v := range r.Violations[:min(len(r.Violations), toldViolations)] {
@@ -141,8 +141,8 @@ func (r *Report) WriteViolations(w io.Writer) {
 	}
 }
 
-// writeHistory writes all versions of an object, all calls for it, and what went wrong with its requests, in order of time, and then what
-// the operator has logged about it.
+// writeHistory writes all versions of an object, all calls for it, and the faults of its requests, in order of time, and then the operator's log lines about
+// it.
 func (r *Report) writeHistory(w io.Writer, uid, name string) {
 	e := r.last
 	type line struct {

@@ -14,15 +14,14 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// This file is the people who work with the objects meanwhile. They go to the API server directly, and try again until it has
-// taken what they want.
+// This file is the clients that change the objects. They send their requests to the API server directly, and retry until it accepts them.
 
 const (
 	group     = "chaos.example.com"
 	namespace = "default"
 )
 
-// isWidgets tells whether a path is that of the objects that the bench is about, or of one of them, in whichever version.
+// isWidgets reports whether a path is that of the widgets, or of one of them, in any version.
 func isWidgets(path string) bool {
 	version, rest, _ := strings.Cut(strings.TrimPrefix(path, "/apis/"+group+"/"), "/")
 	return strings.HasPrefix(path, "/apis/"+group+"/") && strings.HasPrefix(version, "v") && strings.HasPrefix(rest, "namespaces/"+namespace+"/widgets")
@@ -30,14 +29,14 @@ func isWidgets(path string) bool {
 
 type writers struct {
 	cluster *cluster.Cluster
-	objects int           // how many names there are
-	value   atomic.Int64  // of the next change: none comes twice
-	changes atomic.Int64  // that were made
-	pace    time.Duration // between two changes of one writer
-	version atomic.Value  // a string: the version of the kind that people use
+	objects int           // the number of names
+	value   atomic.Int64  // of the next change; each is unique
+	changes atomic.Int64  // the number of changes
+	pace    time.Duration // the time between two changes of one writer
+	version atomic.Value  // a string: the version of the kind that clients use
 }
 
-// path is that of an object, or of all of them.
+// path returns the path of an object, or of all of them.
 func (w *writers) path(name string) string {
 	path := "/apis/" + w.apiVersion() + "/namespaces/" + namespace + "/widgets"
 	if name != "" {
@@ -56,26 +55,26 @@ func (w *writers) write(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// change does one thing to one object, which may be there or not.
+// change makes one change of one object, which may be missing.
 func (w *writers) change(ctx context.Context, random *rand.Rand, name string) {
 	switch n := random.IntN(100); {
 	case n < 40:
 		w.create(ctx, random, name)
 	case n < 60:
 		w.patch(ctx, name, map[string]any{"spec": w.spec(random)})
-	case n < 66: // several in a row
+	case n < 66: // several changes in a row
 		for range 2 + random.IntN(4) {
 			w.patch(ctx, name, map[string]any{"spec": map[string]any{"value": w.value.Add(1)}})
 		}
 	case n < 74:
 		w.patch(ctx, name, map[string]any{"metadata": map[string]any{"labels": labels(random)}, "spec": map[string]any{"value": w.value.Add(1)}})
-	case n < 78: // held by somebody else for a while
+	case n < 78: // another finalizer blocks its deletion for a while
 		w.hold(ctx, name, random.IntN(2) == 0)
 	case n < 82:
 		w.do(ctx, http.MethodPatch, w.path(name)+"/status", map[string]any{"status": map[string]any{"other": random.IntN(1000)}})
 	case n < 96:
 		w.do(ctx, http.MethodDelete, w.path(name), nil)
-	default: // another one of the same name
+	default: // another object of the same name
 		w.do(ctx, http.MethodDelete, w.path(name), nil)
 		w.create(ctx, random, name)
 	}
@@ -108,11 +107,11 @@ func labels(random *rand.Rand) map[string]any {
 	return some
 }
 
-// do makes a request until there is an answer, whichever, and returns its code, 0 if the context has ended before.
+// do sends a request until there is any response, and returns its code, 0 if the context was canceled before.
 func (w *writers) do(ctx context.Context, method, path string, body map[string]any) int {
 	data, err := json.Marshal(body)
 	if err != nil {
-		panic(err) // it was made here
+		panic(err) // it is always valid
 	}
 	if body == nil {
 		data = nil
@@ -130,7 +129,7 @@ func (w *writers) do(ctx context.Context, method, path string, body map[string]a
 	return 0
 }
 
-// send makes one request of the administrator's.
+// send sends one request as the administrator.
 func send(ctx context.Context, c *cluster.Cluster, method, path string, data []byte) (code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -151,7 +150,7 @@ func send(ctx context.Context, c *cluster.Cluster, method, path string, data []b
 
 const hold = group + "/hold"
 
-// hold keeps an object from going, or no longer does. Nobody else's change is lost by that: it is refused if there was one.
+// hold adds a finalizer to an object, or removes it. It loses no concurrent change: a conflict refuses it.
 func (w *writers) hold(ctx context.Context, name string, on bool) {
 	var o Object
 	data, err := w.cluster.Request(ctx, http.MethodGet, w.path(name), nil)
@@ -165,7 +164,7 @@ func (w *writers) hold(ctx context.Context, name string, on bool) {
 	w.patch(ctx, name, map[string]any{"metadata": map[string]any{"resourceVersion": o.Metadata.ResourceVersion, "finalizers": finalizers}})
 }
 
-// release lets go of all objects, and removes them if told so. It returns when there is nothing more to do.
+// release removes all such finalizers, and deletes the objects if remove is set. It returns when nothing remains to be done.
 func (w *writers) release(ctx context.Context, h *History, remove bool) {
 	for left := 1; left > 0 && ctx.Err() == nil; pause(ctx, 300*time.Millisecond) {
 		left = 0

@@ -18,28 +18,28 @@ import (
 
 // This file builds the control plane once for each version of Kubernetes, and keeps it in the user's cache folder.
 
-// Programs are the names that the binary can be called by.
+// programNames are the names by which the binary can be called.
 var programNames = []string{string(Etcd), string(APIServer), string(ControllerManager), "kubectl"}
 
-// The environment variables that choose another control plane.
+// Environment variables that select another control plane.
 const (
-	// VersionVariable has the minor version of Kubernetes, such as "1.33". Defaults to the newest one.
+	// VersionVariable contains the minor version of Kubernetes, such as "1.33". Default: the newest one.
 	VersionVariable = "KUBERNETES"
-	// BinariesVariable has a folder with etcd, kube-apiserver, kube-controller-manager and kubectl, which are used as they are.
+	// BinariesVariable contains a folder with etcd, kube-apiserver, kube-controller-manager and kubectl, which are used unchanged.
 	BinariesVariable = "KOPF_E2E_BIN"
 )
 
-// source is what the control plane is made of: a module file for each minor version of Kubernetes, and one program.
+// source is the source of the control plane: a module file for each minor version of Kubernetes, and one program.
 type source struct {
 	dir     string
 	modfile string // "go.mod" for the newest version
-	version string // of Kubernetes, as in "v1.36.3"
+	version string // of Kubernetes, such as "v1.36.3"
 }
 
 var kubernetesVersion = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes (v\S+)$`)
 
-// Binaries returns the folder that holds etcd, kube-apiserver, kube-controller-manager and kubectl,
-// which are built when they are not there yet; that takes minutes. Progress is logged to log.
+// Binaries returns the folder with etcd, kube-apiserver, kube-controller-manager and kubectl. It builds them if they are missing, which takes minutes. It
+// logs progress to log.
 func Binaries(ctx context.Context, log io.Writer) (string, error) {
 	if dir := os.Getenv(BinariesVariable); dir != "" {
 		return dir, complete(dir)
@@ -53,7 +53,7 @@ func Binaries(ctx context.Context, log io.Writer) (string, error) {
 		return "", err
 	}
 	cache, err := os.UserCacheDir()
-	if err != nil { // no home folder, as in a bare container
+	if err != nil { // no home folder, as in an empty container
 		cache = os.TempDir()
 	}
 	dir := filepath.Join(cache, "kopf-e2e", s.version+"-"+key)
@@ -63,7 +63,7 @@ func Binaries(ctx context.Context, log io.Writer) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
 	}
-	// Whoever builds at the same time does so in a folder of their own; the first one to finish wins.
+	// Concurrent builds use separate folders. The first one to finish wins.
 	building, err := os.MkdirTemp(filepath.Dir(dir), "building-")
 	if err != nil {
 		return "", err
@@ -89,7 +89,7 @@ func Version(ctx context.Context) (string, error) {
 	return s.version, nil
 }
 
-// complete reports the programs that a folder has not, apart from kube-controller-manager, which is missing where people have installed the binaries of envtest.
+// complete returns an error if a folder lacks a program, except kube-controller-manager, which the binaries of envtest do not include.
 func complete(dir string) error {
 	for _, name := range []Program{Etcd, APIServer, "kubectl"} {
 		if _, err := os.Stat(filepath.Join(dir, executable(string(name)))); err != nil {
@@ -99,7 +99,7 @@ func complete(dir string) error {
 	return nil
 }
 
-// findSource finds the program's module next to this package, wherever the module has been checked out, and the file for the version that is asked for.
+// findSource returns the module of the program next to this package, and the module file for the requested version.
 func findSource(ctx context.Context) (*source, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "github.com/kopf-go/kopf/e2e/cluster")
 	cmd.Stderr = os.Stderr
@@ -136,7 +136,7 @@ func (s *source) read() (string, error) {
 	return string(found[1]), nil
 }
 
-// key returns a name that changes with all that the binary is made of.
+// key returns a name that changes with the source of the binary.
 func (s *source) key() (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH)
@@ -177,7 +177,7 @@ func (s *source) build(ctx context.Context, dir string, log io.Writer) error {
 	return nil
 }
 
-// link gives the binary one more name; a hard link or a copy serves where symbolic links need a privilege.
+// link gives the binary another name. It uses a hard link or a copy if symbolic links require a privilege.
 func link(dir, binary, name string) error {
 	target, from := filepath.Join(dir, name), filepath.Join(dir, binary)
 	if os.Symlink(binary, target) == nil || os.Link(from, target) == nil {

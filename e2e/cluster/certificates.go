@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// This file makes the authority of a cluster and what it signs: the server's certificate and those
-// by which users are known, where the common name is the user and the organisations are the groups.
+// This file creates the certificate authority of a cluster, the server's certificate, and those of users. Their common name is the user and their
+// organizations are the groups.
 
 // Authority signs certificates.
 type Authority struct {
@@ -27,12 +27,12 @@ type Authority struct {
 	certPEM []byte
 }
 
-// Identity is a signed certificate with its key, both in PEM.
+// Identity is a certificate with its key, both in PEM.
 type Identity struct{ Cert, Key []byte }
 
 const validity = 30 * 24 * time.Hour
 
-// NewAuthority makes one that no client trusts yet.
+// NewAuthority creates an authority that no client trusts yet. It returns an error if it cannot create the key or the certificate.
 func NewAuthority() (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -58,10 +58,10 @@ func NewAuthority() (*Authority, error) {
 	return &Authority{cert: cert, key: key, certPEM: encodePEM("CERTIFICATE", der)}, nil
 }
 
-// PEM is the certificate of the authority.
+// PEM returns the certificate of the authority.
 func (a *Authority) PEM() []byte { return bytes.Clone(a.certPEM) }
 
-// Issue makes a certificate for a user, or for a server on loopback, that is good for a while.
+// Issue creates a certificate for a user, or for a server on loopback, with a validity.
 func (a *Authority) Issue(name string, groups []string, server bool, validity time.Duration) (*Identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -98,7 +98,7 @@ func encodePEM(kind string, der []byte) []byte {
 func (i *Identity) httpClient(a *Authority) *http.Client {
 	pair, err := tls.X509KeyPair(i.Cert, i.Key)
 	if err != nil {
-		panic(err) // it has just been made
+		panic(err) // it was just created
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(a.cert)
@@ -125,7 +125,7 @@ current-context: kopf
 `, server, encode(a.certPEM), encode(i.Cert), encode(i.Key))
 }
 
-// NewCA returns the certificate, in PEM, of an authority that nobody has anything to do with.
+// NewCA returns the certificate, in PEM, of an unrelated authority.
 func NewCA() ([]byte, error) {
 	a, err := NewAuthority()
 	if err != nil {

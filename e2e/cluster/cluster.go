@@ -1,6 +1,5 @@
-// Package cluster runs a real Kubernetes control plane on loopback, from one binary that it builds
-// itself: etcd, kube-apiserver with RBAC, and, when asked, kube-controller-manager. There are no
-// nodes, so pods stay pending; all that an operator talks to is there.
+// Package cluster runs a real Kubernetes control plane on loopback, from one binary that it builds itself: etcd, kube-apiserver with RBAC, and optionally
+// kube-controller-manager. There are no nodes, so pods stay pending.
 package cluster
 
 import (
@@ -20,25 +19,24 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// Options tell what a cluster consists of. The zero value is an API server with its etcd.
+// Options configure a cluster. The zero value is an API server with its etcd.
 type Options struct {
-	// Controllers are the names of the controllers that kube-controller-manager runs, such as
-	// "namespace-controller". None means that it is not started.
+	// Controllers are the names of the controllers that kube-controller-manager runs, such as "namespace-controller". Without names, it is not started.
 	Controllers []string
-	// ServiceAccounts is to give pods the service accounts of their namespaces, which the controller of that name makes.
+	// ServiceAccounts gives pods the service accounts of their namespaces, which the controller of that name creates.
 	ServiceAccounts bool
-	// APIServerArgs are added to the command line of kube-apiserver.
+	// APIServerArgs are appended to the command line of kube-apiserver.
 	APIServerArgs []string
-	// Log is told what is being done. Defaults to silence.
+	// Log gets progress messages. Default: none.
 	Log io.Writer
 }
 
-// UsualControllers are those without which namespaces and the dependents of deleted objects stay.
+// UsualControllers are the controllers that remove deleted namespaces and the dependents of deleted objects, and create service accounts.
 var UsualControllers = []string{"namespace-controller", "garbage-collector-controller", "serviceaccount-controller"}
 
 // Cluster is a running control plane. It belongs to the process that started it and ends with it.
 type Cluster struct {
-	// Dir is the temporary folder that holds the data, the certificates and the logs.
+	// Dir is the temporary folder with the data, the certificates and the logs.
 	Dir string
 
 	opts       Options
@@ -50,7 +48,7 @@ type Cluster struct {
 	programs   map[Program]*process
 }
 
-// Program names one process of a cluster.
+// Program is the name of one program of a cluster.
 type Program string
 
 // The programs of a cluster.
@@ -60,11 +58,10 @@ const (
 	ControllerManager Program = "kube-controller-manager"
 )
 
-// startingTime is more than a loaded machine with two cores has been seen to need.
+// startingTime is more than the start takes on a loaded machine with two cores.
 const startingTime = 2 * time.Minute
 
-// Start builds the binary if that was not done yet, starts the programs, and waits until the API
-// server is ready. The caller must call [Cluster.Stop].
+// Start builds the binary if it is missing, starts the programs, and waits until the API server is ready. The caller must call [Cluster.Stop].
 func Start(ctx context.Context, opts *Options) (*Cluster, error) {
 	c := &Cluster{programs: map[Program]*process{}}
 	if opts != nil {
@@ -97,7 +94,7 @@ func Start(ctx context.Context, opts *Options) (*Cluster, error) {
 	return c, nil
 }
 
-// prepare makes the certificates and the command lines, which stay the same over restarts.
+// prepare creates the certificates and the command lines, which stay the same across restarts.
 func (c *Cluster) prepare() error {
 	ports, err := freePorts(3)
 	if err != nil {
@@ -207,7 +204,7 @@ func (c *Cluster) etcdReady(ctx context.Context) error {
 	return conn.Close()
 }
 
-// apiServerReady also waits for the default namespace, which the server makes after it calls itself ready.
+// apiServerReady also waits for the default namespace, which the server creates after it reports that it is ready.
 func (c *Cluster) apiServerReady(ctx context.Context) error {
 	for _, path := range []string{"/readyz", "/api/v1/namespaces/default"} {
 		if _, err := c.Request(ctx, http.MethodGet, path, nil); err != nil {
@@ -217,16 +214,16 @@ func (c *Cluster) apiServerReady(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends a program at once, as kill -9 does, and waits for its end.
+// Kill ends a program by force, like kill -9, and waits for its end.
 func (c *Cluster) Kill(p Program) { c.programs[p].kill() }
 
-// Restart asks a program to end, kills it when it still waits for its clients after a while, starts it again, and waits until it is ready.
+// Restart shuts a program down and starts it again. It kills the program if the shutdown takes too long, and returns when the new one is ready.
 func (c *Cluster) Restart(ctx context.Context, p Program) error {
 	c.programs[p].terminate(3 * time.Second)
 	return c.Launch(ctx, p)
 }
 
-// Stop ends all programs and removes all their files but the binary.
+// Stop ends all programs and removes all their files except the binary.
 func (c *Cluster) Stop() {
 	for _, p := range []Program{ControllerManager, APIServer, Etcd} {
 		if process := c.programs[p]; process != nil {
@@ -241,39 +238,39 @@ func (c *Cluster) Stop() {
 	}
 }
 
-// URL is the address of the API server.
+// URL returns the address of the API server.
 func (c *Cluster) URL() string { return c.url }
 
-// CA is the certificate of the authority, in PEM.
+// CA returns the certificate of the authority, in PEM.
 func (c *Cluster) CA() []byte { return bytes.Clone(c.ca.certPEM) }
 
-// Authority is who the cluster believes.
+// Authority returns the certificate authority of the cluster.
 func (c *Cluster) Authority() *Authority { return c.ca }
 
-// EtcdURL is the address of the store of the API server.
+// EtcdURL returns the address of etcd.
 func (c *Cluster) EtcdURL() string { return c.etcd }
 
-// Running tells whether a program runs.
+// Running reports whether a program runs.
 func (c *Cluster) Running(p Program) bool { return c.programs[p].running() }
 
-// ProcessID returns the number that the kernel has given to a program that runs.
+// ProcessID returns the process ID of a running program.
 func (c *Cluster) ProcessID(p Program) int { return c.programs[p].cmd.Process.Pid }
 
-// Kubeconfig is the path of a kubeconfig of the administrator.
+// Kubeconfig returns the path of the administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 
-// HTTPClient is a client of the administrator's.
+// HTTPClient returns the administrator's client.
 func (c *Cluster) HTTPClient() *http.Client { return c.admin }
 
-// AdminToken is the bearer token of an administrator.
+// AdminToken is the administrator's bearer token.
 const AdminToken = "the-token-of-the-administrator"
 
-// ConnectionInfo tells how to be the administrator.
+// ConnectionInfo returns the administrator's connection.
 func (c *Cluster) ConnectionInfo() *kopf.ConnectionInfo {
 	return &kopf.ConnectionInfo{Server: c.url, CAData: c.CA(), Token: AdminToken}
 }
 
-// StatusError is a response of the API server that is not a success.
+// StatusError is an unsuccessful response of the API server.
 type StatusError struct {
 	Code int
 	Body []byte
@@ -284,8 +281,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("status %d: %s", e.Code, bytes.TrimSpace(e.Body))
 }
 
-// Request sends one request of the administrator's, with a body of JSON if there is one, and
-// returns the body of the response, or a [StatusError].
+// Request sends a request as the administrator, with a JSON body if it is not nil. It returns the body of the response, or a [StatusError].
 func (c *Cluster) Request(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
 	if err != nil {
@@ -309,7 +305,7 @@ func (c *Cluster) Request(ctx context.Context, method, path string, body []byte)
 	return data, nil
 }
 
-// Create posts an object to the path of its collection. The test fails if it is refused.
+// Create sends an object to the path of its collection. The test fails if the server refuses it.
 func (c *Cluster) Create(t T, path string, object map[string]any) {
 	t.Helper()
 	data, err := json.Marshal(object)
@@ -332,7 +328,7 @@ func (c *Cluster) Logs() string {
 	return all.String()
 }
 
-// freePorts finds ports that are free now. They are held all at once, so that they differ.
+// freePorts returns ports that are free now. It opens all of them at once, so that they differ.
 func freePorts(n int) ([]string, error) {
 	var ports []string
 	var errs []error

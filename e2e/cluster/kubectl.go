@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// This file runs kubectl, which keeps what it caches in the folder of the cluster.
+// This file runs kubectl, with its caches in the folder of the cluster.
 
-// T is the part of testing.TB that the helpers need.
+// T is the part of testing.TB that the helpers use.
 type T interface {
 	Helper()
 	Fatalf(format string, args ...any)
 	Logf(format string, args ...any)
 }
 
-// KubectlPath is the path of the kubectl that belongs to the cluster.
+// KubectlPath returns the path of the cluster's kubectl.
 func (c *Cluster) KubectlPath() string { return filepath.Join(c.bin, executable("kubectl")) }
 
-// Kubectl runs kubectl as the administrator and returns what it prints. The test fails if it does.
+// Kubectl runs kubectl as the administrator and returns its output. The test fails if kubectl fails.
 func (c *Cluster) Kubectl(t T, args ...string) string {
 	t.Helper()
 	return c.KubectlInput(t, "", args...)
 }
 
-// KubectlInput is [Cluster.Kubectl] with something to read, such as a manifest for "apply -f -".
+// KubectlInput is [Cluster.Kubectl] with standard input, such as a manifest for "apply -f -".
 func (c *Cluster) KubectlInput(t T, input string, args ...string) string {
 	t.Helper()
 	out, err := c.TryKubectl(input, args...)
@@ -37,12 +37,12 @@ func (c *Cluster) KubectlInput(t T, input string, args ...string) string {
 	return out
 }
 
-// TryKubectl runs kubectl as the administrator and returns what it prints; its complaints are in the error.
+// TryKubectl runs kubectl as the administrator and returns its output. The error contains its error messages.
 func (c *Cluster) TryKubectl(input string, args ...string) (string, error) {
 	return RunKubectl(c.KubectlPath(), c.kubeconfig, c.path("kubectl-cache"), input, args...)
 }
 
-// RunKubectl runs a kubectl with a kubeconfig and a folder for its caches, and returns what it prints.
+// RunKubectl runs a kubectl with a kubeconfig and a folder for its caches, and returns its output.
 func RunKubectl(kubectl, kubeconfig, cache, input string, args ...string) (string, error) {
 	cmd := exec.Command(kubectl, append([]string{"--cache-dir=" + cache}, args...)...)
 	cmd.Env = []string{"KUBECONFIG=" + kubeconfig, "HOME=" + cache, "KUBECTL_KUBERC=false", "PATH=" + os.Getenv("PATH"),

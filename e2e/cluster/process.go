@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// This file knows one child process: it writes to a log file and is waited for by a goroutine of
-// its own. The kernel ends it with its parent where the kernel can do that.
+// This file runs one child process. It writes to a log file, and a goroutine waits for it. If the operating system supports that, the child ends with its
+// parent.
 
 type process struct {
 	path, dir, log string
 	args           []string
 
 	cmd  *exec.Cmd
-	done chan struct{} // closed when the process has been waited for; nil before the first start
+	done chan struct{} // closed when the process has ended; nil before the first start
 }
 
 func (p *process) start() error {
@@ -28,7 +28,7 @@ func (p *process) start() error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() // the child has its own
+	defer log.Close() // the child has its own descriptor
 	p.cmd = exec.Command(p.path, p.args...)
 	p.cmd.Dir = p.dir
 	p.cmd.Env = append(os.Environ(), "HOME="+p.dir)
@@ -39,7 +39,7 @@ func (p *process) start() error {
 	}
 	p.done = make(chan struct{})
 	go func(cmd *exec.Cmd, done chan struct{}) {
-		_ = cmd.Wait() // how it ended stands in its state
+		_ = cmd.Wait() // its result is in its state
 		close(done)
 	}(p.cmd, p.done)
 	return nil
@@ -59,12 +59,12 @@ func (p *process) running() bool {
 
 func (p *process) kill() {
 	if p.running() {
-		_ = p.cmd.Process.Kill() // it may have just ended by itself
+		_ = p.cmd.Process.Kill() // it may have just ended
 		<-p.done
 	}
 }
 
-// terminate asks the process to end and kills it when that takes too long.
+// terminate shuts the process down and kills it after a timeout.
 func (p *process) terminate(patience time.Duration) {
 	if !p.running() {
 		return
@@ -80,7 +80,7 @@ func (p *process) terminate(patience time.Duration) {
 
 func (p *process) state() string { return p.cmd.ProcessState.String() }
 
-// tail returns the last lines of the log but for those that merely inform.
+// tail returns the last lines of the log, except those of the level INFO.
 func (p *process) tail(n int) string {
 	data, err := os.ReadFile(p.log)
 	if err != nil {

@@ -2,8 +2,8 @@ package cluster
 
 import "syscall"
 
-// EndsWithParent makes the kernel kill the child when we are gone, and keeps a Ctrl+C in the
-// terminal from reaching it before we have said goodbye.
+// EndsWithParent returns attributes by which the kernel kills the child at the end of its parent. Ctrl+C in the terminal does not reach the child, so that
+// the parent can shut it down.
 func EndsWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

@@ -4,5 +4,5 @@ package cluster
 
 import "syscall"
 
-// EndsWithParent is nothing where the kernel has no such service.
+// EndsWithParent returns nil, because the operating system does not support it.
 func EndsWithParent() *syscall.SysProcAttr { return nil }

@@ -11,25 +11,25 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This file makes users who may do little, for the tests of what happens when a right is missing.
+// This file creates users with few permissions, for tests of missing permissions.
 
-// Rule is what a user may do, as in a ClusterRole.
+// Rule is a permission of a user, as in a ClusterRole.
 type Rule struct {
 	APIGroups []string `json:"apiGroups"`
 	Resources []string `json:"resources"`
 	Verbs     []string `json:"verbs"`
 }
 
-// User is somebody with a client certificate and rights of their own.
+// User is a user with a client certificate and permissions.
 type User struct {
 	Name       string
 	Kubeconfig string // the path of a kubeconfig
-	// ConnectionInfo tells how to be the user.
+	// ConnectionInfo is the user's connection.
 	ConnectionInfo *kopf.ConnectionInfo
 }
 
-// NewUser makes a user with the given rights in the whole cluster; no rules mean no rights but
-// those of everybody who is logged in. A user of the same name gets these rights instead of the old ones.
+// NewUser creates a user with the given permissions in the whole cluster. Without rules, the user has the permissions of all authenticated users. If the
+// user exists, the new permissions replace the old ones.
 func (c *Cluster) NewUser(ctx context.Context, name string, rules ...Rule) (*User, error) {
 	id, err := c.ca.Issue(name, nil, false, validity)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *Cluster) NewUser(ctx context.Context, name string, rules ...Rule) (*Use
 	return user, c.SetRules(ctx, name, rules...)
 }
 
-// SetRules replaces the rights of a user.
+// SetRules replaces the permissions of a user.
 func (c *Cluster) SetRules(ctx context.Context, name string, rules ...Rule) error {
 	const group = "/apis/rbac.authorization.k8s.io/v1/"
 	if rules == nil {
@@ -62,7 +62,7 @@ func (c *Cluster) SetRules(ctx context.Context, name string, rules ...Rule) erro
 	return errors.Join(c.put(ctx, group+"clusterroles", role), c.put(ctx, group+"clusterrolebindings", binding))
 }
 
-// put creates an object or replaces the one that is there.
+// put creates or replaces an object.
 func (c *Cluster) put(ctx context.Context, path string, object map[string]any) error {
 	data, err := json.Marshal(object)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package contract has the suites of the contract on the real API server: what holds in a bubble holds in the world. They mostly wait, and are a package of
-// their own so that they wait while the other tests run.
+// Package contract runs the suites of the contract on the real API server. They mostly wait. They are a separate package, so that they run in parallel with
+// the other tests.
 package contract
 
 import (
@@ -49,7 +49,7 @@ func TestContract(t *testing.T) {
 	}})
 }
 
-// define creates a custom resource definition and waits until its objects can be listed.
+// define creates a CRD and waits until its objects can be listed.
 func define(t testing.TB, c *cluster.Cluster, manifest map[string]any) {
 	t.Helper()
 	c.Create(t, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", manifest)

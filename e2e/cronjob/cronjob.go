@@ -1,6 +1,6 @@
-// Package cronjob is an operator that makes Jobs by a schedule, as the CronJob controller of Kubernetes and that of the Kubebuilder book do. It is written with a reconcile
-// handler, to see how far those reach where the children are a history, and not what a spec asks for: the handler makes and deletes the Jobs itself, knows them by an index,
-// and is called at times, and by what becomes of them.
+// Package cronjob is an operator that creates Jobs by a schedule, as the CronJob controller of Kubernetes and that of the Kubebuilder book do. It uses a
+// reconcile handler, although the children are a history, and not a desired state. The handler creates and deletes the Jobs itself, and finds them by an
+// index. Times and changes of Jobs trigger it.
 package cronjob
 
 import (
@@ -22,7 +22,7 @@ const (
 	replace = "Replace"
 )
 
-// spec is what a CronJob asks for.
+// spec is the spec of a CronJob.
 type spec struct {
 	Schedule                   string         `json:"schedule"`
 	StartingDeadlineSeconds    *int64         `json:"startingDeadlineSeconds"`
@@ -33,13 +33,13 @@ type spec struct {
 	JobTemplate                map[string]any `json:"jobTemplate"`
 }
 
-// scheduledAt is the annotation of a Job that has the time that it was made for.
+// scheduledAt is the annotation with the scheduled time of a Job.
 const scheduledAt = "batch.example.com/scheduled-at"
 
-// job is what is known of a Job.
+// job is the indexed state of a Job.
 type job struct {
 	ref       kopf.ObjectReference
-	scheduled time.Time // what it was made for
+	scheduled time.Time // its scheduled time
 	state     state
 }
 
@@ -51,7 +51,7 @@ const (
 	failed
 )
 
-// operator makes the Jobs of all CronJobs.
+// operator creates the Jobs of all CronJobs.
 type operator struct {
 	jobs *kopf.Index[string, job] // by the uids of their owners
 }
@@ -62,7 +62,7 @@ func Register(g *kopf.Registry) {
 	g.OnReconcile("cronjobs.batch.example.com", o.reconcile, &kopf.ReconcileOptions{Owns: []kopf.Selector{"jobs.batch"}})
 }
 
-// indexJob says whose Job it is, and how far.
+// indexJob indexes a Job by its owner, with its state.
 func indexJob(_ context.Context, i *kopf.Indexing) (map[string]job, error) {
 	for _, owner := range i.Meta().Views("ownerReferences") {
 		if !owner.Bool("controller") || owner.String("kind") != "CronJob" {
@@ -71,14 +71,14 @@ func indexJob(_ context.Context, i *kopf.Indexing) (map[string]job, error) {
 		text, _ := i.Body.Annotation(scheduledAt)
 		scheduled, err := time.Parse(time.RFC3339, text)
 		if err != nil {
-			return map[string]job{}, nil // another client has made it
+			return map[string]job{}, nil // another client has created it
 		}
 		return map[string]job{owner.String("uid"): {i.Body.Reference(), scheduled, stateOf(i.Status())}}, nil
 	}
 	return map[string]job{}, nil
 }
 
-// stateOf tells how far a Job is.
+// stateOf returns the state of a Job.
 func stateOf(status kopf.View) state {
 	for _, c := range status.Views("conditions") {
 		switch {
@@ -109,7 +109,7 @@ func (o *operator) reconcile(ctx context.Context, r *kopf.Reconcile) error {
 	}
 	r.Patch.Set("status.active", references(running))
 	if s.Suspend {
-		return nil // the change of the spec calls again
+		return nil // the change of the spec triggers the handler again
 	}
 	now := time.Now()
 	r.RequeueAfter(schedule.Next(now).Sub(now))
@@ -119,7 +119,7 @@ func (o *operator) reconcile(ctx context.Context, r *kopf.Reconcile) error {
 	}
 	switch policy := cmp.Or(s.ConcurrencyPolicy, allow); {
 	case policy == forbid && len(running) > 0:
-		return nil // its end calls again, when the time may not be too long ago
+		return nil // its end triggers the handler again, within the starting deadline
 	case policy == replace:
 		if err := remove(ctx, r, running); err != nil {
 			return err
@@ -128,7 +128,7 @@ func (o *operator) reconcile(ctx context.Context, r *kopf.Reconcile) error {
 	return start(ctx, r, &s, due)
 }
 
-// known returns the Jobs of the object in the order of their times.
+// known returns the Jobs of the object, sorted by time.
 func (o *operator) known(r *kopf.Reconcile) []job {
 	jobs := slices.Clone(o.jobs.Get(r, r.UID()))
 	slices.SortFunc(jobs, func(a, b job) int { return a.scheduled.Compare(b.scheduled) })
@@ -146,7 +146,7 @@ func limit(n *int, otherwise int) int {
 	return *n
 }
 
-// references are what the status says of the active Jobs.
+// references returns the references to active Jobs for the status.
 func references(jobs []job) []any {
 	refs := []any{}
 	for _, j := range jobs {
@@ -155,7 +155,7 @@ func references(jobs []job) []any {
 	return refs
 }
 
-// trim deletes the oldest Jobs that are beyond the limit of the history.
+// trim deletes the oldest Jobs that exceed the limit of the history.
 func trim(ctx context.Context, r *kopf.Reconcile, jobs []job, limit int) error {
 	return remove(ctx, r, jobs[:max(0, len(jobs)-limit)])
 }
@@ -168,12 +168,12 @@ func remove(ctx context.Context, r *kopf.Reconcile, jobs []job) error {
 	return errors.Join(failures...)
 }
 
-// lastScheduled returns the time that a Job was made for last, and if none was, when the object was created. The status is as the last call has left it, and the index
-// may be older than that.
+// lastScheduled returns the scheduled time of the latest Job, or the creation time of the object if there is none. The status comes from the last call, and
+// the index may be older than that.
 func lastScheduled(r *kopf.Reconcile, jobs []job) time.Time {
 	last, err := time.Parse(time.RFC3339, r.Status().String("lastScheduleTime"))
 	if err != nil {
-		last, _ = time.Parse(time.RFC3339, r.Meta().String("creationTimestamp")) // which the server has set
+		last, _ = time.Parse(time.RFC3339, r.Meta().String("creationTimestamp")) // set by the server
 	}
 	if len(jobs) > 0 && jobs[len(jobs)-1].scheduled.After(last) {
 		last = jobs[len(jobs)-1].scheduled
@@ -181,7 +181,7 @@ func lastScheduled(r *kopf.Reconcile, jobs []job) time.Time {
 	return last
 }
 
-// missed returns the latest time of a schedule that is over, and for which no Job was made; zero if there is none, or if it is too late for it.
+// missed returns the latest scheduled time in the past without a Job; zero if there is none, or if its deadline is over.
 func missed(schedule cron.Schedule, last, now time.Time, deadline *int64) (due time.Time) {
 	if deadline != nil {
 		if earliest := now.Add(-time.Duration(*deadline) * time.Second); earliest.After(last) {
@@ -194,7 +194,7 @@ func missed(schedule cron.Schedule, last, now time.Time, deadline *int64) (due t
 	return due
 }
 
-// start makes the Job for a time. Its name is that of the time, so that it cannot be made twice.
+// start creates the Job for a time. The time determines its name, so that it cannot be created twice.
 func start(ctx context.Context, r *kopf.Reconcile, s *spec, due time.Time) error {
 	metadata, _ := s.JobTemplate["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)

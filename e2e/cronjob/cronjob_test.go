@@ -30,7 +30,7 @@ spec:
 
 type m = map[string]any
 
-// lab is an API server in memory with an operator, in virtual time.
+// lab is an in-memory API server with an operator, in virtual time.
 type lab struct {
 	*testing.T
 	server *kopf.APIServer
@@ -39,7 +39,7 @@ type lab struct {
 	began  time.Time
 }
 
-// inLab has a test live through what takes hours.
+// inLab runs a test in virtual time.
 func inLab(t *testing.T, name string, test func(l *lab)) {
 	t.Run(name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -64,7 +64,7 @@ func (l *lab) start() {
 	l.runner = kopf.NewRunner(l.T, &kopf.Operator{Registry: registry, Connection: l.server.ConnectionInfo()}, nil)
 }
 
-// until lets the time pass until so many minutes after the beginning, and what is due then be done.
+// until lets time pass until a number of minutes after the start, and waits for the work that is due then.
 func (l *lab) until(minutes float64) {
 	time.Sleep(time.Until(l.began.Add(time.Duration(minutes*float64(time.Minute)) + 2*time.Second)))
 }
@@ -77,7 +77,7 @@ func jobNamed(name string) kopf.ObjectReference {
 	return kopf.ObjectReference{APIVersion: "batch/v1", Kind: "Job", Namespace: "default", Name: name}
 }
 
-// create creates a CronJob for each five minutes, unless its spec says otherwise.
+// create creates a CronJob for every five minutes, unless its spec has another schedule.
 func (l *lab) create(more m) {
 	l.Helper()
 	spec := m{"schedule": "*/5 * * * *", "jobTemplate": m{"metadata": m{"labels": m{"app": "report"}}, "spec": m{"template": m{"spec": m{
@@ -99,7 +99,7 @@ func (l *lab) patch(of kopf.ObjectReference, subresource string, patch m) {
 	time.Sleep(time.Second)
 }
 
-// ends has a Job come to its end, as the Job controller does.
+// ends finishes a Job, as the Job controller does.
 func (l *lab) ends(minute int, well bool) {
 	l.Helper()
 	now := time.Now().UTC().Format(time.RFC3339)
@@ -113,12 +113,12 @@ func (l *lab) ends(minute int, well bool) {
 	l.patch(jobNamed(l.name(minute)), "status", m{"status": status})
 }
 
-// name is that of the Job for a time.
+// name returns the name of the Job for a time.
 func (l *lab) name(minute int) string {
 	return "report-" + strconv.FormatInt(l.began.Unix()/60+int64(minute), 10)
 }
 
-// wants checks for which times there are Jobs, in minutes, and which of them the status calls active.
+// wants checks the scheduled times of the Jobs, in minutes, and the active ones in the status.
 func (l *lab) wants(minutes []int, active []int) {
 	l.Helper()
 	var got []string

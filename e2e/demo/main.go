@@ -1,4 +1,4 @@
-// Command demo runs the first example of the README with its embedded API server, and kubectl next to it, and draws what both print as an animated SVG.
+// Command demo runs the first example of the README with its embedded API server, and kubectl next to it. It draws the output of both as an animated SVG.
 //
 //	go run ./demo ../docs/demo.svg
 package main
@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// commands are typed into the second terminal, one after the other.
+// commands are the lines in the second terminal.
 var commands = []string{
 	"kubectl get kopfexamples",
 	"sed s/example-1/example-2/ examples/obj.yaml | kubectl apply -f -",
@@ -42,7 +42,7 @@ var commands = []string{
 	"go run ./examples/01-minimal explain kopfexamples kopf-example-2",
 }
 
-// operator is typed into the first one.
+// operator is the command in the first terminal.
 const operator = "go run ./examples/01-minimal run --embedded --apply examples/crd.yaml --apply examples/obj.yaml"
 
 func draw(ctx context.Context, file string) error {
@@ -61,7 +61,7 @@ func draw(ctx context.Context, file string) error {
 	return os.WriteFile(file, []byte(r.svg()), 0o644)
 }
 
-// recording is what two terminals have shown.
+// recording is the output of two terminals.
 type recording struct {
 	root  string
 	env   []string
@@ -69,7 +69,7 @@ type recording struct {
 	panes [2][]line
 }
 
-// line is one line of a terminal, and the step in which it was printed.
+// line is one line of a terminal, with the step in which it was printed.
 type line struct {
 	step  int
 	text  string
@@ -146,7 +146,7 @@ func (r *recording) record(ctx context.Context) error {
 	return nil
 }
 
-// build builds the operator: "go run" would not hand on the signal that stops it.
+// build builds the operator, because "go run" would not pass on the signal that stops it.
 func (r *recording) build(ctx context.Context) (binary string, err error) {
 	file, err := os.CreateTemp("", "kopf-demo-")
 	if err != nil {
@@ -169,7 +169,7 @@ func (r *recording) command(ctx context.Context, command string) *exec.Cmd {
 
 var prefix = regexp.MustCompile(`^\S+ \S+ \[(\w+) *\] `)
 
-// follow notes the lines of the operator's log that are about objects, and the one of its start.
+// follow records the lines of the operator's log that are about objects, and the one about its start.
 func (r *recording) follow(out io.Reader, now chan int) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {

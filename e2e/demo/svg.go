@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The measures of the picture, in pixels and characters.
+// The dimensions of the picture, in pixels and characters.
 const (
 	columns    = 80
 	rows       = 20
@@ -16,7 +16,8 @@ const (
 	paneHeight = rows*lineHeight + 52
 )
 
-// svg draws the terminals side by side. Each line appears at its time and stays until the end of the loop. Readers who prefer no motion see all lines at once.
+// svg draws the terminals next to each other. Each line appears at its time and stays until the end of the loop. With reduced motion, all lines are visible
+// at once.
 func (r *recording) svg() string {
 	var out, styles strings.Builder
 	times, length := r.schedule()
@@ -44,11 +45,11 @@ func (r *recording) svg() string {
 `, 2*paneWidth+16, paneHeight, styles.String(), out.String())
 }
 
-// schedule returns when each line appears, in seconds, and how long the loop is.
+// schedule returns the time at which each line appears, in seconds, and the length of the loop.
 func (r *recording) schedule() (times [2][]float64, length float64) {
 	t := 0.5
 	for step := range len(commands) + 1 {
-		for _, i := range []int{1, 0} { // the operator's lines of a step follow the command that has caused them
+		for _, i := range []int{1, 0} { // the operator's lines of a step follow the command that triggered them
 			for _, l := range r.panes[i] {
 				if l.step != step {
 					continue
@@ -64,7 +65,7 @@ func (r *recording) schedule() (times [2][]float64, length float64) {
 	return times, t + 4
 }
 
-// wrap splits a line into parts of the terminal's width. Only commands and the output of kubectl are split; lines of the log are cut.
+// wrap splits a line into parts of the terminal's width. It splits only commands and the output of kubectl, and truncates lines of the log.
 func wrap(l line) []string {
 	text := l.text
 	if l.typed {

@@ -1,9 +1,9 @@
-// Command cmd runs the fault bench and prints what it has shown:
+// Command cmd runs the fault bench and prints its results:
 //
 //	go run ./chaos/cmd -seed 7 -minutes 3
 //	go run ./chaos/cmd -seeds 10 -minutes 3 -write ../docs/reliability.md
 //
-// It ends with 1 if anything was violated.
+// Its exit code is 1 if there were violations.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package journal is how the operator of the fault bench tells what it does, so that nothing of it is lost when the
-// operator is killed: one line of JSON for each thing, written at once.
+// Package journal records the actions of the fault bench's operator, so that no record is lost when the operator is killed. Each action is one line of JSON,
+// which is written at once.
 package journal
 
 import (
@@ -17,22 +17,22 @@ const (
 	Started   = "started"   // of the operator
 	Begun     = "begun"     // of a call of a handler
 	Done      = "done"      // the call has returned without an error
-	Temporary = "temporary" // with one that asks for another attempt
-	Permanent = "permanent" // with one that asks for none
+	Temporary = "temporary" // with an error that requests another attempt
+	Permanent = "permanent" // with an error that requests none
 	Failed    = "failed"    // with another error, or a panic
 	Cut       = "cut"       // with the error of its context
-	Posted    = "posted"    // a Kubernetes event was handed over
-	Wrong     = "wrong"     // what no call should have met
-	Created   = "created"   // something with a generated name was made, by the call in the note
-	Panicked  = "panicked"  // code of the user that is no handler: which one stands in the note
-	Leading   = "leading"   // the process begins to lead
-	Standing  = "standing"  // it leads no more
+	Posted    = "posted"    // a Kubernetes event was posted
+	Wrong     = "wrong"     // an impossible state in a call
+	Created   = "created"   // an object with a generated name was created, by the call in the note
+	Panicked  = "panicked"  // user code other than a handler panicked, as named in the note
+	Leading   = "leading"   // the process becomes the leader
+	Standing  = "standing"  // it is no longer the leader
 
-	// Superseded is what the bench makes of the end of a call that came when another process led already.
+	// Superseded replaces the end of a call that came after another process had become the leader.
 	Superseded = "superseded"
 )
 
-// What panics besides handlers.
+// The user code that panics, besides handlers.
 const (
 	StoragePanic   = "storage panicked"
 	PredicatePanic = "predicate panicked"
@@ -42,26 +42,26 @@ const (
 // Entry is one line.
 type Entry struct {
 	Time    time.Time `json:"time"`
-	Run     int       `json:"run"` // which process of the operator
+	Run     int       `json:"run"` // the number of the operator's process
 	Event   string    `json:"event"`
-	Call    int64     `json:"call,omitempty"` // numbers the calls of a process
+	Call    int64     `json:"call,omitempty"` // the number of the call in its process
 	Handler string    `json:"handler,omitempty"`
 	UID     string    `json:"uid,omitempty"`
 	Name    string    `json:"name,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	Retry   int       `json:"retry,omitempty"`
 	Old     int64     `json:"old,omitempty"`     // the value that was handled before
-	Value   int64     `json:"value,omitempty"`   // of the object, as the call has seen it
+	Value   int64     `json:"value,omitempty"`   // the value of the object in the call
 	Version string    `json:"version,omitempty"` // of the object
 	Fence   uint64    `json:"fence,omitempty"`   // of the term
-	Deaf    bool      `json:"deaf,omitempty"`    // the call ignores the end of its context
+	Deaf    bool      `json:"deaf,omitempty"`    // the call ignores its canceled context
 	Note    string    `json:"note,omitempty"`
 }
 
-// Finished tells whether the handler is not to be called again, for what it was called for.
+// Finished reports whether the handler must not be called again for its cause.
 func (e *Entry) Finished() bool { return e.Event == Done || e.Event == Permanent }
 
-// Ended tells whether it is the end of a call.
+// Ended reports whether it is the end of a call.
 func (e *Entry) Ended() bool {
 	switch e.Event {
 	case Done, Temporary, Permanent, Failed, Cut, Superseded:
@@ -83,11 +83,11 @@ func NewWriter(path string, run int) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = file.WriteString("\n") // ends what was cut off
+	_, err = file.WriteString("\n") // ends a truncated line
 	return &Writer{file: file, run: run}, err
 }
 
-// Write appends an entry with the time of now. What cannot be written ends the process: nothing that it does counts.
+// Write appends an entry with the current time. A failure to write ends the process, so that none of its later work counts.
 func (w *Writer) Write(e Entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +101,7 @@ func (w *Writer) Write(e Entry) {
 	}
 }
 
-// Read returns all entries of a journal but those that the end of a process has cut off.
+// Read returns all entries of a journal, except lines that the end of a process has truncated.
 func Read(path string) ([]Entry, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 )
 
-// listen answers the bench on a socket of its own, which no fault touches.
+// listen serves the census on a separate socket without faults.
 func (o *operator) listen() error {
 	path := filepath.Join(o.dir, fmt.Sprintf("census-%d.sock", o.run))
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -24,7 +24,7 @@ func (o *operator) listen() error {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(o.census()) // the bench asks again
+		_ = json.NewEncoder(w).Encode(o.census()) // the bench retries
 	})
 	mux.Handle("/heap", pprof.Handler("heap"))
 	server := &http.Server{Handler: mux}

@@ -10,16 +10,16 @@ import (
 
 // This file is the reconcile handler: a garden wants a config map for each of its plants.
 
-// gardens are in one version, while the preferred one of their group moves with the widgets.
+// gardens has a fixed version, while the preferred version of its group changes with the widgets.
 const gardens = "gardens.v1.chaos.example.com"
 
-// The pauses after errors: a child with another controller is one for as long as it has that.
+// The backoffs. A child with another controller is an error as long as it has that.
 const (
 	minPause = 300 * time.Millisecond
 	maxPause = 2 * time.Second
 )
 
-// registerGardens is for runs in which other clients meddle with the children.
+// registerGardens registers the handlers for runs in which other clients change the children.
 func (o *operator) registerGardens() {
 	if o.has("children") {
 		kopf.OnReconcile(gardens, o.garden, &kopf.ReconcileOptions{ID: "garden", Owns: []kopf.Selector{"configmaps"}, Backoff: minPause, MaxBackoff: maxPause})
@@ -33,7 +33,7 @@ func (o *operator) garden(ctx context.Context, r *kopf.Reconcile) error {
 			"data":     map[string]any{"value": fmt.Sprint(r.Spec().Int("value"))}}, nil)
 	}
 	outcome := o.fate("garden", r.UID(), r.Spec().Int("value"), r.Retry)
-	if outcome == failsForGood { // then nothing would be as it is wanted until the next change
+	if outcome == failsForGood { // otherwise nothing would reach the desired state until the next change
 		outcome = failsSomehow
 	}
 	return meet(ctx, outcome)

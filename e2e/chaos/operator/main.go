@@ -1,5 +1,5 @@
-// Command operator is what the fault bench runs, cuts off, and kills. Its handlers do a little of everything, fail at random, and tell
-// of each call in a journal. With the argument "credential" it is the credential plugin of its own kubeconfig.
+// Command operator is the operator that the fault bench runs, disconnects, and kills. Its handlers use many features, fail at random, and record each call
+// in a journal. With the argument "credential" it is the credential plugin of its own kubeconfig.
 package main
 
 import (
@@ -47,7 +47,7 @@ func main() {
 	kopf.Main()
 }
 
-// credential prints what the bench wants the operator to log in with, or fails as it wants.
+// credential prints the credentials that the bench provides, or fails if the bench requests that.
 func credential(dir string) {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(dir, "credentials.sock"))
@@ -65,24 +65,24 @@ func credential(dir string) {
 	}
 }
 
-// kind is what the operator is for, in the version that is preferred.
+// kind is the handled kind, in its preferred version.
 const kind = "widgets.chaos.example.com"
 
 type operator struct {
 	dir, seed string
-	run       int      // which process this is
-	families  []string // of the faults that are tried
+	run       int      // the number of this process
+	families  []string // the tested families of faults
 	book      *journal.Writer
 	mine      *mine
 	holder    kopf.HandlerArgument
 	colors    *kopf.Index[string, string]
 
 	mu      sync.Mutex // guards all below
-	fence   uint64     // of the term, 0 if this process does not lead
+	fence   uint64     // of the term, 0 without the Lease
 	calls   int64
 	tickets int64
-	daemons map[string]bool  // the objects whose daemon runs
-	seen    map[string]int64 // the values of the objects as the handler of events has seen them last
+	daemons map[string]bool  // the objects with a running daemon
+	seen    map[string]int64 // the latest values of the objects in the event handler
 }
 
 func (o *operator) has(family string) bool { return slices.Contains(o.families, family) }
@@ -105,7 +105,7 @@ func (o *operator) register() {
 	kopf.OnTimer(kind, o.tick, &kopf.TimerOptions{ID: "tick", Labels: kopf.Match{"timer": "yes"}, Backoff: 500 * time.Millisecond, Interval: 2 * time.Second})
 }
 
-// startup shortens the pauses, so that a run of minutes meets as many of them as a day does.
+// startup shortens the delays, so that a run of minutes has as many of them as a day.
 func (o *operator) startup(_ context.Context, a *kopf.Activity) error {
 	o.holder = a
 	s := a.Settings
@@ -123,7 +123,7 @@ func (o *operator) startup(_ context.Context, a *kopf.Activity) error {
 	return nil
 }
 
-// led notes whether this process leads.
+// led records whether this process is the leader.
 func (o *operator) led(event string) kopf.ActivityFunc {
 	return func(_ context.Context, a *kopf.Activity) error {
 		o.mu.Lock()
@@ -137,10 +137,10 @@ func (o *operator) led(event string) kopf.ActivityFunc {
 	}
 }
 
-// open lets the bench ask.
+// open starts the socket for the bench.
 func (o *operator) open(context.Context, *kopf.Activity) error { return o.listen() }
 
-// chosen is a predicate for all objects that panics now and then: the handler is not for the object then.
+// chosen is a predicate that matches all objects, and sometimes panics. After a panic, the handler does not match the object.
 func (o *operator) chosen(*kopf.Change) bool {
 	if o.has("storages") {
 		o.mine.may(journal.PredicatePanic, predicatePanics)
@@ -148,7 +148,7 @@ func (o *operator) chosen(*kopf.Change) bool {
 	return true
 }
 
-// fates are what becomes of a call, by chance.
+// fate is the random outcome of a call.
 type fate int
 
 const (
@@ -161,7 +161,7 @@ const (
 	panics
 )
 
-// fate depends on nothing but the seed and the call, and is success when the bench is to come to its end.
+// fate depends only on the seed and the call. It is success at the end of a run.
 func (o *operator) fate(handler, uid string, value int64, retry int) fate {
 	if o.mine.calm() {
 		return succeeds
@@ -171,7 +171,7 @@ func (o *operator) fate(handler, uid string, value int64, retry int) fate {
 	switch n := h.Sum32() % 100; {
 	case n < 58:
 		return succeeds
-	case n < 60 && handler != "daemon" && handler != "tick": // those are not waited for
+	case n < 60 && handler != "daemon" && handler != "tick": // the bench does not wait for those
 		return succeedsLate
 	case n < 70:
 		return succeedsSlowly
@@ -185,12 +185,12 @@ func (o *operator) fate(handler, uid string, value int64, retry int) fate {
 	return failsForGood
 }
 
-// lateness is longer than a resource has to be away to be taken for gone.
+// lateness is longer than the time after which an absent resource counts as removed.
 const lateness = 9 * time.Second
 
 var errChance = errors.New("so chance has it")
 
-// meet lets a fate happen.
+// meet applies a fate.
 func meet(ctx context.Context, f fate) error {
 	switch f {
 	case succeedsSlowly:
@@ -199,7 +199,7 @@ func meet(ctx context.Context, f fate) error {
 			return ctx.Err()
 		case <-time.After(500 * time.Millisecond):
 		}
-	case succeedsLate: // without a look at its context
+	case succeedsLate: // ignoring its context
 		time.Sleep(lateness)
 	case failsTemporarily:
 		return kopf.Temporary(errChance, 400*time.Millisecond)
@@ -213,7 +213,7 @@ func meet(ctx context.Context, f fate) error {
 	return nil
 }
 
-// call writes of one call of a handler, from its beginning to its end.
+// call records one call of a handler, from its start to its end.
 func (o *operator) call(ctx context.Context, e journal.Entry, fn func() error) (err error) {
 	o.mu.Lock()
 	o.calls++
@@ -245,12 +245,12 @@ func entry(handler string, ob *kopf.Object, retry int) journal.Entry {
 	return journal.Entry{Handler: handler, UID: ob.UID(), Name: ob.Name(), Retry: retry, Value: ob.Spec().Int("value"), Version: ob.Meta().String("resourceVersion"), Fence: ob.Fence()}
 }
 
-// handler makes a handler of changes that meets its fate after its work.
+// handler returns a change handler that applies its fate after its work.
 func (o *operator) handler(id string, work kopf.ChangeFunc) kopf.ChangeFunc {
 	return func(ctx context.Context, c *kopf.Change) error {
 		e := entry(id, &c.Object, c.Retry)
 		e.Reason, e.Old = string(c.Reason), c.Old.Int("spec.value")
-		if id == "value" { // of a field, it is the value itself
+		if id == "value" { // for a field, it is the value itself
 			e.Old = c.Old.Int("")
 		}
 		outcome := o.fate(id, e.UID, e.Value, c.Retry)
@@ -267,7 +267,7 @@ func (o *operator) handler(id string, work kopf.ChangeFunc) kopf.ChangeFunc {
 	}
 }
 
-// create makes a child of the object, says so, and leaves the items to sub-handlers.
+// create creates a child of the object, records that, and delegates the items to sub-handlers.
 func (o *operator) create(ctx context.Context, c *kopf.Change) error {
 	child := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": c.Name(), "namespace": c.Namespace(), "labels": map[string]any{"of": c.UID()}},
 		"data": map[string]any{"value": strconv.FormatInt(c.Spec().Int("value"), 10)}}
@@ -279,7 +279,7 @@ func (o *operator) create(ctx context.Context, c *kopf.Change) error {
 	c.PostInfo("Made", "The child is made.")
 	for _, item := range c.Spec().Strings("items") {
 		c.Subhandler(kopf.HandlerID(item), func(ctx context.Context, c *kopf.Change) error {
-			id := string(c.Reason) // the parents are called for one reason each
+			id := string(c.Reason) // each parent handles only one reason
 			e := entry(map[string]string{"create": "make/", "update": "change/"}[id]+item, &c.Object, c.Retry)
 			e.Reason, e.Old = id, c.Old.Int("spec.value")
 			outcome := o.fate(e.Handler, e.UID, e.Value, c.Retry)
@@ -290,7 +290,7 @@ func (o *operator) create(ctx context.Context, c *kopf.Change) error {
 	return nil
 }
 
-// ticket makes something with a generated name, and asks an extension that may be down. Neither has to succeed.
+// ticket creates an object with a generated name, and sends a request to an extension that may be down. Neither must succeed.
 func (o *operator) ticket(ctx context.Context, c *kopf.Change) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -312,7 +312,7 @@ func (o *operator) ticket(ctx context.Context, c *kopf.Change) {
 	}
 }
 
-// remove takes the child away.
+// remove deletes the child.
 func (o *operator) remove(ctx context.Context, c *kopf.Change) error {
 	err := c.Client.Delete(ctx, kopf.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.Namespace(), Name: c.Name()}, nil)
 	var refused *kopf.APIError
@@ -322,12 +322,12 @@ func (o *operator) remove(ctx context.Context, c *kopf.Change) error {
 	return err
 }
 
-// color is the index by the colour of the object.
+// color indexes objects by color.
 func (o *operator) color(_ context.Context, i *kopf.Indexing) (map[string]string, error) {
 	return map[string]string{i.Spec().String("color"): i.UID()}, nil
 }
 
-// watch keeps what it sees.
+// watch keeps the latest values.
 func (o *operator) watch(_ context.Context, e *kopf.WatchEvent) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -339,7 +339,7 @@ func (o *operator) watch(_ context.Context, e *kopf.WatchEvent) error {
 	return nil
 }
 
-// daemon is there once for each object at most.
+// daemon runs at most once for each object.
 func (o *operator) daemon(ctx context.Context, d *kopf.Daemon) error {
 	e := entry("daemon", &d.Object, d.Retry)
 	return o.call(ctx, e, func() error {
@@ -366,7 +366,7 @@ func (o *operator) daemon(ctx context.Context, d *kopf.Daemon) error {
 	})
 }
 
-// tick writes to the object each few times.
+// tick writes to the object in one of several calls.
 func (o *operator) tick(ctx context.Context, t *kopf.Timer) error {
 	e := entry("tick", &t.Object, t.Retry)
 	return o.call(ctx, e, func() error {
@@ -382,7 +382,7 @@ func (o *operator) tick(ctx context.Context, t *kopf.Timer) error {
 	})
 }
 
-// transform notes a time in the status, and panics now and then.
+// transform sets a time in the status, and sometimes panics.
 func (o *operator) transform(object map[string]any, now int64) {
 	o.mine.may(journal.TransformPanic, transformPanics)
 	status, ok := object["status"].(map[string]any)
@@ -393,7 +393,7 @@ func (o *operator) transform(object map[string]any, now int64) {
 	status["transformed"] = now
 }
 
-// census is what the operator knows of itself.
+// census returns the state of the operator.
 func (o *operator) census() *journal.Census {
 	c := journal.TakeCensus()
 	for color, objects := range o.colors.All(o.holder) {

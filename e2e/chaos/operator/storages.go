@@ -12,9 +12,9 @@ import (
 	"github.com/kopf-go/kopf/e2e/chaos/journal"
 )
 
-// This file has storages, predicates and transformations that panic now and then.
+// This file has storages, predicates and transformations that sometimes panic.
 
-// mine is code of a user that may panic, on whichever goroutine the framework calls it.
+// mine is user code that may panic, on any goroutine of the framework.
 type mine struct {
 	book *journal.Writer
 	seed string
@@ -24,14 +24,14 @@ type mine struct {
 	count int64
 }
 
-// The parts of the calls that panic.
+// The rates of panics.
 const (
 	storagePanics   = 100 // one in so many
 	predicatePanics = 40
 	transformPanics = 15
 )
 
-// may panics by chance: by the seed and the number of the call alone.
+// may panics at random, depending only on the seed and the number of the call.
 func (m *mine) may(what string, one uint32) {
 	if m.calm() {
 		return
@@ -48,7 +48,7 @@ func (m *mine) may(what string, one uint32) {
 	}
 }
 
-// calmFile tells whether the bench wants no more faults. It looks at the file ten times a second at most.
+// calmFile reports whether the bench has ended all faults. It reads the file at most ten times a second.
 func calmFile(dir string) func() bool {
 	var mu sync.Mutex
 	var looked time.Time
@@ -64,7 +64,7 @@ func calmFile(dir string) func() bool {
 	}
 }
 
-// progress is a storage of the progress of handlers that panics.
+// progress is a storage of progress that panics.
 type progress struct {
 	kopf.ProgressStorage
 	mine *mine
@@ -90,7 +90,7 @@ func (p *progress) Clear(essence *kopf.Essence) {
 	p.ProgressStorage.Clear(essence)
 }
 
-// states is a storage of the last handled states that panics.
+// states is a storage of last-handled states that panics.
 type states struct {
 	kopf.DiffBaseStorage
 	mine *mine
@@ -111,7 +111,7 @@ func (s *states) Store(essence *kopf.Essence, body *kopf.Body, patch *kopf.Patch
 	s.DiffBaseStorage.Store(essence, body, patch)
 }
 
-// store has some processes use storages that panic, and leaves others theirs: the framework's own ones take shorter ways.
+// store sets the panicking storages in some processes. Others keep those of the framework, whose code paths are shorter.
 func (o *operator) store(s *kopf.PersistenceSettings) {
 	if !o.has("storages") || o.run%2 != 1 {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This file is the other operator: that of the namespaces with peerings of their own.
+// This file is the second operator, which serves namespaces with their own peering objects.
 
 const leaves = "leaves.v1.chaos.example.com"
 
@@ -17,7 +17,7 @@ func (o *operator) registerTenant() {
 	kopf.OnDelete(leaves, o.leaf("fall"), &kopf.ChangeOptions{ID: "fall", Backoff: 300 * time.Millisecond})
 }
 
-// leaf makes a handler that needs a second attempt.
+// leaf returns a handler that needs a second attempt.
 func (o *operator) leaf(id string) kopf.ChangeFunc {
 	return func(ctx context.Context, c *kopf.Change) error {
 		e := entry(id, &c.Object, c.Retry)

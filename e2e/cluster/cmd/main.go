@@ -1,9 +1,9 @@
-// Command cmd runs a cluster until it is interrupted, for trying things by hand:
+// Command cmd runs a cluster until it is interrupted, for manual tests:
 //
 //	go run ./cluster/cmd
 //
-// It prints the lines to paste into another terminal. With -bin, it prints the folder of kubectl,
-// kube-apiserver, etcd and kube-controller-manager instead, after building them if need be.
+// It prints the lines to paste into another terminal. With -bin, it only prints the folder of kubectl, kube-apiserver, etcd and kube-controller-manager. It
+// builds them if they are missing.
 package main
 
 import (
@@ -55,7 +55,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// waitForEnd also ends when "go run" is killed, which does not hand its signals on.
+// waitForEnd also ends when "go run" is killed, because "go run" does not pass on its signals.
 func waitForEnd(ctx context.Context) {
 	parent := os.Getppid()
 	ticker := time.NewTicker(time.Second)
