@@ -23,7 +23,7 @@ type recorder struct {
 	seen []string
 }
 
-// newRecorder starts a webhook that admits all, and warns of it at one of its paths.
+// newRecorder starts a webhook that allows all requests, with a warning at one of its paths.
 func newRecorder(t *testing.T) *recorder {
 	r := &recorder{}
 	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -89,7 +89,7 @@ func reviewServers(t *testing.T) []*endpoint {
 	return []*endpoint{judge(t, ownCluster(t, nil)), embedded(t)}
 }
 
-// reviewed sends calls in a namespace with a recording webhook, and returns what the webhook has seen, and the warnings.
+// reviewed sends calls in a namespace with a recording webhook, and returns the reviews, and the warnings.
 func reviewed(t *testing.T, server *endpoint, ns, kind, more string, paths []string, calls []call) (seen [][]string) {
 	seenBy := newSightings()
 	r := newRecorder(t)
@@ -113,7 +113,7 @@ func reviewed(t *testing.T, server *endpoint, ns, kind, more string, paths []str
 		}
 		all := r.take()
 		slices.Sort(all)
-		all = slices.Compact(all) // a real server asks again when its cache was late
+		all = slices.Compact(all) // a real server calls again after its cache was late
 		seen = append(seen, append([]string{fmt.Sprint(c.method, " ", c.path, " → ", got.Code, " ", got.Warnings)}, all...))
 	}
 	return seen
@@ -132,7 +132,7 @@ func compareReviews(t *testing.T, ns, kind, more string, paths []string, calls [
 	}
 }
 
-// TestReviewOptions compares the options of deletions that webhooks see: client-go sends them in the body.
+// TestReviewOptions compares the options of deletions in reviews: client-go sends them in the body.
 func TestReviewOptions(t *testing.T) {
 	const cm = "/api/v1/namespaces/NS/configmaps"
 	compareReviews(t, "reviews-options", "ValidatingWebhookConfiguration", "", []string{"/see"}, []call{
@@ -146,7 +146,7 @@ func TestReviewOptions(t *testing.T) {
 	})
 }
 
-// TestReviewCollection compares what webhooks see, and clients are warned of, when a collection is deleted.
+// TestReviewCollection compares the reviews and the warnings when a collection is deleted.
 func TestReviewCollection(t *testing.T) {
 	const cm = "/api/v1/namespaces/NS/configmaps"
 	compareReviews(t, "reviews-collection", "ValidatingWebhookConfiguration", "", []string{"/warn"}, []call{
@@ -157,7 +157,7 @@ func TestReviewCollection(t *testing.T) {
 	})
 }
 
-// TestReviewSelectors compares which webhooks are asked when one changes the labels that the next one selects.
+// TestReviewSelectors compares the called webhooks when one changes the labels that the next one selects.
 func TestReviewSelectors(t *testing.T) {
 	const cm = "/api/v1/namespaces/NS/configmaps"
 	compareReviews(t, "reviews-selectors", "MutatingWebhookConfiguration", `"objectSelector":{"matchLabels":{"marked":"yes"}},`, []string{"/label", "/see"}, []call{
@@ -165,7 +165,7 @@ func TestReviewSelectors(t *testing.T) {
 	})
 }
 
-// TestReviewUnselected compares which webhooks are asked when one takes the labels away that the next one selects.
+// TestReviewUnselected compares the called webhooks when one removes the labels that the next one selects.
 func TestReviewUnselected(t *testing.T) {
 	const cm = "/api/v1/namespaces/NS/configmaps"
 	compareReviews(t, "reviews-unselected", "MutatingWebhookConfiguration", `"objectSelector":{"matchLabels":{"marked":"yes"}},`, []string{"/unlabel", "/see"}, []call{

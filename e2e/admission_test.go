@@ -12,10 +12,10 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// What kubectl shows of an operator that is asked by kube-apiserver, with configurations and certificates of its own making.
+// The output of kubectl about an operator that kube-apiserver calls, with configurations and certificates by the operator itself.
 
-// admitting runs an operator with admission handlers for config maps of a new namespace, which is its configuration's name, too. The function
-// returned kills it: nothing of it gets through to the API server any more.
+// admitting runs an operator with admission handlers for config maps of a new namespace, which is also the name of its configuration. The returned function
+// kills it: none of its requests reach the API server anymore.
 func admitting(t *testing.T, c *cluster.Cluster, name string, ignore bool) (kill func()) {
 	t.Helper()
 	c.Create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": name}})
@@ -54,11 +54,11 @@ func admitting(t *testing.T, c *cluster.Cluster, name string, ignore bool) (kill
 	eventually(t, "the webhooks to be asked", func() bool {
 		_, err := c.TryKubectl("", "-n", name, "create", "configmap", "probe", "--from-literal=bad=yes", "--dry-run=server")
 		out, _ := c.TryKubectl("", "-n", name, "create", "configmap", "probe", "--dry-run=server", "-o", "jsonpath={.data.mutated}")
-		return err != nil && strings.Contains(err.Error(), "bad data of probe") && out != "" // both are asked
+		return err != nil && strings.Contains(err.Error(), "bad data of probe") && out != "" // both were called
 	})
 	return func() {
 		gate.shut.Store(true)
-		_ = runner.Stop() // it complains that nothing gets through
+		_ = runner.Stop() // its requests fail
 	}
 }
 
@@ -108,7 +108,7 @@ func TestAdmission(t *testing.T) {
 	})
 }
 
-// gatedTransport lets requests through until it is shut.
+// gatedTransport passes requests on until it is closed.
 type gatedTransport struct {
 	base http.RoundTripper
 	shut atomic.Bool

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestAdverseDetails compares values that are nearly the usual ones: versions of 0, empty options, nulls in lists, and more ports than there are.
+// TestAdverseDetails compares values that are almost usual: versions of 0, empty options, nulls in lists, and out-of-range ports.
 func TestAdverseDetails(t *testing.T) {
 	const (
 		accounts = "/api/v1/namespaces/default/serviceaccounts"

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestAdverse sends what clients should not send to both servers.
+// TestAdverse sends malformed requests to both servers.
 func TestAdverse(t *testing.T) {
 	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{adverseSubresources, adverseDeletions, adverseHooks, adverseCopies()})
 }
@@ -40,7 +40,7 @@ func hookFor(operations string) string {
 		"rules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": %s, "resources": ["things"]}]}]}`, operations)
 }
 
-// adverseCopies doubles an object with each of its operations.
+// adverseCopies uses patches whose operations double an object.
 func adverseCopies() sequence {
 	var copies []string
 	for i := range 30 {

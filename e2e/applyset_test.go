@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf/internal/applyset"
 )
 
-// This file compares what kopf knows of the ApplySet specification with kubectl, which reads and writes sets itself.
+// This file compares kopf's implementation of the ApplySet specification with kubectl, which reads and writes sets itself.
 
 const applySetObjects = `
 {apiVersion: v1, kind: Namespace, metadata: {name: sets-a}}
@@ -47,7 +47,7 @@ spec: {schedule: "0 0 1 1 *", jobTemplate: {spec: {template: {spec: {restartPoli
 `
 }
 
-// lastMember is what is left of the set.
+// lastMember is the remaining member of the set.
 const lastMember = `{apiVersion: v1, kind: ConfigMap, metadata: {name: one, namespace: sets-a}}`
 
 func TestApplySets(t *testing.T) {
@@ -62,7 +62,7 @@ func TestApplySets(t *testing.T) {
 			applyset.ID("written", "", "Fleet", "sets.example.com")+`"},"annotations":{"`+applyset.ToolingAnnotation+`":"kubectl/v1","`+applyset.GroupKindsAnnotation+`":""}}}`, "create", "-f", "-")
 		for _, parent := range []struct {
 			kind, group, namespace, resource string
-			members                          []string // their namespaces; for kubectl, the members of a parent with a namespace are all there
+			members                          []string // their namespaces; for kubectl, a parent with a namespace has all members there
 		}{
 			{"Secret", "", "sets-a", "secrets", []string{"sets-a", "sets-a", "sets-a"}},
 			{"ConfigMap", "", "sets-b", "configmaps", []string{"sets-b", "sets-b", "sets-b"}},
@@ -137,7 +137,7 @@ func TestApplySets(t *testing.T) {
 	})
 }
 
-// applySet has kubectl apply objects as a set, and returns what it prints.
+// applySet has kubectl apply objects as a set, and returns its output.
 func applySet(c *cluster.Cluster, objects, set, namespace string) (string, error) {
 	args := []string{"--cache-dir=" + c.Kubeconfig() + ".applysets", "apply", "--prune", "--applyset=" + set, "-f", "-"}
 	if namespace != "" {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The test in this file runs daemons and timers as programs, against a real API server, and kills them.
+// The test in this file runs daemons and timers as processes, with a real API server, and kills them.
 
 func TestBackground(t *testing.T) {
 	c := exampleCluster(t)

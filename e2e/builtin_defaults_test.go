@@ -53,7 +53,7 @@ func requestsOf(c defaultsCase, name string) []*request {
 		{method: "PATCH", path: applied + apply, contentType: asApply, body: configuration},
 		{method: "PATCH", path: applied + "?fieldManager=other", contentType: asApply, body: strings.Replace(configuration, `"metadata": {`, `"metadata": {"labels": {"other": "yes"}, `, 1)},
 	}
-	if c.kind == "Job" || c.kind == "PersistentVolumeClaim" { // what the server has set in them is immutable
+	if c.kind == "Job" || c.kind == "PersistentVolumeClaim" { // the server has set immutable fields in them
 		all = slices.Delete(all, 1, 3)
 	}
 	for _, patch := range c.patches {
@@ -70,7 +70,7 @@ func apiVersionOf(collection string) string {
 	return parts[1] + "/" + parts[2]
 }
 
-// differs sends a request to both servers, and returns how the answers differ, without some of their fields.
+// differs sends a request to both servers, and returns the differences of the responses, without some of their fields.
 func differs(t *testing.T, servers []*endpoint, seen []*sightings, r *request, but ...string) string {
 	t.Helper()
 	var answers [2]any
@@ -117,12 +117,12 @@ func pathDifferences(path string, want, got any) (all []string) {
 	return all
 }
 
-// hideAllocated replaces the addresses and the ports that a server has chosen.
+// hideAllocated replaces the addresses and the ports that a server has allocated.
 func hideAllocated(body any) {
 	object, _ := body.(map[string]any)
 	spec, _ := object["spec"].(map[string]any)
 	if meta, _ := object["metadata"].(map[string]any); object["kind"] == "Job" || object["kind"] == "PersistentVolumeClaim" {
-		delete(meta, "resourceVersion") // a real server writes what it has filled in when it reads them
+		delete(meta, "resourceVersion") // a real server writes the allocated values when it reads objects
 	}
 	if object["kind"] != "Service" || spec == nil {
 		return
@@ -197,7 +197,7 @@ const (
 	aHook      = `"name": "a.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"]`
 )
 
-// defaultsCases returns the objects: one at least for each default. A % stands for a pod template, and is filled in.
+// defaultsCases returns the objects: at least one for each default. A % is replaced by a pod template.
 func defaultsCases() (all []defaultsCase) {
 	for _, c := range []defaultsCase{
 		{"pod", "Pod", "", `{"spec": {"containers": [` + aContainer + `]}}`, []string{`{"spec": {"activeDeadlineSeconds": 10}}`}},
@@ -352,13 +352,13 @@ func TestAutoscalers(t *testing.T) {
 		if r.contentType == "" {
 			r.contentType = asJSON
 		}
-		if diff := differs(t, servers, seen, r, "managedFields"); diff != "" { // those of one version are not read in another in memory
+		if diff := differs(t, servers, seen, r, "managedFields"); diff != "" { // the in-memory server does not return those of one version in another
 			t.Errorf("%s %s %.300s differs:\n%s", r.method, r.path, r.body, diff)
 		}
 	}
 }
 
-// TestFurniture compares the objects that a cluster has from the start, and what they do to pods, with controllers on both sides.
+// TestFurniture compares the initial objects of a cluster, and their effects on pods, with controllers on both sides.
 func TestFurniture(t *testing.T) {
 	real := ownCluster(t, &cluster.Options{
 		Controllers: cluster.UsualControllers, ServiceAccounts: true,
@@ -403,7 +403,7 @@ func TestFurniture(t *testing.T) {
 		r.contentType = asJSON
 		hidden := []string{"resourceVersion", "targetPort", "time"}
 		if strings.Contains(r.path, "endpoint") {
-			hidden = append(hidden, "port") // of the server
+			hidden = append(hidden, "port") // the port of the server
 		}
 		if diff := differs(t, servers, seen, r, hidden...); diff != "" {
 			t.Errorf("%s %s %.300s differs:\n%s", r.method, r.path, r.body, diff)
@@ -411,7 +411,7 @@ func TestFurniture(t *testing.T) {
 	}
 }
 
-// TestServices takes services through all their types on both servers.
+// TestServices changes services through all their types on both servers.
 func TestServices(t *testing.T) {
 	servers := []*endpoint{judge(t, ownCluster(t, nil)), embedded(t)}
 	const services = "/api/v1/namespaces/default/services"
@@ -421,7 +421,7 @@ func TestServices(t *testing.T) {
 	const port, two = `"ports": [{"port": 80}]`, `"ports": [{"name": "a", "port": 80}, {"name": "b", "port": 81}]`
 	seen := []*sightings{newSightings(), newSightings()}
 	for _, r := range []*request{
-		put("a", port), // which creates it
+		put("a", port), // it creates the object
 		put("a", `"type": "NodePort", `+port),
 		put("a", `"type": "NodePort", `+two),
 		put("a", `"type": "NodePort", `+port),

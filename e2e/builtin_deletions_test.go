@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// TestBuiltinDeletions compares what both servers answer to deletions of built-in kinds.
+// TestBuiltinDeletions compares the responses of both servers to deletions of built-in kinds.
 func TestBuiltinDeletions(t *testing.T) {
 	same := []string{"kind", "status", "details.kind", "metadata.generation", "metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds", "metadata.finalizers"}
 	var all []sequence
 	for _, kind := range builtinObjects {
 		plural := kind.collection[strings.LastIndex(kind.collection, "/")+1:]
-		if plural == "namespaces" || plural == "controllerrevisions" { // a controller ends the former; the latter take no patch on a real server
+		if plural == "namespaces" || plural == "controllerrevisions" { // a controller deletes the former; the latter accept no patch on a real server
 			continue
 		}
 		one := kind.collection + "/gone"

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// call is a request to both servers, with what has to be the same in their answers besides the code: paths in the object, the warnings, and for refusals the
-// message. One that settles is repeated until the answers are the same, as after the change of a definition.
+// call is a request to both servers, with the parts of the responses that must be equal besides the code: paths in the object, the warnings, and for errors
+// the message. A call that settles is repeated until the responses are equal, as after the change of a CRD.
 type call struct {
 	method, path, contentType, body string
 	same                            []string
@@ -28,7 +28,7 @@ const (
 	asMerge = "application/merge-patch+json"
 )
 
-// builtinObjects are the least objects of built-in kinds that a real server takes.
+// builtinObjects are the smallest objects of built-in kinds that a real server accepts.
 var builtinObjects = []struct{ collection, object string }{
 	{"/api/v1/namespaces/default/configmaps", `{}`},
 	{"/api/v1/namespaces/default/endpoints", `{}`},
@@ -86,7 +86,7 @@ func TestBuiltinKinds(t *testing.T) {
 	compareSequences(t, judge(t, ownCluster(t, nil)), builtinSequences())
 }
 
-// compareSequences sends the same requests to a real server and to one in memory.
+// compareSequences sends the same requests to a real server and to an in-memory one.
 func compareSequences(t *testing.T, real *endpoint, all []sequence) {
 	servers := []*endpoint{real, embedded(t)}
 	for _, sequence := range all {
@@ -106,7 +106,7 @@ func compareSequences(t *testing.T, real *endpoint, all []sequence) {
 	}
 }
 
-// diff sends the request, and returns how the answers differ.
+// diff sends the request, and returns the differences of the responses.
 func (c *call) diff(t *testing.T, servers []*endpoint, seen []*sightings) string {
 	t.Helper()
 	var answers [2]any
@@ -120,7 +120,7 @@ func (c *call) diff(t *testing.T, servers []*endpoint, seen []*sightings) string
 	return cmp.Diff(answers[0], answers[1])
 }
 
-// compared returns what has to be the same on both servers.
+// compared returns the parts that must be the same on both servers.
 func (c *call) compared(r *response) any {
 	body, _ := r.Body.(map[string]any)
 	all := map[string]any{"code": r.Code}
@@ -140,7 +140,7 @@ func (c *call) compared(r *response) any {
 		case warnings:
 			var texts []string
 			for _, text := range r.Warnings {
-				if !strings.Contains(text, "this server") { // which says what it does not do
+				if !strings.Contains(text, "this server") { // the warning is about an unsupported feature
 					texts = append(texts, text)
 				}
 			}

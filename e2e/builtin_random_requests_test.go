@@ -12,9 +12,10 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/types"
 )
 
-// This file makes random requests about objects of built-in kinds: sensible objects with one thing changed, by the types of their fields, and requests that are malformed.
+// This file creates random requests about objects of built-in kinds: realistic objects with one change, by the types of their fields, and malformed
+// requests.
 
-// builtinSample is an object that a real server takes.
+// builtinSample is an object that a real server accepts.
 type builtinSample struct {
 	collection string // with the namespace default, if it has one
 	object     map[string]any
@@ -25,11 +26,11 @@ type builtinSample struct {
 
 func (s *builtinSample) namespaced() bool { return strings.Contains(s.collection, "/namespaces/") }
 
-// unfit are kinds that the requests leave out: namespaces and definitions change what is served, and webhooks what is taken.
+// unfit are kinds that the requests exclude: namespaces and CRDs change the served kinds, and webhooks the accepted objects.
 var unfit = []string{"namespaces", "customresourcedefinitions", "validatingwebhookconfigurations", "mutatingwebhookconfigurations", "certificatesigningrequests",
 	"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}
 
-// builtinSamples reads the objects of the tests of tables and of built-in kinds, as far as their types are known.
+// builtinSamples returns the objects of the tests of tables and of built-in kinds, if their types are known.
 func builtinSamples(kinds map[string]string) ([]*builtinSample, error) {
 	data, err := os.ReadFile(cellsFile)
 	if err != nil {
@@ -68,7 +69,7 @@ func builtinSamples(kinds map[string]string) ([]*builtinSample, error) {
 	return all, nil
 }
 
-// builtinGenerator makes the requests of one sequence, which is about one object.
+// builtinGenerator creates the requests of one sequence, which is about one object.
 type builtinGenerator struct {
 	*rand.Rand
 	sample          *builtinSample
@@ -76,14 +77,14 @@ type builtinGenerator struct {
 	sent            int
 }
 
-// place is where something can be changed in an object.
+// place is a struct in an object that can be changed.
 type place struct {
-	parent map[string]any // holds the value
-	typ    *types.Type    // of the parent
+	parent map[string]any // contains the value
+	typ    *types.Type    // the type of the parent
 	path   string
 }
 
-// places returns all structures of an object whose types are known.
+// places returns all structs of an object whose types are known.
 func places(object map[string]any, typ *types.Type, path string) []place {
 	if typ == nil || len(typ.Fields) == 0 {
 		return nil
@@ -124,10 +125,10 @@ func clone(object map[string]any) map[string]any {
 
 func choose[T any](r *rand.Rand, all ...T) T { return all[r.IntN(len(all))] }
 
-// controlled are fields of metadata that are tested elsewhere, and make requests too different to compare.
+// controlled are fields of metadata that other tests cover, and that would make the responses incomparable.
 var controlled = []string{"managedFields", "name", "namespace", "generateName", "deletionTimestamp", "creationTimestamp", "uid", "resourceVersion", "ownerReferences", "finalizers", "selfLink"}
 
-// mutate changes one thing of an object, and says which.
+// mutate changes one field of an object, and describes the change.
 func (g *builtinGenerator) mutate(object map[string]any) string {
 	all := slices.DeleteFunc(places(object, g.sample.typ, ""), func(p place) bool { return p.path == ".metadata" && g.IntN(4) > 0 })
 	p := choose(g.Rand, all...)
@@ -206,7 +207,7 @@ func (g *builtinGenerator) scalar(word, name string) any {
 	return choose[any](g.Rand, "a", "x", "Always", "Never", "TCP", "Pod", "example.com/a", name)
 }
 
-// nonsense returns a value of about the right type that is probably wrong.
+// nonsense returns a value of approximately the right type that is probably invalid.
 func (g *builtinGenerator) nonsense(f *types.Field) any {
 	var bad any
 	switch f.Type {
@@ -257,7 +258,7 @@ func (g *builtinGenerator) object() map[string]any {
 	return o
 }
 
-// releaseAddresses lets the servers allocate the addresses and ports of services, which no two may have.
+// releaseAddresses lets the servers allocate the addresses and ports of services, which must be unique.
 func (g *builtinGenerator) releaseAddresses(object map[string]any) {
 	spec, _ := object["spec"].(map[string]any)
 	if g.sample.kind != "Service" || spec == nil || spec["clusterIP"] == "None" {
@@ -295,7 +296,7 @@ func (g *builtinGenerator) options(path string, verb string) string {
 	return query(path, pairs...)
 }
 
-// next returns a request, and what is special about it.
+// next returns a request, with a description of its unusual parts.
 func (g *builtinGenerator) next() *request {
 	g.sent++
 	one := g.collection() + "/" + g.name
@@ -343,7 +344,7 @@ func (g *builtinGenerator) jsonPatch(one string) *request {
 	return &request{what: fmt.Sprintf("json-patch %s of %s", op, path), method: http.MethodPatch, path: g.options(one, "patch"), contentType: asJSONPatch, body: encode([]any{operation})}
 }
 
-// malformed are requests that no client should send.
+// malformed returns a malformed request.
 func (g *builtinGenerator) malformed(one string) *request {
 	collection, body := g.collection(), encode(g.object())
 	post := func(what, contentType, body string) *request {

@@ -26,7 +26,7 @@ var (
 	builtinSteps = flag.Int("builtins.steps", 8, "how many requests a sequence has")
 )
 
-// allowedDifferences is the part of the requests whose answers may have other codes.
+// allowedDifferences is the tolerated fraction of requests with different codes.
 const allowedDifferences = 0.005
 
 // knownClasses are the classes of these requests, with the reasons.
@@ -46,7 +46,7 @@ type codeDifference struct {
 	said, tells string
 }
 
-// codeComparison is what was found so far.
+// codeComparison has the results so far.
 type codeComparison struct {
 	mu       sync.Mutex // guards all below
 	requests int
@@ -124,7 +124,7 @@ func (c *codeComparison) sequence(ctx context.Context, samples []*builtinSample,
 			c.mu.Lock()
 			c.found = append(c.found, d)
 			c.mu.Unlock()
-			return nil // the states differ from here on
+			return nil // the states differ from now on
 		}
 	}
 	if seed%4 > 0 {
@@ -135,10 +135,10 @@ func (c *codeComparison) sequence(ctx context.Context, samples []*builtinSample,
 
 var inList = regexp.MustCompile(`\[\]`)
 
-// generalized is what a request does, without the details that would make each a class of its own.
+// generalized returns the description of a request without the details that would make each a separate class.
 func generalized(what string) string { return inList.ReplaceAllString(what, "") }
 
-// compare sends a request to both servers, and returns how the codes differ, nil if they do not.
+// compare sends a request to both servers, and returns the difference of the codes, nil if there is none.
 func (c *codeComparison) compare(ctx context.Context, r *request, real, ours *endpoint) (*codeDifference, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -159,7 +159,7 @@ func (c *codeComparison) compare(ctx context.Context, r *request, real, ours *en
 	return &codeDifference{request: r, want: want, got: got, said: said, tells: tells}, nil
 }
 
-// code sends a request, and returns the code and the message of the answer.
+// code sends a request, and returns the code and the message of the response.
 func (e *endpoint) code(ctx context.Context, r *request) (int, string, error) {
 	req, err := http.NewRequestWithContext(ctx, r.method, e.url+r.path, strings.NewReader(r.body))
 	if err != nil {
@@ -178,11 +178,11 @@ func (e *endpoint) code(ctx context.Context, r *request) (int, string, error) {
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
 	var status struct{ Message string }
-	_ = json.Unmarshal(data, &status) // it may be no status
+	_ = json.Unmarshal(data, &status) // it may have another kind
 	return resp.StatusCode, status.Message, err
 }
 
-// compareWatches compares what watches tell of the object: since the beginning, and from now on, when it is deleted.
+// compareWatches compares the watch events for the object: from the start, and from now on, when it is deleted.
 func (c *codeComparison) compareWatches(ctx context.Context, g *builtinGenerator, seed uint64, real, ours *endpoint) error {
 	var seen [2][]string
 	var group sync.WaitGroup
@@ -204,7 +204,7 @@ func (c *codeComparison) compareWatches(ctx context.Context, g *builtinGenerator
 	return nil
 }
 
-// watchObject changes the labels of the object, and deletes it, while it is watched; it returns what the watch tells.
+// watchObject changes the labels of the object, and deletes it, during a watch. It returns the watch events.
 func (e *endpoint) watchObject(ctx context.Context, g *builtinGenerator) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -241,7 +241,7 @@ func (e *endpoint) watchObject(ctx context.Context, g *builtinGenerator) ([]stri
 			}
 		}
 		if err := decoder.Decode(&event); err != nil {
-			return seen, nil // the time is over
+			return seen, nil // at the timeout
 		}
 		m := event.Object.Metadata
 		seen = append(seen, fmt.Sprintf("%s %s %s %d %s", event.Type, event.Object.Kind, m.Name, m.Generation, m.Labels["watched"]))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestBuiltinTypes sends objects to both servers that do not fit the Go types of built-in kinds, or that they write in another form.
+// TestBuiltinTypes sends objects to both servers that do not fit the Go types of built-in kinds, or whose form the servers change.
 func TestBuiltinTypes(t *testing.T) {
 	all := []sequence{canonicalForms, unknownFields, schemasOfDefinitions}
 	for _, kind := range wrongTypes {
@@ -27,7 +27,8 @@ const (
 	quotas      = "/api/v1/namespaces/default/resourcequotas"
 )
 
-// wrongTypes are fragments of objects whose values have another type than the field. After a ~, the message names a type of Go that is not known here.
+// wrongTypes are fragments of objects whose values have another type than the field. After a ~, the message contains a Go type that the in-memory server
+// does not have.
 var wrongTypes = []struct {
 	collection, valid string
 	wrong             []string
@@ -64,7 +65,7 @@ var wrongTypes = []struct {
 	{quotas, `{"spec": {"hard": {"pods": "1"}}}`, []string{`{"spec": {"hard": {"pods": ""}}}`, `{"spec": {"hard": {"pods": "1x"}}}`, `{"spec": {"hard": {"pods": "1kk"}}}`, `{"spec": {"hard": ["pods"]}}`}},
 }
 
-// wrongSequence creates a valid object, and tries wrong ones in all kinds of requests.
+// wrongSequence creates a valid object, and sends invalid ones in all kinds of requests.
 func wrongSequence(collection, valid string, wrong []string) sequence {
 	plural := collection[strings.LastIndex(collection, "/")+1:]
 	one := collection + "/wrong"
@@ -138,7 +139,7 @@ func unknownCalls() []call {
 	}
 	for _, kind := range builtinObjects {
 		if strings.Contains(kind.collection, "/namespaces/default/events") && strings.Contains(kind.collection, "events.k8s.io") {
-			continue // eventTime has its rules
+			continue // eventTime has special rules
 		}
 		object := strings.Replace(named(kind.object, "unknown-fields"), "{", `{"fieldThatIsNot": 1, `, 1)
 		calls = append(calls, call{"POST", kind.collection + "?fieldValidation=Strict", asJSON, object, nil}, call{"POST", kind.collection + "?dryRun=All", asJSON, object, []string{warnings, "fieldThatIsNot"}})

@@ -1,6 +1,6 @@
 package e2e
 
-// moreValidations are cases of what is rarer.
+// moreValidations are rare cases.
 var moreValidations = []validated{
 	{space + "pods", `{"spec": {"containers": [{"name": "a", "image": "b"}]}}`, `
 		spec.resources={"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}

@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// causes has the causes of a refusal compared, too, and without the values that are structures: kube-apiserver shows their fields in Go.
+// causes marks cases that also compare the causes of an error, without values that are structs: kube-apiserver prints their Go fields.
 const causes = "(causes)"
 
 var shownStructure = regexp.MustCompile(`(?s)((?:Invalid|Unsupported|Duplicate) value: )[{\[].*?[}\]](: |$)`)
 
-// gist returns a message without the structures and the differences in it.
+// gist returns a message without the structs and the differences in it.
 func gist(message any) any {
 	text, _ := message.(string)
 	text, _, _ = strings.Cut(text, "\n")
@@ -34,14 +34,14 @@ func gistOfCauses(body map[string]any) []string {
 	return all
 }
 
-// validated is a kind of which wrong objects are sent. Each line of creations is an object: the least one with some fields set, as path=value with values in JSON,
+// validated is a kind with invalid objects. Each line of creations is an object: the smallest one with some fields set, as path=value with values in JSON,
 // separated by semicolons. A null removes a field. Each line of updates changes the object in the same way.
 type validated struct {
 	collection, object, creations, updates string
 	status                                 string // updates of the status
 }
 
-// TestBuiltinValidation sends wrong objects to both servers.
+// TestBuiltinValidation sends invalid objects to both servers.
 func TestBuiltinValidation(t *testing.T) {
 	compareSequences(t, judge(t, ownCluster(t, nil)), validationSequences(t))
 }
@@ -180,7 +180,7 @@ func operation(root any, path []string, value any) map[string]any {
 		}
 		pointer += "/" + strings.ReplaceAll(name, "/", "~1")
 		if !found {
-			if value == nil { // defaulted on the server
+			if value == nil { // the server has set a default
 				return map[string]any{"op": "remove", "path": pointer}
 			}
 			return map[string]any{"op": "add", "path": pointer, "value": assigned(nil, path[i+1:], value)}

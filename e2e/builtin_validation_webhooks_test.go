@@ -1,6 +1,6 @@
 package e2e
 
-// webhook is the least webhook. It is for a kind that these tests do not create.
+// webhook is the smallest webhook. It is for a kind that these tests do not create.
 const webhook = `{"name": "a.example.com", "clientConfig": {"url": "https://127.0.0.1:1/a"}, "sideEffects": "None", "admissionReviewVersions": ["v1"], "rules": [{
 	"operations": ["CREATE"], "apiGroups": ["a.example.com"], "apiVersions": ["v1"], "resources": ["nothing"]}]}`
 

@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// TestBuiltinWrites sends writes to both servers whose results are odd.
+// TestBuiltinWrites sends writes with unusual results to both servers.
 func TestBuiltinWrites(t *testing.T) {
 	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{writtenStatuses, statusManagers, emptyLists, writtenNumbers(), lengths(), labelKeys(), profiles(), volumeAttachments()})
 }
 
-// service is all that differs in an answer about a service.
+// service has the compared fields of responses about services.
 var service = []string{"spec", "status", "metadata.managedFields"}
 
 var writtenStatuses = sequence{"statuses of missing services", []call{
@@ -35,7 +35,7 @@ var statusManagers = sequence{"managers of metadata", []call{
 	{"PATCH", pods + "/none/status?fieldManager=m", asMerge, `{}`, nil},
 }}
 
-// managed is what is compared of objects whose managers matter.
+// managed has the compared fields of objects with relevant managers.
 var managed = []string{"metadata.labels", "metadata.annotations", "metadata.finalizers", "metadata.managedFields"}
 
 var emptyLists = sequence{"empty lists", []call{
@@ -89,14 +89,14 @@ func writtenNumbers() sequence {
 			call{"PATCH", deployments + "/numbers", asStrategic, `{"spec": {"replicas": ` + n + `}}`, []string{"spec.replicas", onlyCode}},
 			call{"PATCH", deployments + "/numbers?fieldManager=m&force=true", asApply, `{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "numbers"}, "spec": {"replicas": ` + n + `}}`, []string{"spec.replicas", onlyCode}})
 	}
-	calls = append(calls, // in YAML, it is a text
+	calls = append(calls, // it is a string in YAML
 		call{"PATCH", path + "/n0", asMerge, `{"spec": {"x": 1e400}}`, nil},
 		call{"PATCH", path + "/n0", asJSONPatch, `[{"op": "add", "path": "/spec/y", "value": 1e400}]`, nil},
 		call{"PATCH", deployments + "/numbers", asStrategic, `{"spec": {"replicas": 1e400}}`, nil})
 	return sequence{"numbers", calls}
 }
 
-// lengths writes what is too short or too long by the limits of a schema.
+// lengths writes values that are too short or too long for a schema.
 func lengths() sequence {
 	const path = "/apis/example.com/v1/namespaces/default/lengths"
 	values := map[string][2]string{"Items": {`[]`, `["a", "b", "c"]`}, "Properties": {`{}`, `{"a": "b", "c": "d", "e": "f"}`}, "Length": {`""`, `"abc"`}}
@@ -119,7 +119,7 @@ func lengths() sequence {
 	}, calls...)}
 }
 
-// labelKeys creates pods with the keys of labels that are merged into selectors.
+// labelKeys creates pods with label keys that are merged into selectors.
 func labelKeys() sequence {
 	spread := func(selector, keys string) string {
 		return fmt.Sprintf(`"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "matchLabelKeys": %s%s}]`, keys, selector)
@@ -167,7 +167,7 @@ func profiles() sequence {
 	return sequence{"profiles", calls}
 }
 
-// volumeAttachments writes attachments of volumes, and classes of their attributes.
+// volumeAttachments writes volume attachments, and volume attributes classes.
 func volumeAttachments() sequence {
 	const classes, attachments = "/apis/storage.k8s.io/v1/volumeattributesclasses", "/apis/storage.k8s.io/v1/volumeattachments"
 	const volume = `{"persistentVolumeName": "pv"}`

@@ -42,13 +42,13 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// The parts of client-go that operators are made of, on both servers: what holds on the real one holds in memory.
+// The parts of client-go that operators use, on both servers: they work in memory as on the real server.
 
 // library is client-go with one of the servers.
 type library struct {
 	*kubernetes.Clientset
 	config *rest.Config
-	forget func(*testing.T) // has the server end all streams, and forget what was before
+	forget func(*testing.T) // has the server end all streams, and drop its history
 }
 
 func TestClientLibraries(t *testing.T) {
@@ -63,7 +63,7 @@ func TestClientLibraries(t *testing.T) {
 	if err := listener.WriteKubeconfig(kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	// A server that starts anew has an empty cache, and refuses watches from versions before.
+	// A restarted server has an empty cache, and refuses watches from earlier versions.
 	restart := func(t *testing.T) {
 		if err := c.Restart(t.Context(), "kube-apiserver"); err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func (l *library) testApply(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"a": "1", "b": "2", "c": "2"}, got.Data); diff != "" {
 		t.Error(diff)
 	}
-	// What the first manager has can be taken out, changed, and applied again: a is removed, and b is its own no more.
+	// The first manager can extract its configuration, change it, and apply it again: this removes a, and the manager no longer owns b.
 	extracted, err := applycore.ExtractConfigMap(got, "one")
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func (l *library) testApply(t *testing.T) {
 	if unchanged.ResourceVersion != got.ResourceVersion {
 		t.Error("applying the same again makes a new version")
 	}
-	// An update takes fields over without asking, and its conflicts are those of versions.
+	// An update takes ownership of fields without a conflict. Its conflicts are those of versions.
 	got.Data["c"] = "3"
 	updated := get(maps.Update(ctx, got, meta.UpdateOptions{FieldManager: "three"}))
 	if _, err := maps.Update(ctx, got, meta.UpdateOptions{}); !apierrors.IsConflict(err) || apierrors.HasStatusCause(err, meta.CauseTypeFieldManagerConflict) {
@@ -149,7 +149,7 @@ func (l *library) testApply(t *testing.T) {
 	if extracted, err = applycore.ExtractConfigMap(updated, "two"); err != nil || extracted.Data["c"] != "" {
 		t.Errorf("the second manager still has %v (%v)", extracted.Data, err)
 	}
-	// Eight writers that repeat their conflicts lose nothing.
+	// Eight writers that retry after conflicts lose nothing.
 	var group sync.WaitGroup
 	var written atomic.Int32
 	for n := range 8 {
@@ -166,7 +166,7 @@ func (l *library) testApply(t *testing.T) {
 			switch {
 			case err == nil:
 				written.Add(1)
-			case !apierrors.IsConflict(err): // the attempts may be too few
+			case !apierrors.IsConflict(err): // there may be too few attempts
 				t.Error(err)
 			}
 		})
@@ -178,7 +178,7 @@ func (l *library) testApply(t *testing.T) {
 	}
 }
 
-// testApplyStatus applies a Deployment and its status, which have managers of their own.
+// testApplyStatus applies a Deployment and its status, which have separate managers.
 func (l *library) testApplyStatus(t *testing.T) {
 	ctx, deployments, get := t.Context(), l.AppsV1().Deployments("default"), must[*apps.Deployment](t)
 	labels := map[string]string{"a": "b"}
@@ -207,7 +207,7 @@ func (l *library) testApplyStatus(t *testing.T) {
 
 var gears = schema.GroupVersionResource{Group: "libraries.example.com", Version: "v1", Resource: "gears"}
 
-// testDefinitions lets the generated clientset, which sends Protocol Buffers, make, change and delete definitions.
+// testDefinitions creates, changes and deletes CRDs by the generated clientset, which sends Protocol Buffers.
 func (l *library) testDefinitions(t *testing.T) {
 	ctx, get := t.Context(), must[*apiextensions.CustomResourceDefinition](t)
 	definitions := extensionsclient.NewForConfigOrDie(l.config).ApiextensionsV1().CustomResourceDefinitions()
@@ -235,7 +235,7 @@ func (l *library) testDefinitions(t *testing.T) {
 		eventually(t, plural+" are established", established(plural+"."+gears.Group))
 	}
 	var now *apiextensions.CustomResourceDefinition
-	change := func(do func() error) { // the server's own controllers write to it, too
+	change := func(do func() error) { // the controllers of the server write to it, too
 		t.Helper()
 		if err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			now = get(definitions.Get(ctx, "cogs."+gears.Group, meta.GetOptions{}))
@@ -357,7 +357,7 @@ func (l *library) mapper(t *testing.T) (*restmapper.DeferredDiscoveryRESTMapper,
 
 func (l *library) testScale(t *testing.T) {
 	mapper, cached := l.mapper(t)
-	eventually(t, "gears are discovered", func() bool { // which is a while after they are served
+	eventually(t, "gears are discovered", func() bool { // discovery is later than serving
 		mapper.Reset()
 		_, err := mapper.ResourceFor(gears.GroupResource().WithVersion(""))
 		return err == nil
@@ -419,7 +419,7 @@ func (l *library) candidate(t *testing.T, name string, release bool) (leads <-ch
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{LeaseMeta: meta.ObjectMeta{Namespace: "default", Name: "election"}, Client: l.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: name}},
-		// Long enough for a server that is slow because other tests keep it busy: a leader must not lose its term in between.
+		// Long enough for a server that is slow because of other tests: a leader must not lose its term in the meantime.
 		LeaseDuration: 10 * time.Second, RenewDeadline: 8 * time.Second, RetryPeriod: 100 * time.Millisecond, ReleaseOnCancel: release,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { leading <- name }, OnStoppedLeading: func() {}},
 	})
@@ -439,7 +439,7 @@ func (l *library) candidate(t *testing.T, name string, release bool) (leads <-ch
 	return leading, stop
 }
 
-// testLeaderElection has a leader that gives its lease back, and one that is gone without.
+// testLeaderElection has a leader that releases its lease, and one that does not.
 func (l *library) testLeaderElection(t *testing.T) {
 	wait := func(leads <-chan string) {
 		t.Helper()
@@ -473,7 +473,7 @@ func (l *library) testLeaderElection(t *testing.T) {
 	}
 }
 
-// cutter is a client's network, which can be cut.
+// cutter is a client's network that can be cut.
 type cutter struct {
 	mu    sync.Mutex
 	conns []net.Conn
@@ -498,7 +498,7 @@ func (c *cutter) cut() {
 	c.conns = nil
 }
 
-// follower checks that what an informer tells makes sense: each object is added, changes, and is deleted, in this order.
+// follower checks the order of an informer's events: each object is added, changes, and is deleted.
 type follower struct {
 	mu       sync.Mutex
 	known    map[string]string // the values, by name
@@ -544,7 +544,7 @@ func (f *follower) handler() cache.ResourceEventHandler {
 	}
 }
 
-// testInformers writes while the connections of an informer are cut, and the server forgets what was before.
+// testInformers writes objects while an informer's connections are cut, and the server drops its history.
 func (l *library) testInformers(t *testing.T) {
 	network := &cutter{}
 	config := rest.CopyConfig(l.config)

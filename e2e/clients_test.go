@@ -17,10 +17,10 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// Our client on the real server, and other people's client on ours: client-go works with the address and the credentials
-// that a handler's client lends, against the real server and against the embedded one.
+// The client of kopf with the real server, and client-go with the embedded server. client-go uses the address and the credentials of a handler's client,
+// with both servers.
 
-// connections are the servers that a client is tried on.
+// connections are the tested servers.
 func connections(t *testing.T) map[string]*kopf.ConnectionInfo {
 	t.Helper()
 	return map[string]*kopf.ConnectionInfo{
@@ -90,8 +90,7 @@ func TestClientGo(t *testing.T) {
 	}
 }
 
-// useClientGo is what a handler does that has code for client-go: it makes an object, waits until an informer sees it, and
-// changes and deletes it.
+// useClientGo is a handler that uses client-go: it creates an object, waits until an informer has it, and changes and deletes it.
 func useClientGo(ctx context.Context, c *kopf.Change) error {
 	info, err := c.Client.ConnectionInfo(ctx)
 	if err != nil {
@@ -130,7 +129,7 @@ func useClientGo(ctx context.Context, c *kopf.Change) error {
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for { // until the informer has seen the end of it
+	for { // until the informer reports the deletion
 		all, err := lister.List(labels.Everything())
 		if err != nil {
 			return err

@@ -20,7 +20,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// This file compares the conditions that kopf sets with those that controllers set with the functions of apimachinery.
+// This file compares the conditions that kopf sets with those of the functions of apimachinery.
 
 // TestConditions sets the same conditions with both, one after the other, on objects that are stored in between.
 func TestConditions(t *testing.T) {
@@ -38,12 +38,12 @@ func TestConditions(t *testing.T) {
 	})
 }
 
-// compareConditions sets 20 conditions of an object, and returns how many of them make a request.
+// compareConditions sets 20 conditions of an object, and returns the number of requests for them.
 func compareConditions(t *testing.T, random *rand.Rand) (requests int) {
 	t.Helper()
 	var want []metav1.Condition
 	stored := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"X","metadata":{"name":"x"},"status":{"phase":"x","conditions":[{"type":"Theirs","status":"True","extra":%d}]}}`, random.IntN(9))
-	theirs := metav1.Condition{Type: "Theirs", Status: "True"} // with a field that only they know, and without others
+	theirs := metav1.Condition{Type: "Theirs", Status: "True"} // with an unknown field, and without others
 	want = append(want, theirs)
 	condition := randomCondition(random)
 	for range 20 {
@@ -74,7 +74,7 @@ func compareConditions(t *testing.T, random *rand.Rand) (requests int) {
 	return requests
 }
 
-// wantConditions holds that the conditions of an object are those, and that the field of another client is still there.
+// wantConditions compares the conditions of an object, and checks that the field of another client still exists.
 func wantConditions(t *testing.T, object []byte, want []metav1.Condition) {
 	t.Helper()
 	var got struct {
@@ -109,7 +109,7 @@ func patchedBy(t *testing.T, object []byte, operations []kopf.PatchOperation) []
 	return patched
 }
 
-// randomCondition returns one of a few conditions, so that many of them are equal to the last one of their type.
+// randomCondition returns one of a few conditions, so that many of them equal the previous one of their type.
 func randomCondition(random *rand.Rand) kopf.Condition {
 	condition := kopf.Condition{
 		Type:   []string{"Ready", "example.com/Sized"}[random.IntN(2)],
@@ -128,7 +128,7 @@ func randomCondition(random *rand.Rand) kopf.Condition {
 	return condition
 }
 
-// conditionSchema has the rules of metav1.Condition, as its markers have them and the definitions of custom resources contain them.
+// conditionSchema has the rules of metav1.Condition from its markers, as CRDs contain them.
 const conditionSchema = `{"type":"object","required":["lastTransitionTime","message","reason","status","type"],"properties":{
 	"type":{"type":"string","maxLength":316,"pattern":"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"},
 	"status":{"type":"string","enum":["True","False","Unknown"]},
@@ -137,7 +137,7 @@ const conditionSchema = `{"type":"object","required":["lastTransitionTime","mess
 	"reason":{"type":"string","minLength":1,"maxLength":1024,"pattern":"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"},
 	"message":{"type":"string","maxLength":32768}}}`
 
-// TestConditionRules holds that exactly the conditions are sent that an API server takes by the schema of metav1.Condition.
+// TestConditionRules checks that kopf sends a condition if and only if an API server accepts it by the schema of metav1.Condition.
 func TestConditionRules(t *testing.T) {
 	t.Run("RC-59 what metav1.Condition does not allow is not sent", func(t *testing.T) {
 		var schema spec.Schema
@@ -160,7 +160,7 @@ func TestConditionRules(t *testing.T) {
 				t.Fatal(err)
 			}
 			var decoded any
-			if err := utiljson.Unmarshal(raw, &decoded); err != nil { // which keeps whole numbers
+			if err := utiljson.Unmarshal(raw, &decoded); err != nil { // which keeps integers
 				t.Fatal(err)
 			}
 			refusal := validate.AgainstSchema(&schema, decoded, strfmt.Default)
@@ -180,7 +180,7 @@ func TestConditionRules(t *testing.T) {
 	})
 }
 
-// nearlyValid returns a condition whose texts consist of what matters to the rules, or are as long as is allowed, or a little longer.
+// nearlyValid returns a condition whose texts consist of characters that the rules distinguish, with lengths around the limits.
 func nearlyValid(random *rand.Rand) kopf.Condition {
 	condition := kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: "Made"}
 	text := func(letters string, limit int) string {

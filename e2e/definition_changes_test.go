@@ -2,7 +2,7 @@ package e2e
 
 import "testing"
 
-// TestDefinitionChanges changes a definition that has objects, on both servers.
+// TestDefinitionChanges changes a CRD that has objects, on both servers.
 func TestDefinitionChanges(t *testing.T) {
 	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{definitionChanges})
 }
@@ -28,7 +28,7 @@ const leafsDefinition = `{"metadata": {"name": "leafs.example.com"}, "spec": {"g
 			"spec": {"type": "object", "properties": {"color": {"type": "string"}, "extra": {"type": "string", "default": "x"}}}}}}}
 	]}}`
 
-// tightened makes values wrong that are stored, and adds a default.
+// tightened makes stored values invalid, and adds a default.
 const tightened = `[
 	{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/color/maxLength", "value": 3},
 	{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/parts/items/properties/text/maxLength", "value": 3},

@@ -47,7 +47,7 @@ const hostsDefinition = `{"metadata": {"name": "hosts.example.com"}, "spec": {"g
 			"status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}
 	]}}`
 
-// aHost is an object whose label tells the webhook what to do wrong.
+// aHost returns an object whose label selects an error of the webhook.
 func aHost(version, name, way, spec string) string {
 	return fmt.Sprintf(`{"apiVersion": "example.com/%s", "kind": "Host", "metadata": {"name": %q, "labels": {"way": %q}}, "spec": %s}`, version, name, way, spec)
 }
@@ -115,10 +115,10 @@ func convertHosts(w http.ResponseWriter, r *http.Request) {
 	if response["convertedObjects"] == nil {
 		response["convertedObjects"] = review.Request.Objects
 	}
-	_ = json.NewEncoder(w).Encode(answer) // a client that is gone does not matter
+	_ = json.NewEncoder(w).Encode(answer) // ignore a disconnected client
 }
 
-// convertWrongly makes an answer wrong in one way.
+// convertWrongly makes a response invalid in one way.
 func convertWrongly(answer, object map[string]any, way string) {
 	response, meta := answer["response"].(map[string]any), object["metadata"].(map[string]any)
 	switch way {

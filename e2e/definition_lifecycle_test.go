@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// reedsDefinition is a definition of a kind with other names.
+// reedsDefinition returns a CRD with the given names.
 func reedsDefinition(plural, names string) string {
 	return fmt.Sprintf(`{"metadata": {"name": "%[1]s.example.org"}, "spec": {"group": "example.org", "scope": "Namespaced", "names": {"plural": "%[1]s", %[2]s}, "versions": [
 		{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`, plural, names)
@@ -25,7 +25,7 @@ const (
 	reeds     = "/apis/example.org/v1/namespaces/default/reeds"
 )
 
-// TestDefinitionNames has two definitions of a group want the same names, and definitions of the groups of Kubernetes, on both servers.
+// TestDefinitionNames creates two CRDs of a group with the same names, and CRDs in the groups of Kubernetes, on both servers.
 func TestDefinitionNames(t *testing.T) {
 	state := []string{"status", settles}
 	const sedges = definitionsPath + "/sedges.x.k8s.io"
@@ -64,7 +64,7 @@ func TestDefinitionNames(t *testing.T) {
 	})
 }
 
-// TestDefinitionDeletion deletes a definition while an object has a finalizer, on both servers.
+// TestDefinitionDeletion deletes a CRD while an object has a finalizer, on both servers.
 func TestDefinitionDeletion(t *testing.T) {
 	object := func(name, more string) string {
 		return fmt.Sprintf(`{"apiVersion": "example.org/v1", "kind": "Reed", "metadata": {"name": %q%s}}`, name, more)
@@ -86,7 +86,7 @@ func TestDefinitionDeletion(t *testing.T) {
 	}}})
 }
 
-// TestDefinitionWatches changes and deletes a definition whose objects are watched, and compares how the watches of both servers end.
+// TestDefinitionWatches changes and deletes a CRD during watches of its objects, and compares how the watches of both servers end.
 func TestDefinitionWatches(t *testing.T) {
 	var seen [2][]string
 	for i, server := range []*endpoint{judge(t, ownCluster(t, nil)), embedded(t)} {
@@ -100,7 +100,7 @@ func TestDefinitionWatches(t *testing.T) {
 		version := server.versionOf(t, reeds)
 
 		first := server.watchEvents(t, reeds+"?watch=1", 1)
-		server.mustSend(t, &request{method: "PATCH", path: reedsCRD, contentType: asMerge, body: `{"metadata": {"labels": {"a": "b"}}}`}) // does not end it
+		server.mustSend(t, &request{method: "PATCH", path: reedsCRD, contentType: asMerge, body: `{"metadata": {"labels": {"a": "b"}}}`}) // it does not end the watch
 		server.mustSend(t, &request{method: "PATCH", path: reeds + "/a", contentType: asMerge, body: `{"metadata": {"labels": {"a": "b"}}}`})
 		server.mustSend(t, &request{method: "PATCH", path: reedsCRD, contentType: "application/json-patch+json",
 			body: `[{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties", "value": {"spec": {"type": "object"}}}]`})
@@ -134,7 +134,7 @@ func (e *endpoint) versionOf(t *testing.T, path string) string {
 	return list.Metadata.ResourceVersion
 }
 
-// watchEvents watches until the server ends the watch, and sends the events as one text then. It returns after some events.
+// watchEvents watches until the server ends the watch, and then sends the events as one text. It returns after the first events.
 func (e *endpoint) watchEvents(t *testing.T, path string, first int) <-chan string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -144,7 +144,7 @@ func (e *endpoint) watchEvents(t *testing.T, path string, first int) <-chan stri
 		t.Fatal(err)
 	}
 	var resp *http.Response
-	eventually(t, "the watch", func() bool { // a real server may have to make its cache anew
+	eventually(t, "the watch", func() bool { // a real server may have to rebuild its cache
 		if resp, err = e.client.Do(req); err != nil {
 			t.Fatal(err)
 		}

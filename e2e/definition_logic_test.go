@@ -2,7 +2,7 @@ package e2e
 
 import "testing"
 
-// TestSchemaLogic compares what both servers say of values that do not fit the limits, and the combinations of schemas, in a definition.
+// TestSchemaLogic compares the errors of both servers about values that violate the limits, and the combinations of schemas, in a CRD.
 func TestSchemaLogic(t *testing.T) {
 	const (
 		crds   = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -31,7 +31,7 @@ func TestSchemaLogic(t *testing.T) {
 	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{{"logic", calls}})
 }
 
-// TestApplyErrors compares what both servers say of applied objects that do not fit their type.
+// TestApplyErrors compares the errors of both servers about applied objects that do not fit their type.
 func TestApplyErrors(t *testing.T) {
 	const (
 		crds  = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

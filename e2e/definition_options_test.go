@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestDefinitionOptions compares how both servers treat options, duplicate keys, nulls and scales of custom resources and config maps.
+// TestDefinitionOptions compares how both servers handle options, duplicate keys, nulls and scales of custom resources and config maps.
 func TestDefinitionOptions(t *testing.T) {
 	const stems, stemA = "/apis/example.com/v1/namespaces/default/stems", "/apis/example.com/v1/namespaces/default/stems/a"
 	const definition = `{"metadata": {"name": "stems.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "stems", "kind": "Stem"}, "versions": [
@@ -50,7 +50,7 @@ func TestDefinitionOptions(t *testing.T) {
 			call{"POST", configmaps + query, asJSON, twiceData, same},
 			call{"PATCH", stems + "/new" + query, asApply, "{\"apiVersion\": \"example.com/v1\", \"kind\": \"Stem\",\n\"spec\": {\"n\": 1,\n\"n\": 2},\n\"metadata\": {\"name\": \"new\"}}", same},
 			call{"PATCH", configmaps + "/new" + query, asApply, twiceData, same})
-		if mode != "Strict" { // its message has the whole object
+		if mode != "Strict" { // its message contains the whole object
 			duplicates = append(duplicates,
 				call{"PATCH", stemA + query, asMerge, `{"spec": {"n": 1, "n": 2, "any": {"a": 1, "a": 2}}}`, same},
 				call{"PATCH", configmaps + "/a" + query, asMerge, `{"data": {"n": "1", "n": "2"}}`, same},

@@ -32,7 +32,7 @@ var schemaOfAll = apiextensions.JSONSchemaProps{
 	},
 }
 
-// TestDefinitionsInProtobuf creates a definition as generated clients do, on both servers.
+// TestDefinitionsInProtobuf creates a CRD as generated clients do, on both servers.
 func TestDefinitionsInProtobuf(t *testing.T) {
 	definition := &apiextensions.CustomResourceDefinition{
 		ObjectMeta: meta.ObjectMeta{Name: "wholes.example.com", Labels: map[string]string{"a": "b"}},

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// The cases that the server in memory is tested with without a cluster, and what a real server says about them.
+// The cases of the in-memory server's unit tests, with the responses of a real server.
 const serverTestdata = "../internal/apiserver/testdata/"
 
-// TestDefinitionRules has both servers check definitions that are right or wrong in one way.
+// TestDefinitionRules has both servers check CRDs that are valid, or invalid in one way.
 func TestDefinitionRules(t *testing.T) {
 	base, err := os.ReadFile(serverTestdata + "definitions_base.json")
 	if err != nil {
@@ -61,7 +61,7 @@ func TestDefinitionRules(t *testing.T) {
 
 const tokensPath = "/apis/example.com/v1/namespaces/default/tokens"
 
-// TestDefinitionFormats sends values of all formats, and objects in objects, to both servers.
+// TestDefinitionFormats sends values of all formats, and nested objects, to both servers.
 func TestDefinitionFormats(t *testing.T) {
 	lines, err := os.ReadFile(serverTestdata + "formats.txt")
 	if err != nil {

@@ -7,8 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Custom resource definitions, right and wrong, tried with a dry run on both servers: what the real one
-// refuses, the embedded one refuses too.
+// Valid and invalid CRDs, with a dry run on both servers. The embedded server must refuse each CRD that the real one refuses.
 
 func TestDefinitions(t *testing.T) {
 	real := judge(t, theCluster(t))
@@ -16,8 +15,8 @@ func TestDefinitions(t *testing.T) {
 	base := definition("things", "Thing", "Namespaced", `"subresources": {"status": {}}`, `{"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}`)
 	tests := []struct {
 		name  string
-		path  []any // to what is changed
-		value any   // what it becomes; nil means that it is taken away
+		path  []any // of the changed value
+		value any   // the new value; nil removes it
 	}{
 		{"as it should be", []any{"metadata", "labels"}, map[string]any{"a": "b"}},
 		{"no kind", []any{"kind"}, nil},
@@ -73,8 +72,8 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// sameRefusal tells whether the code and the reason agree, and the embedded server names some of the fields
-// that the real one names, and no others.
+// sameRefusal reports whether the code and the reason are equal, and the embedded server reports some of the fields that the real one reports, and no
+// others.
 func sameRefusal(want, got *response) bool {
 	wantReason, wantFields := refusal(want)
 	gotReason, gotFields := refusal(got)
@@ -100,7 +99,7 @@ func refusal(r *response) (reason any, fields map[any]bool) {
 	return body["reason"], fields
 }
 
-// changed sets or takes away one field of a JSON value.
+// changed sets or removes one field of a JSON value.
 func changed(value any, path []any, to any) any {
 	if len(path) == 0 {
 		return to

@@ -30,8 +30,8 @@ import (
 	"github.com/kopf-go/kopf/internal/promises"
 )
 
-// The tests in this file hold what docs/deployment.md says: the API server takes the manifests, an operator works with the rights that are
-// there, in an image with nothing in it, and it misses each right that is not there.
+// The tests in this file check docs/deployment.md. The API server accepts the manifests. An operator works with the granted permissions, in an empty image.
+// It reports each missing permission.
 
 const (
 	deployment   = "../docs/deployment/namespaced"
@@ -79,7 +79,7 @@ func TestDeployment(t *testing.T) {
 	t.Run("DF-27 with a late stream, no handler is called again", func(t *testing.T) { late(t, c) })
 }
 
-// podSpec is that of the deployment.
+// podSpec returns the pod spec of the deployment.
 func podSpec(t *testing.T) map[string]any {
 	t.Helper()
 	objects, err := kopf.ParseManifests(mustRead(t, filepath.Join(deployment, "deployment.yaml")))
@@ -89,7 +89,7 @@ func podSpec(t *testing.T) map[string]any {
 	return objects[0]["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
 }
 
-// shipped builds the operator by the command in its Dockerfile, and returns the folder with it.
+// shipped builds the operator by the command in its Dockerfile, and returns its folder.
 func shipped(t *testing.T) string {
 	t.Helper()
 	const path = "../examples/22-scratch/Dockerfile"
@@ -124,7 +124,7 @@ type pod struct {
 	files     map[string]string
 }
 
-// newPod returns a replica as the kubelet would start it, with the rights of its service account.
+// newPod returns a replica as the kubelet would start it, with the permissions of its service account.
 func newPod(t *testing.T, c *cluster.Cluster, name string) *pod {
 	t.Helper()
 	spec := podSpec(t)
@@ -154,7 +154,7 @@ func (p *pod) command(t *testing.T, program string) *exec.Cmd {
 	return cmd
 }
 
-// deployed runs the example as the kubelet does, with the rights of its service account, and has it keep its promise.
+// deployed runs the example as the kubelet does, with the permissions of its service account, and checks its promises.
 func deployed(t *testing.T, c *cluster.Cluster, world *promises.World) {
 	p := newPod(t, c, "the-pod")
 	container, address := p.container, p.address
@@ -173,7 +173,7 @@ func deployed(t *testing.T, c *cluster.Cluster, world *promises.World) {
 			}
 			s.Answers("http://" + address + probe["path"].(string))
 		}
-		s.Warns("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet") // here
+		s.Warns("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet") // in this environment
 		if holder := holder(t, c); !strings.HasPrefix(holder, "the-pod_") {
 			t.Errorf("%q works", holder)
 		}
@@ -184,13 +184,13 @@ func deployed(t *testing.T, c *cluster.Cluster, world *promises.World) {
 	}
 }
 
-// holder returns who holds the Lease of the deployment.
+// holder returns the holder of the deployment's Lease.
 func holder(t *testing.T, c *cluster.Cluster) string {
 	t.Helper()
 	return c.Kubectl(t, "get", "lease", lease, "-o", "jsonpath={.spec.holderIdentity}")
 }
 
-// replicas runs the two replicas of the deployment, and ends the one that works: the rights are all that the other one needs to go on.
+// replicas runs the two replicas of the deployment, and ends the leader: the permissions are sufficient for the takeover by the other one.
 func replicas(t *testing.T, c *cluster.Cluster, program string) {
 	p := newPod(t, c, "pod-a")
 	first := start(t, p.command(t, program), p.env...)
@@ -208,7 +208,7 @@ func replicas(t *testing.T, c *cluster.Cluster, program string) {
 	c.Kubectl(t, "delete", "-f", "../examples/obj.yaml", "--timeout=1m")
 	second.waitForLog("Handler 'remove' succeeded.")
 	eventually(t, "the events about the Lease", func() bool {
-		return strings.Count(c.Kubectl(t, "get", "events", "--field-selector=involvedObject.kind=Lease", "-o", "jsonpath={.items[*].message}"), "became leader") >= 3 // with that of the test before
+		return strings.Count(c.Kubectl(t, "get", "events", "--field-selector=involvedObject.kind=Lease", "-o", "jsonpath={.items[*].message}"), "became leader") >= 3 // including that of the previous test
 	})
 	second.stop()
 	for _, op := range []*operator{first, second} {
@@ -220,7 +220,7 @@ func replicas(t *testing.T, c *cluster.Cluster, program string) {
 	}
 }
 
-// further plays examples with the rights that not all operators need, and without them.
+// further runs examples with and without the permissions that only some operators need.
 func further(t *testing.T, c *cluster.Cluster) {
 	token := strings.TrimSpace(c.Kubectl(t, "create", "token", lease))
 	config := filepath.Join(t.TempDir(), "config")
@@ -252,19 +252,19 @@ func further(t *testing.T, c *cluster.Cluster) {
 	t.Run("in the whole cluster", func(t *testing.T) { world.Play(t, "22-scratch") })
 }
 
-// withToken is a kubeconfig with nothing but a token.
+// withToken returns a kubeconfig with only a token.
 func withToken(c *cluster.Cluster, token string) string { return withTokenAt(c.URL(), c, token) }
 
 func withTokenAt(address string, c *cluster.Cluster, token string) string {
 	return kubeconfig(address, "certificate-authority-data: "+base64.StdEncoding.EncodeToString(c.CA()), token)
 }
 
-// right is one that a role gives.
+// right is one permission of a role.
 type right struct {
 	Kind, Group, Resource, Verb string
 }
 
-// rights are all that the roles of the example give, each on its own.
+// rights returns all permissions in the roles of the example, one by one.
 func rights(t *testing.T) (all []right) {
 	t.Helper()
 	objects, err := kopf.ParseManifests(mustRead(t, filepath.Join(deployment, "rbac.yaml")))
@@ -285,8 +285,8 @@ func rights(t *testing.T) (all []right) {
 	return all
 }
 
-// late runs an operator with the shipped rights, whose stream is later than it waits for its own patches. It then reads the objects, with the
-// rights that there are, or else it calls a handler again whose success it has stored.
+// late runs an operator with the shipped permissions, whose stream is delayed for longer than it waits for its own patches. It then reads the objects, if it
+// has the permission. Otherwise it calls a handler again whose success is stored.
 func late(t *testing.T, c *cluster.Cluster) {
 	token := admit(t, c, "late", rights(t))
 	address := lateServer(t, c, 4*time.Second)
@@ -321,7 +321,7 @@ func late(t *testing.T, c *cluster.Cluster) {
 	eventually(t, "the object to be read", func() bool {
 		return strings.Contains(log.String(), "The watch stream has not shown our patch in time; reading the object")
 	})
-	time.Sleep(10 * time.Second) // for the calls that should not be
+	time.Sleep(10 * time.Second) // for unexpected calls
 	mu.Lock()
 	defer mu.Unlock()
 	if want := []string{"one", "two", "two"}; !slices.Equal(calls, want) {
@@ -347,15 +347,14 @@ func (b *safeBuffer) Write(p []byte) (int, error) {
 	return b.buffer.Write(p)
 }
 
-// String returns what was written so far.
+// String returns the text so far.
 func (b *safeBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buffer.String()
 }
 
-// lateServer passes requests on to the API server, with the credentials that they have, and holds each event of the objects back for a while.
-// It returns its address.
+// lateServer passes requests on to the API server, with their credentials, and delays each event of the objects. It returns its address.
 func lateServer(t *testing.T, c *cluster.Cluster, lag time.Duration) string {
 	t.Helper()
 	target, err := url.Parse(c.URL())
@@ -376,7 +375,7 @@ func lateServer(t *testing.T, c *cluster.Cluster, lag time.Duration) string {
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}},
 		FlushInterval: -1,
-		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // operators come and go
+		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // operators disconnect
 		ModifyResponse: func(resp *http.Response) error {
 			if resp.Request.URL.Query().Get("watch") != "" && strings.HasSuffix(resp.Request.URL.Path, "/kopfexamples") {
 				resp.Body = &lateBody{ReadCloser: resp.Body, lines: bufio.NewReader(resp.Body), lag: lag}
@@ -394,15 +393,15 @@ func lateServer(t *testing.T, c *cluster.Cluster, lag time.Duration) string {
 	return server.URL
 }
 
-// lateBody holds each line of a stream back for a while, one after another.
+// lateBody delays each line of a stream, one after another.
 type lateBody struct {
 	io.ReadCloser
 	lines *bufio.Reader
 	lag   time.Duration
-	rest  []byte // of a line that is under way
+	rest  []byte // of the current line
 }
 
-// Read returns what fits of the next line.
+// Read returns as much of the next line as fits.
 func (b *lateBody) Read(p []byte) (int, error) {
 	if len(b.rest) == 0 {
 		line, err := b.lines.ReadBytes('\n')
@@ -417,7 +416,7 @@ func (b *lateBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// admit makes a namespace with an object, a peering object, and a service account with these rights, and returns a token of that account.
+// admit creates a namespace with an object, a peering object, and a service account with these permissions, and returns a token of that account.
 func admit(t *testing.T, c *cluster.Cluster, namespace string, rights []right) string {
 	t.Helper()
 	client, err := kopf.NewClient(c.ConnectionInfo(), nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What the embedded server says of the kinds that it serves is what the real one says of them.
+// The embedded server describes the kinds that it serves like the real one.
 
 func TestDiscovery(t *testing.T) {
 	real := judge(t, ownCluster(t, nil))
@@ -77,13 +77,13 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// sortVerbs puts the verbs of a resource in order, which differs between kinds.
+// sortVerbs sorts the verbs of a resource, whose order differs between kinds.
 func sortVerbs(resource map[string]any) {
 	verbs, _ := resource["verbs"].([]any)
 	slices.SortFunc(verbs, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 }
 
-// byKey makes a list of objects a map.
+// byKey converts a list of objects to a map.
 func byKey(list any, key string) map[string]map[string]any {
 	all := map[string]map[string]any{}
 	items, _ := list.([]any)
@@ -106,7 +106,7 @@ func lacking(object map[string]any, key string) map[string]any {
 	return out
 }
 
-// aggregatedResources are the resources of an aggregated document, by group, version and name.
+// aggregatedResources returns the resources of an aggregated document, by group, version and name.
 func aggregatedResources(document map[string]any) map[string]map[string]any {
 	all := map[string]map[string]any{}
 	groups, _ := document["items"].([]any)

@@ -9,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// embedded starts the embedded API server, to be compared with kube-apiserver.
+// embedded starts the embedded API server for comparisons with kube-apiserver.
 func embedded(t *testing.T) *endpoint {
 	t.Helper()
 	needSameVersion(t, theCluster(t))

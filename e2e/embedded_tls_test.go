@@ -21,7 +21,7 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// Here the clients of Kubernetes use the embedded server with TLS.
+// The clients of Kubernetes use the embedded server with TLS.
 
 // secureServer returns an embedded server that listens with TLS.
 func secureServer(t *testing.T) *kopf.APIServerListener {
@@ -34,7 +34,7 @@ func secureServer(t *testing.T) *kopf.APIServerListener {
 	return served
 }
 
-// restConfig returns how client-go reaches a server.
+// restConfig returns the client-go configuration for a server.
 func restConfig(info *kopf.ConnectionInfo) *rest.Config {
 	return &rest.Config{Host: info.Server, TLSClientConfig: rest.TLSClientConfig{CAData: info.CAData}}
 }
@@ -80,7 +80,7 @@ func TestKubectlTLS(t *testing.T) {
 	}
 }
 
-// protocols counts answers by their versions of HTTP.
+// protocols counts responses by their versions of HTTP.
 type protocols struct {
 	next   http.RoundTripper
 	counts *[3]atomic.Int32
@@ -94,7 +94,7 @@ func (p protocols) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// TestClientGoTLS has many watches of client-go on one connection.
+// TestClientGoTLS opens many watches of client-go on one connection.
 func TestClientGoTLS(t *testing.T) {
 	served := secureServer(t)
 	var dials atomic.Int32

@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// This file makes random requests: mostly sensible ones about few objects, so that they meet, and some that
-// are wrong in each way that somebody has thought of.
+// This file creates random requests: mostly realistic ones about few objects, so that they interact, and some that are invalid in various ways.
 
-// kind is one of the kinds that the requests are about.
+// kind is one of the kinds in the requests.
 type kind struct {
 	name, apiVersion, plural       string
 	clusterwide, status, scale, cr bool
-	spec                           func(*generator) map[string]any // the fields beside metadata
+	spec                           func(*generator) map[string]any // the fields in addition to metadata
 }
 
 func (k *kind) collection(namespace string) string {
@@ -37,7 +36,7 @@ var kinds = []*kind{
 	{name: "Planet", apiVersion: "example.com/v1", plural: "planets", clusterwide: true, status: true, cr: true, spec: (*generator).gadget},
 }
 
-// definitions are the custom ones of these kinds: with schema and subresources, with neither, without namespaces.
+// definitions are the CRDs of these kinds: with schema and subresources, with neither, cluster-scoped.
 var definitions = []string{
 	definition("widgets", "Widget", "Namespaced", `"subresources": {"status": {}, "scale": {
 			"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"}},
@@ -77,13 +76,13 @@ func definition(plural, kind, scope, extras, schema string) string {
 		plural, scope, plural, strings.ToLower(kind), kind, plural[:2], schema, extras)
 }
 
-// generator makes the requests of one sequence.
+// generator creates the requests of one sequence.
 type generator struct {
 	*rand.Rand
 	namespace string
 	started   bool
-	kind      *kind  // of the request that is being made
-	name      string // of the object that it is about
+	kind      *kind  // of the current request
+	name      string // the object of the current request
 }
 
 func newGenerator(r *rand.Rand, namespace string) *generator {
@@ -142,7 +141,7 @@ func encode(v any) string {
 	return string(data)
 }
 
-// query adds parameters to a path; empty ones are left out.
+// query adds parameters to a path, without empty ones.
 func query(path string, pairs ...string) string {
 	values := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -160,7 +159,7 @@ func query(path string, pairs ...string) string {
 	return path + "?" + text
 }
 
-// writing are parameters that all writes take.
+// writing adds parameters that all writes accept.
 func (g *generator) writing(path string) string {
 	dry, validation := "", ""
 	if g.sometimes(12) {
@@ -176,7 +175,7 @@ func (g *generator) writing(path string) string {
 	return query(path, "dryRun", dry, "fieldValidation", validation, "fieldManager", manager)
 }
 
-// body is a whole object.
+// body returns a whole object.
 func (g *generator) body() map[string]any {
 	meta := map[string]any{"name": g.name}
 	if !g.kind.clusterwide && g.sometimes(3) {
@@ -205,7 +204,7 @@ func (g *generator) body() map[string]any {
 	return body
 }
 
-// spoil breaks a rule that holds for all kinds.
+// spoil violates a rule of all kinds.
 func (g *generator) spoil(body, meta map[string]any) {
 	switch g.IntN(18) {
 	case 0:
@@ -340,7 +339,7 @@ func (g *generator) create() *request {
 	return &request{what: "create", method: "POST", path: g.writing(g.collection()), contentType: "application/json", body: encode(body)}
 }
 
-// accept is how the response is wanted.
+// accept returns an Accept header.
 func (g *generator) accept() string {
 	switch g.IntN(8) {
 	case 0:
@@ -408,7 +407,7 @@ func (g *generator) list() *request {
 	return r
 }
 
-// current adds what a client does that has read the object before.
+// current adds the fields that a client sends after it has read the object.
 func (g *generator) current(body map[string]any) {
 	meta := body["metadata"].(map[string]any)
 	switch g.IntN(6) {
@@ -615,7 +614,7 @@ func (g *generator) watch() *request {
 	return r
 }
 
-// odd are requests that nobody should send.
+// odd returns an unusual or malformed request.
 func (g *generator) odd() *request {
 	return pick(g,
 		&request{what: "odd media type", method: "PATCH", path: g.object(), contentType: "application/json", body: "{}"},

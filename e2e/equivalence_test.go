@@ -23,8 +23,8 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// The real kube-apiserver is the judge of the embedded one: both get the same random requests, and their
-// responses must be the same, but for what no two servers agree about: uids, times, versions.
+// The real kube-apiserver is the reference for the embedded one. Both get the same random requests, and their responses must be equal, except for values
+// that always differ: uids, times, versions.
 
 var (
 	seeds     = flag.Uint64("equivalence.seeds", 300, "how many random sequences of requests are tried")
@@ -35,7 +35,7 @@ var (
 )
 
 func TestEquivalence(t *testing.T) {
-	real := judge(t, ownCluster(t, nil)) // no controllers: they would collect what has no owner
+	real := judge(t, ownCluster(t, nil)) // without controllers: they would delete objects without owners
 	var ours *endpoint
 	if *itself {
 		ours = judge(t, ownCluster(t, nil))
@@ -79,9 +79,9 @@ func judge(t *testing.T, c *cluster.Cluster) *endpoint {
 	return &endpoint{name: "kube-apiserver", url: c.URL(), client: c.HTTPClient()}
 }
 
-// request is one request of a sequence. Its path and body hold {placeholders} for what differs between the servers.
+// request is one request of a sequence. Its path and body contain {placeholders} for values that differ between the servers.
 type request struct {
-	what        string // names the kind of request in reports
+	what        string // describes the kind of request in reports
 	method      string
 	path        string
 	contentType string
@@ -103,15 +103,15 @@ func (r *request) String() string {
 	return text
 }
 
-// response is what is compared.
+// response has the compared parts.
 type response struct {
 	Code        int
 	ContentType string
 	Warnings    []string
-	Body        any // normalised JSON, a list of it for watches, or text
+	Body        any // normalized JSON, a list of it for watches, or text
 }
 
-// send sends one request; a watch is read to its end.
+// send sends one request. It reads a watch to its end.
 func (e *endpoint) send(ctx context.Context, r *request, seen *sightings) (*response, error) {
 	req, err := http.NewRequestWithContext(ctx, r.method, e.url+seen.fill(r.path), strings.NewReader(seen.fill(r.body)))
 	if err != nil {
@@ -138,7 +138,7 @@ func (e *endpoint) send(ctx context.Context, r *request, seen *sightings) (*resp
 	return got, nil
 }
 
-// prepare makes the kinds that the sequences use.
+// prepare creates the kinds of the sequences.
 func (e *endpoint) prepare(t *testing.T) {
 	t.Helper()
 	for _, definition := range definitions {
@@ -161,11 +161,11 @@ func (e *endpoint) mustSend(t *testing.T, r *request) *response {
 	return got
 }
 
-// attempts is how often a sequence must show a difference. A real server on a busy machine may answer from a
-// cache that lags behind its store, or let a request wait for too long; no two attempts meet that at one place.
+// attempts is the number of attempts of a sequence that must show a difference. A real server on a busy machine may answer from a cache that lags behind its
+// store, or delay a request for too long. That does not happen at the same place in all attempts.
 const attempts = 3
 
-// compareSeed compares what the sequence of a seed shows, in a namespace of its own for each attempt.
+// compareSeed compares the results of a seed's sequence, in a new namespace for each attempt.
 func compareSeed(t *testing.T, seed uint64, real, ours *endpoint, found *differences) {
 	for attempt := 1; ; attempt++ {
 		got := compareSequence(t.Context(), seed, attempt, real, ours)
@@ -180,11 +180,11 @@ func compareSeed(t *testing.T, seed uint64, real, ours *endpoint, found *differe
 	}
 }
 
-// comparison is what one attempt at a sequence shows.
+// comparison is the result of one attempt of a sequence.
 type comparison struct {
 	requests int
 	seen     []*difference
-	err      error // of a request that got no response
+	err      error // of a request without a response
 }
 
 func (c *comparison) clean() bool {
@@ -210,7 +210,7 @@ func compareSequence(ctx context.Context, seed uint64, attempt int, real, ours *
 			d.describe(seed, r, history)
 			found.seen = append(found.seen, d)
 			if d.reason == "" || want.Code != got.Code {
-				return found // the states of the servers differ from here on
+				return found // the states of the servers differ from now on
 			}
 		}
 	}
@@ -234,14 +234,14 @@ func sendToBoth(ctx context.Context, r *request, real, ours *endpoint, seenReal,
 	return want, got, nil
 }
 
-// difference is where two responses first differ.
+// difference is the first difference of two responses.
 type difference struct {
 	path      string // such as "body.metadata.managedFields[].manager"
 	want, got any
 	diff      string
 
-	reason  string // why it is accepted, "" if it is not
-	key     string // what it is counted by
+	reason  string // the reason to accept it, "" if there is none
+	key     string // the key for counting
 	example string
 }
 
@@ -253,7 +253,7 @@ func compareResponses(want, got *response) *difference {
 	return &difference{path: ordered.ReplaceAllString(path, ""), want: a, got: b, diff: cmp.Diff(want, got)}
 }
 
-// ordered is what puts the most telling differences first.
+// ordered matches keys with a rank: the most informative differences come first.
 var ordered = regexp.MustCompile(`^\.\d `)
 
 func asTree(r *response) any {
@@ -264,7 +264,7 @@ func asTree(r *response) any {
 	return map[string]any{"1 code": r.Code, "2 content type": r.ContentType, "3 warnings": warnings, "4 body": r.Body}
 }
 
-// firstDifference walks two trees to the first place, by order of keys, where they are not equal.
+// firstDifference returns the first place, by order of keys, where two trees differ.
 func firstDifference(path string, want, got any) (string, any, any) {
 	switch w := want.(type) {
 	case map[string]any:
@@ -306,7 +306,7 @@ func union(a, b map[string]any) map[string]any {
 
 func has(m map[string]any, key string) bool { _, ok := m[key]; return ok }
 
-// describe says of a difference what it is about.
+// describe sets the description of a difference.
 func (d *difference) describe(seed uint64, r *request, history []string) {
 	place := r.what + " " + d.path
 	d.reason = knownReason(place, d)
@@ -319,7 +319,7 @@ func (d *difference) describe(seed uint64, r *request, history []string) {
 	d.example = fmt.Sprintf("seed %d, request %d:\n  %s\n  (-real +embedded)\n%s", seed, len(history), strings.Join(last, "\n  "), d.diff)
 }
 
-// differences are all that were found.
+// differences has all differences.
 type differences struct {
 	mu       sync.Mutex // guards all below
 	requests int
@@ -335,7 +335,7 @@ func (d *differences) add(c *comparison) {
 	}
 }
 
-// short cuts two texts to where they begin to differ.
+// short truncates two texts before their first difference.
 func short(got, want string) (string, string) {
 	same := 0
 	for same < min(len(got), len(want)) && got[same] == want[same] {
@@ -363,17 +363,17 @@ func (d *differences) report(t *testing.T) {
 	t.Logf("%d requests were compared", d.requests)
 }
 
-// knownDifference is a way in which the embedded server is not like the real one, on purpose.
+// knownDifference is an intended difference between the embedded server and the real one.
 type knownDifference struct {
 	reason    string         // a sentence of docs/embedded-server.md
-	place     *regexp.Regexp // of what was requested and where the responses differ
-	want, got *regexp.Regexp // of what the servers say there; nil means whatever
+	place     *regexp.Regexp // of the request and of the difference
+	want, got *regexp.Regexp // of the values; nil matches all
 }
 
-// worded is the reason of what is said in other words, without any other difference.
+// worded is the reason for a different wording without any other difference.
 const worded = "Messages about requests that cannot be parsed have different words."
 
-// The order of the table has no meaning: each difference is described so that it fits no other one.
+// The order of the table has no meaning: no difference matches two entries.
 var knownDifferences = []knownDifference{
 	{
 		reason: worded,
@@ -437,7 +437,7 @@ func knownReason(key string, diff *difference) string {
 	return ""
 }
 
-// TestKnownDifferences holds that whatever is accepted here is told to the users.
+// TestKnownDifferences checks that all accepted differences are documented for users.
 func TestKnownDifferences(t *testing.T) {
 	page := strings.Join(strings.Fields(string(mustRead(t, "../docs/embedded-server.md"))), " ")
 	for _, known := range knownDifferences {
@@ -452,12 +452,12 @@ func TestKnownDifferences(t *testing.T) {
 	}
 }
 
-// sightings are what one server has told in one sequence, and what is needed to make it comparable.
+// sightings are the values that one server has returned in one sequence, and the state to make them comparable.
 type sightings struct {
-	uids, versions map[string]string // the names of what was seen
+	uids, versions map[string]string // the names of these values
 	token          string            // of the last page
 	objects        map[string]sighting
-	start          string // the version of what was made first
+	start          string // the version of the first object
 }
 
 type sighting struct{ uid, first, version string }
@@ -499,14 +499,14 @@ var (
 	timeText = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	ageText  = regexp.MustCompile(`^(\d+[smh])+$|^<invalid>$`)
 	someName = regexp.MustCompile(`\bgen-[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
-	// typedPatch is a complaint that tells some of the reasons, which ones is up to chance.
+	// typedPatch is an error that contains a random selection of the reasons.
 	typedPatch   = regexp.MustCompile(`(?s)(failed to create typed patch object \([^)]*\):) .*`)
 	precondition = regexp.MustCompile(`(ResourceVersion in (?:the )?(?:precondition|record) \()\d+`)
 	// quotedVersion is a version in an object in a message.
 	quotedVersion = regexp.MustCompile(`"resourceVersion":"\d+"`)
-	// quotedObject is an object in a message, whose keys are in no particular order.
+	// quotedObject is an object in a message, whose keys have no particular order.
 	quotedObject = regexp.MustCompile(`(patch: |^)Invalid value: "\{.*\}": `)
-	// tooOld is a complaint with two versions of the server's.
+	// tooOld is an error with two versions of the server.
 	tooOld = regexp.MustCompile(`(too old|Too large) resource version: \d+(?: \(\d+\)|, current: \d+)`)
 )
 
@@ -521,7 +521,7 @@ func (s *sightings) normalise(data []byte) any {
 			return s.text(string(data))
 		}
 		if event, ok := value.(map[string]any); ok && event["type"] == "BOOKMARK" && !strings.Contains(fmt.Sprint(event), "initial-events-end") {
-			continue // they come when they like
+			continue // their time is not determined
 		}
 		s.learn(value)
 		values = append(values, s.value("", value))
@@ -532,7 +532,7 @@ func (s *sightings) normalise(data []byte) any {
 	return values
 }
 
-// learn remembers what later requests refer to.
+// learn keeps values for later requests.
 func (s *sightings) learn(value any) {
 	m, _ := value.(map[string]any)
 	meta, _ := m["metadata"].(map[string]any)
@@ -586,7 +586,7 @@ func (s *sightings) value(key string, value any) any {
 		_, list := v["items"]
 		_, table := v["rows"]
 		out := make(map[string]any, len(v))
-		for _, k := range slices.Sorted(maps.Keys(v)) { // so that what is seen first does not depend on chance
+		for _, k := range slices.Sorted(maps.Keys(v)) { // so that the order is not random
 			if k == *without {
 				continue
 			}
@@ -621,7 +621,7 @@ func (s *sightings) value(key string, value any) any {
 	return value
 }
 
-// sortManagers puts the managers of fields in an order without their times, which two servers reach in different seconds.
+// sortManagers sorts the managers of fields without their times, which the servers may reach in different seconds.
 func sortManagers(managers []any) {
 	slices.SortStableFunc(managers, func(a, b any) int { return strings.Compare(managerOf(a), managerOf(b)) })
 }
@@ -631,7 +631,7 @@ func managerOf(entry any) string {
 	return fmt.Sprint(m["manager"], m["operation"], m["subresource"], m["apiVersion"])
 }
 
-// sortCauses puts the causes of a refusal in order, because some are found in the order of a map.
+// sortCauses sorts the causes of an error, because the order of some comes from a map.
 func sortCauses(status map[string]any) {
 	details, _ := status["details"].(map[string]any)
 	causes, _ := details["causes"].([]any)
@@ -645,7 +645,7 @@ func sortCauses(status map[string]any) {
 	}
 }
 
-// listMeta is the metadata of a list, whose version is that of the whole server.
+// listMeta normalizes the metadata of a list, whose version is that of the whole server.
 func (s *sightings) listMeta(meta map[string]any) map[string]any {
 	out := maps.Clone(meta)
 	if out["resourceVersion"] != nil {

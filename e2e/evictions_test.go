@@ -7,7 +7,7 @@ const (
 	budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 )
 
-// TestEvictions compares what evictions do on both servers.
+// TestEvictions compares the results of evictions on both servers.
 func TestEvictions(t *testing.T) {
 	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{evictions})
 }

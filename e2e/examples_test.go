@@ -16,14 +16,15 @@ import (
 	"github.com/kopf-go/kopf/internal/promises"
 )
 
-// unused are rights for what no example does in its play: handlers could change these objects, no other client changes these children, and no event comes again.
+// unused are permissions that no example uses in its test: handlers could change these objects, no other client changes these children, and no event is
+// repeated.
 var unused = []string{
 	"patch pods", "patch pods/status", "patch namespaces/status", "patch websites",
 	"patch events", "get configmaps", "get services", "get deployments", "get statefulsets", "get jobs", "delete services", "delete deployments", "delete statefulsets", "delete jobs", "patch jobs", "create jobs",
 }
 
-// TestExamples holds that the examples keep on the real API server what they promise, with the rights in the manifests that they print, and that they use these
-// rights. The API server in memory has seen the examples by their own test.
+// TestExamples checks the promises of the examples on the real API server, with the permissions in their manifests, and that they use these permissions.
+// Their unit test uses the in-memory API server.
 func TestExamples(t *testing.T) {
 	policy := filepath.Join(t.TempDir(), "policy")
 	const rules = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}]}`
@@ -39,7 +40,7 @@ func TestExamples(t *testing.T) {
 	admin := world.Command
 	world.Command = func(program string, args []string) *exec.Cmd {
 		name := filepath.Base(program)
-		if name == "12-embedded" || args[0] != "run" { // which has no command line, and commands that need no account
+		if name == "12-embedded" || args[0] != "run" { // it has no command line, and other commands need no account
 			return admin(program, args)
 		}
 		mu.Lock()
@@ -67,14 +68,14 @@ func TestExamples(t *testing.T) {
 	t.Run("TD-39 they have the rights that they use, and use those that they have", func(t *testing.T) { checkUse(t, log, granted) })
 }
 
-// installed returns what the manifests of an example have for its account.
+// installed returns the objects for an example's account in its manifests.
 func installed(t *testing.T, program, namespace string, args []string) []map[string]any {
 	t.Helper()
 	more := []string{"--name=operator", "--definitions=../examples/crd.yaml", "--install-namespace=" + namespace, "--peering=default"}
 	if slices.Contains(args, "--namespace="+namespace) {
 		more = append(more, "--namespace="+namespace)
 	}
-	switch filepath.Base(program) { // what their start-up handlers set
+	switch filepath.Base(program) { // the settings of their startup handlers
 	case "17-admission":
 		more = append(more, "--webhook-configuration=auto.kopf.dev")
 	case "27-external-database":
@@ -83,7 +84,7 @@ func installed(t *testing.T, program, namespace string, args []string) []map[str
 		more = append(more, "--leader-elect=kopf-example")
 	}
 	objects := accountsOf(t, printedBy(t, program, more...))
-	if filepath.Base(program) == "04-events" { // which posts an event about a namespace into another one
+	if filepath.Base(program) == "04-events" { // it posts an event about a namespace in another namespace
 		meta := map[string]any{"name": "events", "namespace": "default"}
 		objects = append(objects,
 			map[string]any{"apiVersion": rbacGroup + "/v1", "kind": "Role", "metadata": meta, "rules": []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"events"}, "verbs": []any{"create"}}}},
@@ -95,7 +96,7 @@ func installed(t *testing.T, program, namespace string, args []string) []map[str
 
 const rbacGroup = "rbac.authorization.k8s.io"
 
-// grants returns the rights in some roles, each on its own.
+// grants returns the permissions in some roles, one by one.
 func grants(objects []map[string]any) (all []string) {
 	for _, o := range objects {
 		rules, _ := o["rules"].([]any)
@@ -111,7 +112,7 @@ func grants(objects []map[string]any) (all []string) {
 	return all
 }
 
-// audited is a request in the log of an API server.
+// audited is a request in the audit log of an API server.
 type audited struct {
 	User        struct{ Username string }
 	Verb        string
@@ -119,7 +120,7 @@ type audited struct {
 	ObjectRef   struct{ Resource, Subresource, Namespace, Name string }
 }
 
-// checkUse compares the requests in the log with the rights of the examples.
+// checkUse compares the requests in the log with the permissions of the examples.
 func checkUse(t *testing.T, log string, granted map[string][]string) {
 	used := make(map[string][]string)
 	lines := strings.Split(strings.TrimSpace(string(mustRead(t, log))), "\n")
@@ -138,7 +139,7 @@ func checkUse(t *testing.T, log string, granted map[string][]string) {
 		}
 		name := strings.TrimPrefix(namespace, "example-")
 		used[name] = append(used[name], use)
-		if r.Annotations["authorization.k8s.io/decision"] == "forbid" && use != "get kopfexamples" { // of an object whose stream is late; then it is read by a list
+		if r.Annotations["authorization.k8s.io/decision"] == "forbid" && use != "get kopfexamples" { // for an object in a delayed stream; a list reads it then
 			t.Errorf("%s may not %s %s", name, use, r.ObjectRef.Name)
 		}
 	}
@@ -151,7 +152,7 @@ func checkUse(t *testing.T, log string, granted map[string][]string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(granted)) {
 		for _, right := range granted[name] {
-			resource, creates := strings.CutPrefix(right, "create ") // as a patch that applies does, too
+			resource, creates := strings.CutPrefix(right, "create ") // an apply patch requires it, too
 			if !slices.Contains(all, right) && !slices.Contains(unused, right) && (!creates || !slices.Contains(all, "patch "+resource)) {
 				t.Errorf("no example has a use for the right of %s: %s", name, right)
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// TestGarbageCollection deletes owners on both servers: what becomes of their dependents has to be the same.
+// TestGarbageCollection deletes owners on both servers, and compares the effects on their dependents.
 func TestGarbageCollection(t *testing.T) {
 	served, err := kopf.NewAPIServer(nil).Listen("127.0.0.1:0")
 	if err != nil {
@@ -23,7 +23,7 @@ func TestGarbageCollection(t *testing.T) {
 	}
 }
 
-// family is objects in a namespace of one server, some of which own others.
+// family is a set of objects in a namespace of one server, some of which own others.
 type family struct {
 	*testing.T
 	*endpoint
@@ -35,7 +35,7 @@ func (f *family) path(name string) string {
 	return "/api/v1/namespaces/" + f.namespace + "/configmaps/" + name
 }
 
-// add creates a config map with owners that exist.
+// add creates a config map with existing owners.
 func (f *family) add(name, finalizers string, owners ...string) {
 	f.Helper()
 	var references []string
@@ -55,7 +55,7 @@ func (f *family) create(name, finalizers string, references ...string) {
 		body: fmt.Sprintf(`{"metadata": {"name": %q, "finalizers": [%s], "ownerReferences": [%s]}}`, name, finalizers, strings.Join(references, ", "))})
 }
 
-// do sends a request that must be taken.
+// do sends a request that must succeed.
 func (f *family) do(r *request) {
 	f.Helper()
 	if got, err := f.send(f.Context(), r, f.seen); err != nil || got.Code >= 300 {
@@ -94,7 +94,7 @@ func (f *family) gone(names ...string) {
 	}
 }
 
-// owned waits until an object has so many owners and is not being deleted.
+// owned waits until an object has that number of owners and is not being deleted.
 func (f *family) owned(name string, owners int) {
 	f.Helper()
 	eventually(f.T, fmt.Sprintf("%s has %d owners on %s", name, owners, f.name), func() bool {

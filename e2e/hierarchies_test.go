@@ -15,7 +15,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// children are objects as the usual libraries have them.
+// children returns objects in the types of common libraries.
 func children() map[string]any {
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "x"}},
@@ -35,7 +35,7 @@ func children() map[string]any {
 	}
 }
 
-// TestChildren adopts objects of other libraries' types, which the garbage collector of a real cluster then takes away with their owner.
+// TestChildren adopts objects in types of other libraries. The garbage collector of a real cluster then deletes them with their owner.
 func TestChildren(t *testing.T) {
 	c := theCluster(t)
 	c.Create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": "children"}})

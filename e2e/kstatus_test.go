@@ -16,10 +16,10 @@ import (
 	kstatuslib "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 )
 
-// This file compares when an object counts as ready with the library kstatus, which is the definition.
+// This file compares the readiness of objects with the library kstatus, which defines it.
 
-// TestKstatus judges random objects by both. They may differ in what kopf documents: it waits for the completion of Jobs, takes failed
-// Pods and Jobs for not ready, and does not believe a condition Ready of an older generation.
+// TestKstatus evaluates random objects by both. They may differ in documented ways: kopf waits for the completion of Jobs, treats failed Pods and Jobs as
+// not ready, and ignores a condition Ready of an older generation.
 func TestKstatus(t *testing.T) {
 	const objects = 5000
 	for i, kind := range kstatusKinds {
@@ -36,15 +36,15 @@ func TestKstatus(t *testing.T) {
 	}
 }
 
-// kstatusKind is what random objects of a kind are made of: numbers, texts, and the types and reasons of conditions, besides what all kinds may have.
+// kstatusKind specifies random objects of a kind: numbers, texts, and the types and reasons of conditions, in addition to the fields of all kinds.
 type kstatusKind struct {
 	apiVersion, kind string
 	numbers          []string            // paths
-	texts            map[string][]string // by path; an empty one is left out
+	texts            map[string][]string // by path; an empty one is omitted
 	conditions       map[string][]string // their reasons by their types
 }
 
-// differs reports whether a good part of the objects of the kind must be current for the library, and not ready.
+// differs reports whether many objects of the kind must be current for the library, and not ready for kopf.
 func (k kstatusKind) differs() bool {
 	_, judged := k.conditions["Ready"]
 	return k.apiVersion == "batch/v1" && k.kind == "Job" || k.apiVersion == "v1" && k.kind == "Pod" || judged
@@ -98,7 +98,7 @@ func daemonSetOf(apiVersion string) kstatusKind {
 	}
 }
 
-// statusComparison makes objects of a kind and judges them.
+// statusComparison creates objects of a kind and compares the results for them.
 type statusComparison struct {
 	random        *rand.Rand
 	kind          kstatusKind
@@ -126,7 +126,7 @@ func (c *statusComparison) judge(t *testing.T) {
 	begins, differs := "", false
 	switch {
 	case err != nil:
-		begins = "Phase: " // which it does not know
+		begins = "Phase: " // the library does not know it
 	case !isCurrent:
 		begins = reasonOf(want)
 	default:
@@ -143,10 +143,10 @@ func (c *statusComparison) judge(t *testing.T) {
 	}
 }
 
-// longestReason is how much of a reason is kept, in bytes.
+// longestReason is the maximum length of a reason, in bytes.
 const longestReason = 256
 
-// documentedDifference returns the reason with which an object is not ready that is current for the library, and whether there is one.
+// documentedDifference returns the reason why an object is not ready for kopf although it is current for the library, and whether there is one.
 func documentedDifference(object *unstructured.Unstructured) (reason string, differs bool) {
 	switch gk := object.GroupVersionKind().GroupKind().String(); {
 	case gk == "Pod":
@@ -163,7 +163,7 @@ func documentedDifference(object *unstructured.Unstructured) (reason string, dif
 	return "", false
 }
 
-// judgedByReady are those of the compared kinds whose condition Ready counts.
+// judgedByReady are the compared kinds whose condition Ready matters.
 var judgedByReady = []string{"Namespace", "Deployment.example.com", "Database.example.com", "Pod.example.com", "Job.example.com"}
 
 // isOutdated reports whether the condition Ready is True, of an older generation.
@@ -186,7 +186,7 @@ func hasTrue(object *unstructured.Unstructured, conditionType string) bool {
 	})
 }
 
-// reasonOf returns how our reason begins for what the library says of an object that is not current.
+// reasonOf returns the prefix of kopf's reason, given the library's result for an object that is not current.
 func reasonOf(result *kstatuslib.Result) string {
 	if result.Status == kstatuslib.TerminatingStatus {
 		return "Terminating"
@@ -225,10 +225,10 @@ func reasonOf(result *kstatuslib.Result) string {
 	if ok {
 		return ours
 	}
-	return cmp.Or(result.Message, condition.Reason) // of a condition of the object; it has both from there
+	return cmp.Or(result.Message, condition.Reason) // from a condition of the object
 }
 
-// object makes an object. The numbers are mostly equal, since nothing else would ever be ready.
+// object returns a random object. Most numbers are equal, because otherwise no object would ever be ready.
 func (c *statusComparison) object() map[string]any {
 	object := map[string]any{"apiVersion": c.kind.apiVersion, "kind": c.kind.kind, "metadata": map[string]any{"name": "x", "labels": map[string]any{"status": "x"}}}
 	if c.random.IntN(10) > 0 {
@@ -259,7 +259,7 @@ func (c *statusComparison) object() map[string]any {
 	return object
 }
 
-// number returns a number, or what is none in a few places where the library takes that for its default.
+// number returns a number, or in a few places a value of another type that the library replaces by its default.
 func (c *statusComparison) number(usual int64, steady int, mayBeOdd bool) any {
 	switch {
 	case c.random.IntN(steady) > 0:
@@ -274,7 +274,7 @@ func (c *statusComparison) number(usual int64, steady int, mayBeOdd bool) any {
 	return c.random.Int64N(5)
 }
 
-// set sets a field, and leaves it out if the value is nil, or one of the status if there is none.
+// set sets a field. It omits the field if the value is nil, and fields of the status if there is none.
 func (c *statusComparison) set(object map[string]any, path string, value any) {
 	keys := strings.Split(path, ".")
 	if keys[0] == "status" && object["status"] == nil || value == nil {
@@ -291,7 +291,7 @@ func (c *statusComparison) set(object map[string]any, path string, value any) {
 	object[keys[len(keys)-1]] = value
 }
 
-// conditions makes conditions of different types, in any order.
+// conditions returns conditions of different types, in any order.
 func (c *statusComparison) conditions() []any {
 	reasons := map[string][]string{"Other": nil}
 	maps.Copy(reasons, c.kind.conditions)
@@ -321,7 +321,7 @@ func (c *statusComparison) conditions() []any {
 	return list
 }
 
-// containers makes statuses of containers, of which some crash.
+// containers returns statuses of containers, some of which crash.
 func (c *statusComparison) containers() []any {
 	list := []any{}
 	for _, name := range []string{"a", "b", "c"}[:c.random.IntN(4)] {

@@ -20,7 +20,7 @@ import (
 // kubectlCommand is a command of testdata/kubectl.txt.
 type kubectlCommand struct {
 	step
-	reason string // why the outputs differ, "" if they do not
+	reason string // the reason why the outputs differ, "" if they do not
 }
 
 func readCommands(t *testing.T) []kubectlCommand {
@@ -49,7 +49,7 @@ func readCommands(t *testing.T) []kubectlCommand {
 	return all
 }
 
-// TestKubectlCommands compares what kubectl prints on both servers, on its output and on its error output.
+// TestKubectlCommands compares the standard output and the error output of kubectl on both servers.
 func TestKubectlCommands(t *testing.T) {
 	c := ownCluster(t, nil)
 	needSameVersion(t, c)
@@ -85,7 +85,7 @@ func TestKubectlCommands(t *testing.T) {
 
 var quotedArgument = regexp.MustCompile(`'[^']*'|[^\s']+`)
 
-// arguments splits a command as a shell does, which knows single quotes alone.
+// arguments splits a command like a shell that supports only single quotes.
 func arguments(command string) []string {
 	var all []string
 	for field := range strings.FieldsSeq(quotedArgument.ReplaceAllStringFunc(command, func(part string) string {
@@ -96,7 +96,7 @@ func arguments(command string) []string {
 	return all
 }
 
-// kubectlOutput runs a command, and returns all that it prints, without what is different every time.
+// kubectlOutput runs a command, and returns its output, without the variable parts.
 func kubectlOutput(c *cluster.Cluster, kubeconfig, cache string, s step) string {
 	cmd := exec.Command(c.KubectlPath(), append([]string{"--cache-dir=" + cache}, arguments(s.command)...)...)
 	cmd.Env = []string{"KUBECONFIG=" + kubeconfig, "HOME=" + cache, "KUBECTL_KUBERC=false", "PATH=" + os.Getenv("PATH"),
@@ -115,7 +115,7 @@ func kubectlOutput(c *cluster.Cluster, kubeconfig, cache string, s step) string 
 	return out
 }
 
-// unlikeAnywhere is what else differs in the outputs of these commands.
+// unlikeAnywhere are other differences in the outputs of these commands.
 var unlikeAnywhere = []struct {
 	text *regexp.Regexp
 	as   string

@@ -1,6 +1,6 @@
 package e2e
 
-// kindsSession makes built-in kinds in all the ways that kubectl has for it: it sends these as Protocol Buffers.
+// kindsSession creates objects of built-in kinds by all commands of kubectl, which sends these as Protocol Buffers.
 var kindsSession = []step{
 	{"create namespace kinds", ""},
 	{"config set-context --current --namespace kinds", ""},

@@ -14,12 +14,12 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// kubectl does the same things on the real server and on the embedded one, and must print the same.
+// kubectl runs the same commands on the real server and on the embedded one. Its output must be the same.
 
-// step is a command; with an input, it gets that as a file, "-f -".
+// step is a command. The input, if any, is its standard input, "-f -".
 type step struct{ command, input string }
 
-// session deals with objects of a resource definition, and with the built-in kinds that operators use most.
+// session uses objects of a CRD, and the built-in kinds that operators use most.
 var session = []step{
 	{"create namespace other", ""},
 	{"get namespace other", ""},
@@ -96,7 +96,7 @@ var session = []step{
 	{"get kex", ""},
 }
 
-// knownOutputs are commands whose output differs on purpose, with the reason that docs/embedded-server.md gives.
+// knownOutputs are commands with intended differences of the output. The reasons are in docs/embedded-server.md.
 var knownOutputs = map[string]string{
 	"explain kopfexamples":        "The explanations of fields that all objects have use different words.",
 	"explain configmap.immutable": "Descriptions have different words",
@@ -111,7 +111,7 @@ func TestKubectl(t *testing.T) {
 	t.Run("kinds", func(t *testing.T) { compareSessions(t, c, kindsSession) })
 }
 
-// compareSessions does the same on the real server and on a new embedded one.
+// compareSessions runs the same commands on the real server and on a new embedded one.
 func compareSessions(t *testing.T, c *cluster.Cluster, steps []step) {
 	served, err := kopf.NewAPIServer(nil).Listen("127.0.0.1:0")
 	if err != nil {
@@ -157,7 +157,7 @@ var unlike = []struct {
 	{regexp.MustCompile(` +`), " "},
 }
 
-// sameOutput leaves out of an output what is different every time.
+// sameOutput removes the variable parts of an output.
 func sameOutput(output string) string {
 	for _, u := range unlike {
 		output = u.text.ReplaceAllString(output, u.as)
@@ -165,7 +165,7 @@ func sameOutput(output string) string {
 	return output
 }
 
-// editFile is what "kubectl edit" calls as its editor; see TestMain.
+// editFile is the editor of "kubectl edit"; see TestMain.
 func editFile(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

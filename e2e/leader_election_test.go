@@ -17,12 +17,12 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// An elector of client-go and a replica of an operator stand for one Lease, on both servers.
+// An elector of client-go and a replica of an operator compete for one Lease, on both servers.
 
 // candidate is one of them: it works while it holds the Lease.
 type candidate struct {
-	working *atomic.Int32 // all that do
-	most    *atomic.Int32 // that have worked at once
+	working *atomic.Int32 // the number of working candidates
+	most    *atomic.Int32 // the maximum number of concurrent ones
 	leading atomic.Bool
 	stop    func()
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// Operators whose credentials last for seconds only work under load, and miss nothing.
+// Operators with credentials that last only for seconds work under load, and miss nothing.
 
-// account is a service account whose tokens end when its holder wants.
+// account is a service account whose tokens can be revoked.
 type account struct {
 	c         *cluster.Cluster
 	namespace string
@@ -40,7 +40,7 @@ func newAccount(t *testing.T, c *cluster.Cluster, namespace string) *account {
 	return &account{c: c, namespace: namespace}
 }
 
-// token returns a new token, and the name of the secret that it ends with.
+// token returns a new token, and the name of the secret that it depends on.
 func (a *account) token(ctx context.Context) (token, secret string, err error) {
 	secret = fmt.Sprint("holder-", a.issued.Add(1))
 	path := "/api/v1/namespaces/" + a.namespace
@@ -64,21 +64,21 @@ func (a *account) token(ctx context.Context) (token, secret string, err error) {
 	return given.Status().String("token"), secret, nil
 }
 
-// revoke makes a token one that the server refuses, as soon as it asks its cache no more.
+// revoke invalidates a token. The server refuses it when its cache has expired.
 func (a *account) revoke(ctx context.Context, secret string) error {
 	_, err := a.c.Request(ctx, http.MethodDelete, "/api/v1/namespaces/"+a.namespace+"/secrets/"+secret, nil)
 	return err
 }
 
-// load writes to some objects for a while, and holds that an operator has seen each state of each of them.
+// load writes to some objects for a while, and checks that an operator has handled each state of each of them.
 type load struct {
 	t         *testing.T
 	client    *kopf.Client
 	namespace string
 
 	mu      sync.Mutex      // guards following
-	seen    map[string]bool // the states that the handler of events was called for
-	handled map[string]int  // the last state that the handlers of changes were called for
+	seen    map[string]bool // the states in calls of the event handler
+	handled map[string]int  // the last state in calls of the change handlers
 }
 
 func (l *load) registry() *kopf.Registry {
@@ -101,7 +101,7 @@ func (l *load) registry() *kopf.Registry {
 	return r
 }
 
-// run writes until enough is done, 10 ms apart.
+// run writes until enough returns true, every 10 ms.
 func (l *load) run(enough func() bool) {
 	l.t.Helper()
 	const objects = 50
@@ -165,12 +165,12 @@ func TestLogins(t *testing.T) {
 		}
 		return newAccount(t, c, namespace), &load{t: t, client: client, namespace: namespace, seen: map[string]bool{}, handled: map[string]int{}}
 	}
-	// bearer is the way to the server with a token instead of the certificate.
+	// bearer returns a connection to the server with a token instead of the certificate.
 	bearer := func(token string) *kopf.ConnectionInfo {
 		info := c.ConnectionInfo()
 		return &kopf.ConnectionInfo{Server: info.Server, CAFile: info.CAFile, CAData: info.CAData, Token: kopf.Secret(token)}
 	}
-	// lasting is a login whose credentials end after a time: as announced, or by surprise.
+	// lasting tests a login whose credentials expire after a time: as announced, or unexpectedly.
 	lasting := func(t *testing.T, namespace string, life time.Duration, announced bool, times int64) {
 		a, l := begin(t, namespace)
 		r := l.registry()
@@ -196,7 +196,7 @@ func TestLogins(t *testing.T) {
 	t.Run("AC-T21 a plugin whose tokens last two seconds", func(t *testing.T) {
 		a, l := begin(t, "plugged")
 		dir := t.TempDir()
-		next := func() { // the token that the plugin gives next
+		next := func() { // replaces the token of the plugin
 			token, _, err := a.token(context.WithoutCancel(t.Context()))
 			if err != nil {
 				t.Error(err)

@@ -12,8 +12,8 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// One control plane serves all tests that want one; it starts with the first of them and ends with the last.
-// Tests that stop, restart or break a cluster start their own.
+// One control plane serves all tests that need one. It starts with the first of them and ends with the last. Tests that stop, restart or break a cluster
+// start their own.
 
 var shared struct {
 	once    sync.Once
@@ -22,7 +22,7 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
-	if os.Getenv("KOPF_E2E_EDIT") != "" { // kubectl edit has called us as its editor
+	if os.Getenv("KOPF_E2E_EDIT") != "" { // kubectl edit runs this binary as its editor
 		if err := editFile(os.Args[len(os.Args)-1]); err != nil {
 			panic(err)
 		}
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		shared.cluster.Stop()
 	}
 	if binaries.dir != "" {
-		_ = os.RemoveAll(binaries.dir) // it is temporary anyhow
+		_ = os.RemoveAll(binaries.dir) // it is temporary
 	}
 	os.Exit(code)
 }
@@ -56,7 +56,7 @@ func theCluster(t *testing.T) *cluster.Cluster {
 	return shared.cluster
 }
 
-// ownCluster returns a control plane of the test's own, with an API server and etcd alone.
+// ownCluster returns a separate control plane with only an API server and etcd.
 func ownCluster(t *testing.T, opts *cluster.Options) *cluster.Cluster {
 	t.Helper()
 	c, err := cluster.Start(t.Context(), opts)
@@ -72,7 +72,7 @@ func ownCluster(t *testing.T, opts *cluster.Options) *cluster.Cluster {
 	return c
 }
 
-// eventually calls the condition until it holds, and fails the test when that takes too long.
+// eventually calls the condition until it holds. The test fails after a timeout.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)

@@ -16,8 +16,8 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// The tests in this file hold what the command manifests prints against a real API server: it takes all objects, operators do their work with the rights in them, and
-// miss each right that is taken away.
+// The tests in this file use the output of the command manifests with a real API server. It accepts all objects. Operators work with the permissions in
+// them, and report each permission that is removed.
 
 func TestManifests(t *testing.T) {
 	c := ownCluster(t, nil)
@@ -64,7 +64,7 @@ func printedBy(t *testing.T, program string, args ...string) string {
 	return string(out)
 }
 
-// accountsOf returns the objects of some manifests, but for the pods and what is around them.
+// accountsOf returns the objects of some manifests, except for the pods and related objects.
 func accountsOf(t *testing.T, manifests string) []map[string]any {
 	t.Helper()
 	objects, err := kopf.ParseManifests([]byte(manifests))
@@ -83,7 +83,7 @@ func objectsOf(t *testing.T, name, namespace string) []map[string]any {
 	return accountsOf(t, printed(t, name, "-n="+namespace, "--peering=default", "--leader-elect=operator"))
 }
 
-// accountOf makes a namespace with the objects, and a peering object, and returns a kubeconfig of the service account.
+// accountOf creates a namespace with the objects, and a peering object, and returns a kubeconfig of the service account.
 func accountOf(t *testing.T, c *cluster.Cluster, namespace string, objects []map[string]any) string {
 	t.Helper()
 	objects = append([]map[string]any{
@@ -137,11 +137,11 @@ func withoutVerb(objects []map[string]any, resource, verb string) (left []map[st
 	return left
 }
 
-// leastRights takes each right away from an operator of its own, with a namespace of its own, and waits until it logs that it misses it.
+// leastRights removes each permission from a separate operator in its own namespace, and waits until the operator logs that it is missing.
 func leastRights(t *testing.T, c *cluster.Cluster) {
 	for _, kind := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
 		t.Run("17-admission patch "+kind, func(t *testing.T) { missed(t, c, "17-admission", "", kind, "patch") })
-		c.Kubectl(t, "delete", kind, "--all") // which name a server that is gone
+		c.Kubectl(t, "delete", kind, "--all") // they refer to a server that is gone
 	}
 	var together sync.WaitGroup
 	n := 0
@@ -154,7 +154,7 @@ func leastRights(t *testing.T, c *cluster.Cluster) {
 		for _, right := range slices.Compact(all) {
 			verb, resource, _ := strings.Cut(right, " ")
 			if right == "patch events" || resource == "configmaps" && (verb == "get" || verb == "delete") || name == "21-reconcile" && verb == "patch" && strings.HasPrefix(resource, "kopfexamples") {
-				continue // an event that can't be counted is posted anew, and then it is no use to tell; no other client changes the children; and the handler leaves the object as it is
+				continue // kopf posts a new event if it cannot count one, and logs nothing; no other client changes the children; and the handler leaves the object unchanged
 			}
 			n++
 			together.Go(func() {
@@ -168,7 +168,7 @@ func leastRights(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// missed runs an operator without a right, with an object to handle.
+// missed runs an operator without a permission, with an object to handle.
 func missed(t *testing.T, c *cluster.Cluster, name, object, resource, verb string) {
 	namespace := "lacks-" + verb + "-" + strings.ReplaceAll(resource, "/", "-") + "-" + name
 	config := accountOf(t, c, namespace, withoutVerb(objectsOf(t, name, namespace), resource, verb))
@@ -177,7 +177,7 @@ func missed(t *testing.T, c *cluster.Cluster, name, object, resource, verb strin
 	}
 	op := start(t, exec.Command(example(t, name), "run", "--namespace="+namespace, "--leader-elect=operator", "--leader-elect-namespace="+namespace), "KUBECONFIG="+config)
 	told := fmt.Sprintf("cannot %s resource %q", verb, resource)
-	log := func() string { return strings.ReplaceAll(op.log.String(), `\"`, `"`) } // attributes are quoted, the end of an operator is not
+	log := func() string { return strings.ReplaceAll(op.log.String(), `\"`, `"`) } // attributes are quoted, the final error of an operator is not
 	eventually(t, told, func() bool { return lineWith(log(), told, "[WARN") || lineWith(log(), told, "[ERROR") })
 	op.kill()
 	for line := range strings.Lines(log()) {

@@ -30,7 +30,7 @@ spec:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
 `
 
-// TestMembers has kubectl look at the children in other namespaces that a reconcile handler has declared.
+// TestMembers checks with kubectl the children in other namespaces that a reconcile handler has declared.
 func TestMembers(t *testing.T) {
 	c := theCluster(t)
 	c.KubectlInput(t, convoys, "apply", "-f", "-")

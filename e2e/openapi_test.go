@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestOpenAPITypes compares what OpenAPI documents of both servers say of the types of built-in kinds, but for the descriptions.
+// TestOpenAPITypes compares the types of built-in kinds in the OpenAPI documents of both servers, without the descriptions.
 func TestOpenAPITypes(t *testing.T) {
 	servers := []*endpoint{judge(t, theCluster(t)), embedded(t)}
 	get := func(i int, path string) map[string]any {
@@ -40,7 +40,7 @@ func TestOpenAPITypes(t *testing.T) {
 				delete(at(want, name), "x-kubernetes-group-version-kind")
 				delete(at(got, name), "x-kubernetes-group-version-kind")
 			}
-			if strings.HasSuffix(name, ".APIServiceSpec") { // a list type of what is no list in JSON
+			if strings.HasSuffix(name, ".APIServiceSpec") { // it has a list type, but is no list in JSON
 				delete(at(want, name, "properties", "caBundle"), "x-kubernetes-list-type")
 			}
 			if diff := cmp.Diff(undescribed(want[name]), undescribed(schema)); diff != "" {

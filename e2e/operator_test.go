@@ -22,8 +22,7 @@ import (
 	"github.com/kopf-go/kopf/internal/promises"
 )
 
-// The examples as they are deployed: static binaries, run as processes of their own against the real API
-// server, killed, and started again.
+// The examples as they are deployed: static binaries that run as separate processes with the real API server, and are killed and restarted.
 
 var binaries struct {
 	mu   sync.Mutex
@@ -31,7 +30,7 @@ var binaries struct {
 	done map[string]error
 }
 
-// example builds an example as the documentation says, once for all tests, and returns its path.
+// example builds an example as documented, once for all tests, and returns its path.
 func example(t *testing.T, name string) string {
 	t.Helper()
 	binaries.mu.Lock()
@@ -68,7 +67,7 @@ type operator struct {
 	done chan struct{}
 }
 
-// start starts a command with nothing in its environment but what is given, and kills it at the end of the test.
+// start starts a command with only the given environment, and kills it at the end of the test.
 func start(t *testing.T, cmd *exec.Cmd, env ...string) *operator {
 	t.Helper()
 	op := &operator{t: t, cmd: cmd, done: make(chan struct{})}
@@ -80,7 +79,7 @@ func start(t *testing.T, cmd *exec.Cmd, env ...string) *operator {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = cmd.Wait() // how it ended stands in its state
+		_ = cmd.Wait() // its result is in its state
 		close(op.done)
 	}()
 	t.Cleanup(func() {
@@ -103,7 +102,7 @@ func (op *operator) kill() {
 	<-op.done
 }
 
-// stop interrupts the operator, and checks that it ends soon and well.
+// stop interrupts the operator, and checks that it ends soon and without an error.
 func (op *operator) stop() {
 	op.t.Helper()
 	if err := op.cmd.Process.Signal(os.Interrupt); err != nil {
@@ -133,7 +132,7 @@ func (op *operator) waitForLog(text string) {
 
 const exampleObject = `{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": %q}, "spec": {"duration": "1m", "field": "value", "items": ["item1"]}}`
 
-// exampleCluster is a cluster that knows the kind of the examples.
+// exampleCluster returns a cluster with the kind of the examples.
 func exampleCluster(t *testing.T) *cluster.Cluster {
 	t.Helper()
 	c := ownCluster(t, nil)
@@ -224,7 +223,7 @@ func TestOperator(t *testing.T) {
 	})
 }
 
-// TestTrouble holds what an operator says that can't come up, or can't work: the reason, in one line.
+// TestTrouble checks the error of an operator that cannot start, or cannot work: the reason, in one line.
 func TestTrouble(t *testing.T) {
 	c := exampleCluster(t)
 	ctx := t.Context()
@@ -243,7 +242,7 @@ func TestTrouble(t *testing.T) {
 		config string // the kubeconfig; none if empty
 		args   []string
 		words  []string // in one line of the log
-		ends   bool     // with an exit code
+		ends   bool     // whether it exits, with a code
 	}{
 		{"no login", "", nil, []string{"no login", "KUBECONFIG", "serviceaccount"}, true},
 		{"refused connection", kubeconfig("https://"+closed, "insecure-skip-tls-verify: true", "x"), nil, []string{"connection refused", closed}, false},
@@ -326,7 +325,7 @@ func mustRead(t *testing.T, path string) []byte {
 	return data
 }
 
-// closedPort is an address where nobody listens.
+// closedPort returns an address without a listener.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -337,7 +336,7 @@ func closedPort(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// ownAuthority is a certificate, in base64 of PEM, that has signed nothing.
+// ownAuthority returns a certificate, in base64 of PEM, that has signed nothing.
 func ownAuthority(t *testing.T) string {
 	t.Helper()
 	ca, err := cluster.NewCA()
@@ -347,8 +346,7 @@ func ownAuthority(t *testing.T) string {
 	return base64.StdEncoding.EncodeToString(ca)
 }
 
-// TestBinary measures the smallest example, with all of the framework that it brings along, as it is built for a release: without
-// cgo, symbols and debugging information.
+// TestBinary measures the smallest example, including all of kopf, as it is built for a release: without cgo, symbols and debugging information.
 func TestBinary(t *testing.T) {
 	path := example(t, "01-minimal")
 	info, err := os.Stat(path)
@@ -360,7 +358,7 @@ func TestBinary(t *testing.T) {
 	if info.Size() >= limit {
 		t.Errorf("the smallest example has %d bytes, want less than %d", info.Size(), limit)
 	}
-	// The names of functions are in the binary for stack traces.
+	// The binary contains the names of functions for stack traces.
 	for name, want := range map[string]bool{"kopf.(*Operator).": true, "kopf.(*WebhookServer).": false, "kopf.(*WebhookNgrokTunnel).": false} {
 		if got := bytes.Contains(mustRead(t, path), []byte(name)); got != want {
 			t.Errorf("the functions of %s are in it: %t, want %t", name, got, want)
@@ -404,7 +402,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestClusterRestarts holds that what the tests rely on works: a killed server comes back with its data.
+// TestClusterRestarts checks an assumption of the tests: a killed server restarts with its data.
 func TestClusterRestarts(t *testing.T) {
 	c := ownCluster(t, nil)
 	c.Kubectl(t, "create", "configmap", "kept", "--from-literal=a=b")

@@ -14,7 +14,7 @@ import (
 
 // The kinds of the children in TestOwnership: built-in ones, and custom resources with random schemas.
 
-// childKind makes configurations of one kind.
+// childKind creates configurations of one kind.
 type childKind struct {
 	apiVersion, kind, plural string
 	builtin                  bool
@@ -40,7 +40,8 @@ func (k *childKind) object(name string, rest map[string]any) map[string]any {
 	return object
 }
 
-// builtinChildren have what is hard to compare: quantities, defaults, lists of many sorts, and what is written under one name and read under another.
+// builtinChildren have values that are hard to compare: quantities, defaults, many kinds of lists, and fields with different names in requests and
+// responses.
 func builtinChildren() []*childKind {
 	kinds := []*childKind{
 		{apiVersion: "v1", kind: "ConfigMap", plural: "configmaps"},
@@ -117,7 +118,7 @@ var builtinConfigurations = map[string][]string{
 	},
 }
 
-// customChild makes a kind with a random structural schema.
+// customChild returns a kind with a random structural schema.
 func customChild(r *rand.Rand, group string, number int) *childKind {
 	name := "child" + strconv.Itoa(number)
 	g := &schemaMaker{r}
@@ -141,7 +142,7 @@ func customChild(r *rand.Rand, group string, number int) *childKind {
 	return k
 }
 
-// definition returns the definition of a custom resource.
+// definition returns the CRD of the kind.
 func (k *childKind) definition() map[string]any {
 	group, version, _ := strings.Cut(k.apiVersion, "/")
 	subresources := map[string]any{}
@@ -157,7 +158,7 @@ func (k *childKind) definition() map[string]any {
 	}
 }
 
-// schemaMaker makes random schemas.
+// schemaMaker creates random schemas.
 type schemaMaker struct{ *rand.Rand }
 
 func (g *schemaMaker) node(depth int) map[string]any {
@@ -226,7 +227,7 @@ func (g *schemaMaker) freeMap(depth int) map[string]any {
 	return s
 }
 
-// keyedList is a list with one key or two, which may have defaults.
+// keyedList returns a list with one key or two, which may have defaults.
 func (g *schemaMaker) keyedList(depth int) map[string]any {
 	item := g.object(depth)
 	delete(item, "nullable")
@@ -252,10 +253,10 @@ func (g *schemaMaker) keyedList(depth int) map[string]any {
 	return map[string]any{"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys, "items": item}
 }
 
-// oddKeys have in them what JSON pointers, paths and managed fields escape.
+// oddKeys contain characters that JSON pointers, paths and managed fields escape.
 var oddKeys = []string{"k", "x.y/z", "t~u", `q"r\s`, "ü", ".", "f:k"}
 
-// valueMaker makes random values that fit a schema.
+// valueMaker creates random values that fit a schema.
 type valueMaker struct{ *rand.Rand }
 
 func (v *valueMaker) value(s map[string]any) any {
@@ -310,7 +311,7 @@ func (v *valueMaker) object(s map[string]any) map[string]any {
 	return object
 }
 
-// anything is a value of no schema.
+// anything returns a value without a schema.
 func (v *valueMaker) anything(depth int) any {
 	n := 5
 	if depth > 0 {
@@ -339,7 +340,7 @@ func (v *valueMaker) anything(depth int) any {
 	return object
 }
 
-// list makes items that differ in what they must not have in common.
+// list returns items that differ in their keys.
 func (v *valueMaker) list(s map[string]any) any {
 	items := s["items"].(map[string]any)
 	list, seen := []any{}, map[string]bool{}
@@ -349,7 +350,7 @@ func (v *valueMaker) list(s map[string]any) any {
 		switch s["x-kubernetes-list-type"] {
 		case "set":
 			key = encode(item)
-			ok = key != "1234567.0" && key != "1.5e3" // kube-apiserver does not take them for the same as the whole numbers that it answers
+			ok = key != "1234567.0" && key != "1.5e3" // kube-apiserver does not treat them as equal to the integers in its responses
 		case "map":
 			key, ok = keysOf(s, items, item.(map[string]any))
 		default:

@@ -17,7 +17,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// TestOwnershipStatements shows what the random writes of TestOwnership count and do not name.
+// TestOwnershipStatements has separate cases for results that the random writes of TestOwnership only count.
 func TestOwnershipStatements(t *testing.T) {
 	for i, e := range bothServers(t) {
 		t.Run("RC-51 one apply of a kind teaches, "+e.name, func(t *testing.T) { testTeaching(t, e) })
@@ -27,7 +27,7 @@ func TestOwnershipStatements(t *testing.T) {
 	}
 }
 
-// applied applies the first configuration of a kind to an object, and learns from the answer.
+// applied applies the first configuration of a kind to an object, and passes the response to the checker.
 func (n *childNamespace) applied(k *childKind, name string) *child {
 	n.t.Helper()
 	object := k.make(rand.New(rand.NewPCG(1, 1)), name)
@@ -46,7 +46,7 @@ func (n *childNamespace) applied(k *childKind, name string) *child {
 	return c
 }
 
-// learn has the checker learn from the last answer.
+// learn passes the last response to the checker.
 func (c *child) learn() {
 	fields, apiVersion := c.fields()
 	if learnt, got := c.checker.Learn(c.configuration, fields, apiVersion), c.check(); learnt != got {
@@ -103,7 +103,8 @@ func testLostEntry(t *testing.T, e *endpoint) {
 	}
 }
 
-// testWebhooks has a webhook that changes a field of ours, and adds others. After each of some foreign writes, the check must agree with a dry run.
+// testWebhooks has a webhook that changes a field of the configuration, and adds others. After each of some foreign writes, the check must agree with a dry
+// run.
 func testWebhooks(t *testing.T, e *endpoint, namespace string) {
 	n := newChildNamespace(t, e, namespace)
 	webhook := httptest.NewTLSServer(http.HandlerFunc(mutateChild))
@@ -135,8 +136,8 @@ func testWebhooks(t *testing.T, e *endpoint, namespace string) {
 	}
 }
 
-// mutateChild is a webhook that adds a label to all objects. It changes a value of config maps that is ours, and adds another one; it changes the image
-// of the first container of a deployment, adds a variable to it, and adds another container.
+// mutateChild is a webhook that adds a label to all objects. In config maps, it changes a value of the configuration, and adds another one. In deployments,
+// it changes the image of the first container, adds a variable to it, and adds another container.
 func mutateChild(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -163,7 +164,7 @@ func mutateChild(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": map[string]any{
-		"uid": uid, "allowed": true, "patchType": "JSONPatch", "patch": patch}}) // the server finds out when it gets no answer
+		"uid": uid, "allowed": true, "patchType": "JSONPatch", "patch": patch}}) // the server reports a missing response
 }
 
 func injectContainer(pod map[string]any) {
@@ -195,7 +196,7 @@ func containsEqual(list []any, value any) bool {
 	return false
 }
 
-// childMap returns the map at a key, which it makes if there is none.
+// childMap returns the map at a key. It adds one if there is none.
 func childMap(object map[string]any, key string) map[string]any {
 	child, ok := object[key].(map[string]any)
 	if !ok {

@@ -33,8 +33,8 @@ const (
 	childName       = "child"
 )
 
-// TestOwnership compares the check of children with what a dry run of an apply says, after each of many random writes of others, on both servers. The managed
-// fields must be the same on both.
+// TestOwnership compares the check of children with a dry run of an apply, after each of many random foreign writes, on both servers. The managed fields
+// must be the same on both.
 func TestOwnership(t *testing.T) {
 	servers := bothServers(t)
 	for seed := *ownershipFirst; seed < *ownershipFirst+*ownershipSeeds; seed++ {
@@ -53,7 +53,7 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
-// bothServers returns the real server and the one in memory.
+// bothServers returns the real server and the in-memory one.
 func bothServers(t *testing.T) []*endpoint {
 	t.Helper()
 	served, err := kopf.NewAPIServer(nil).Listen("127.0.0.1:0")
@@ -68,10 +68,10 @@ func bothServers(t *testing.T) []*endpoint {
 	return []*endpoint{judge(t, theCluster(t)), {name: "in memory", url: served.URL, client: &http.Client{Transport: &http.Transport{}}}}
 }
 
-// traced is what has become of a write, without what differs between any two servers, and the whole answer.
+// traced is the result of a write, without values that differ between servers, and the whole response.
 type traced struct{ text, answer string }
 
-// compareTraces compares what two servers have made of the same writes, up to the first difference.
+// compareTraces compares the results of the same writes on two servers, up to the first difference.
 func compareTraces(t *testing.T, kind string, want, got []traced) {
 	t.Helper()
 	for i := range min(len(want), len(got)) {
@@ -92,7 +92,7 @@ type childNamespace struct {
 	checker   *ownership.Checker
 	counts    map[string]int
 	needless  map[string]int      // applies, by their reasons
-	traces    map[string][]traced // of kinds: what has become of each write
+	traces    map[string][]traced // by kind: the result of each write
 }
 
 func newChildNamespace(t *testing.T, e *endpoint, namespace string) *childNamespace {
@@ -142,7 +142,7 @@ func (n *childNamespace) must(method, path string, body any) map[string]any {
 	return rawjson.Map(answer)
 }
 
-// define makes a kind with a random schema. Not all schemas are allowed.
+// define creates a kind with a random schema. Not all schemas are valid.
 func (n *childNamespace) define(r *rand.Rand, number int) *childKind {
 	for range 20 {
 		k := customChild(r, strings.ReplaceAll(n.namespace, "-", "")+".example.com", number)
@@ -189,7 +189,7 @@ type child struct {
 	path          string
 	configuration *ownership.Configuration
 	live          []byte
-	taught        bool // whether the checker has seen an apply of the configuration
+	taught        bool // whether the checker has got an apply of the configuration
 }
 
 func (n *childNamespace) child(k *childKind, name string) *child {
@@ -214,7 +214,7 @@ func (c *child) fields() (fields []byte, apiVersion string) {
 	return ownership.FieldsOf(managed, childManager)
 }
 
-// get reads the object anew.
+// get reads the object again.
 func (c *child) get() {
 	code, answer := c.call(c.t.Context(), "GET", c.path, "", nil)
 	if code != http.StatusOK {
@@ -223,7 +223,7 @@ func (c *child) get() {
 	c.live = answer
 }
 
-// withoutBookkeeping decodes an object without what is in the metadata for the sake of writes.
+// withoutBookkeeping decodes an object without the metadata that each write changes.
 func withoutBookkeeping(data []byte) map[string]any {
 	object := rawjson.Map(data)
 	for _, key := range []string{"managedFields", "resourceVersion", "generation"} {
@@ -264,7 +264,7 @@ func (n *childNamespace) try(r *rand.Rand, k *childKind) {
 	}
 }
 
-// configure applies a new configuration, and reports whether the server takes one.
+// configure applies a new configuration, and reports whether the server accepts one.
 func (c *child) configure(r *rand.Rand) bool {
 	before := c.configuration
 	for range 10 {
@@ -289,7 +289,8 @@ func (c *child) configure(r *rand.Rand) bool {
 	return false
 }
 
-// reapply applies the configuration, learns from the answer, and reports whether the server takes it. After that, the child must be as applied.
+// reapply applies the configuration, passes the response to the checker, and reports whether the server accepts it. Afterwards, the check must find the
+// child unchanged.
 func (c *child) reapply(after string) bool {
 	code, answer := c.apply(false)
 	c.trace("apply "+string(c.configuration.JSON("", "")), code, answer)
@@ -307,8 +308,8 @@ func (c *child) reapply(after string) bool {
 	return true
 }
 
-// repeat applies the configuration once more if that changes something: kube-apiserver makes a null of a map whose last field an apply has taken away, even if
-// the same apply has an empty map there, and makes it an empty map with the next one.
+// repeat applies the configuration once more if that has an effect. If an apply removes the last field of a map, kube-apiserver replaces the map by null,
+// even if the same apply contains an empty map there. The next apply replaces the null by an empty map.
 func (c *child) repeat() {
 	code, answer := c.apply(true)
 	if code >= 300 || cmp.Equal(withoutBookkeeping(c.live), withoutBookkeeping(answer)) {
@@ -320,7 +321,7 @@ func (c *child) repeat() {
 	}
 }
 
-// judge compares the check after a write with what a dry run of an apply says.
+// judge compares the check after a write with a dry run of an apply.
 func (c *child) judge(write *foreignWrite, history []string) {
 	c.get()
 	code, answer := c.apply(true)
@@ -345,7 +346,7 @@ func (c *child) judge(write *foreignWrite, history []string) {
 	c.reapply(write.what)
 }
 
-// outcome says what the result of a check is worth, given what an apply would change.
+// outcome classifies the result of a check, given the effect of an apply.
 func (c *child) outcome(result ownership.Result, write *foreignWrite, before, after map[string]any) string {
 	same := cmp.Equal(before, after)
 	entry, _ := c.fields()
@@ -370,7 +371,7 @@ func (c *child) outcome(result ownership.Result, write *foreignWrite, before, af
 	return "needless"
 }
 
-// sorted sorts the lists whose items are fields of their own.
+// sorted sorts the lists whose items are separate fields.
 func sorted(value any, fields map[string]any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -398,8 +399,8 @@ func sorted(value any, fields map[string]any) any {
 	return value
 }
 
-// sameButEmpty reports whether two objects differ only in what the configuration has no value for: an empty list, which may be missing with all that it
-// brings by default, or an empty map or a null, either of which may be in the place of the other.
+// sameButEmpty reports whether two objects differ only in empty values: an empty list, which may be missing with all its defaults, or an empty map and a
+// null, which may replace each other.
 func (c *child) sameButEmpty(before, after map[string]any) bool {
 	configuration := content(rawjson.Map(c.configuration.JSON("", "")))
 	for _, path := range pathsBelow(configuration, nil) {
@@ -418,8 +419,8 @@ func (c *child) sameButEmpty(before, after map[string]any) bool {
 	return cmp.Equal(withoutEmptyLists(before), withoutEmptyLists(after))
 }
 
-// unique leaves out items that a list has already: kube-apiserver notes the fields of an apply before it sets defaults, so that an item with an empty key can
-// become one with the key of another item, which no client has touched.
+// unique removes duplicate items from lists. kube-apiserver records the fields of an apply before it sets defaults. Therefore an item with an empty key can
+// get the key of another item, which no client has changed.
 func unique(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -440,7 +441,7 @@ func unique(value any) any {
 	return value
 }
 
-// withoutEmptyLists leaves out members that are empty lists, and maps that have nothing else.
+// withoutEmptyLists removes members that are empty lists, and maps that contain nothing else.
 func withoutEmptyLists(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -461,7 +462,7 @@ func withoutEmptyLists(value any) any {
 	return value
 }
 
-// hollow reports whether a value is an empty list, or has nothing but such lists.
+// hollow reports whether a value is an empty list, or contains only such lists.
 func hollow(value any) bool {
 	switch v := value.(type) {
 	case []any:
@@ -477,7 +478,7 @@ func hollow(value any) bool {
 	return false
 }
 
-// trace notes what has become of a write: whether it was taken, and who has which fields then.
+// trace records the result of a write: whether it was accepted, and the managers of the fields.
 func (c *child) trace(write string, code int, answer []byte) {
 	lines := []string{write, fmt.Sprint(code)}
 	managed, _ := rawjson.ValueAt(answer, "metadata", "managedFields").([]any)
@@ -490,10 +491,10 @@ func (c *child) trace(write string, code int, answer []byte) {
 	c.traces[c.kind.kind] = append(c.traces[c.kind.kind], traced{variable.ReplaceAllString(text, "$1$2"), string(answer)})
 }
 
-// variable is what differs between any two servers.
+// variable matches values that differ between servers.
 var variable = regexp.MustCompile(`("(?:resourceVersion|uid|creationTimestamp|time|example\.com/applied)":)"[^"]*"|("generation":)\d+|\b10\.\d+\.\d+\.\d+`)
 
-// report fails if more applies are needless than rivals cause who write something else that becomes the same by defaults.
+// report fails if there are too many needless applies. Other clients may cause some, if they write another value that defaults make equal.
 func (n *childNamespace) report() {
 	n.t.Logf("%v", n.counts)
 	for _, reason := range slices.Sorted(maps.Keys(n.needless)) {

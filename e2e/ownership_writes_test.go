@@ -13,7 +13,7 @@ import (
 
 // The foreign writes of TestOwnership.
 
-// foreignWrite is a request that another client sends.
+// foreignWrite is a request by another client.
 type foreignWrite struct {
 	what        string
 	method      string
@@ -42,15 +42,15 @@ func (w *foreignWrite) String() string {
 	return fmt.Sprintf("%s: %s %s", w.what, w.path(""), encode(body))
 }
 
-// foreignWriter makes random writes to an object.
+// foreignWriter creates random writes to an object.
 type foreignWriter struct {
 	*rand.Rand
 	kind    *childKind
-	applied map[string]any // what we have applied
+	applied map[string]any // the applied configuration
 	live    map[string]any
 }
 
-// next returns a write, nil if chance has none for this object.
+// next returns a random write, nil if there is none for this object.
 func (w *foreignWriter) next() *foreignWrite {
 	switch n := w.IntN(40); {
 	case n == 0:
@@ -77,12 +77,12 @@ func (w *foreignWriter) next() *foreignWrite {
 	return w.change()
 }
 
-// patch is a merge patch.
+// patch returns a merge patch.
 func (w *foreignWriter) patch(what string, body any) *foreignWrite {
 	return &foreignWrite{what: what, method: "PATCH", manager: w.manager(), contentType: asMerge, body: body}
 }
 
-// manager returns another manager in most cases. Updates in our own name are foreign, too.
+// manager returns another manager in most cases. Updates by the operator's own manager are foreign, too.
 func (w *foreignWriter) manager() string { return []string{"other", "else", childManager}[w.IntN(3)] }
 
 func (w *foreignWriter) put(what string, object map[string]any) *foreignWrite {
@@ -92,7 +92,7 @@ func (w *foreignWriter) put(what string, object map[string]any) *foreignWrite {
 	return &foreignWrite{what: what, method: "PUT", manager: "other", contentType: asJSON, body: object}
 }
 
-// reset takes the managed fields away, in one of the two ways that there are.
+// reset removes the managed fields, in one of the two ways.
 func (w *foreignWriter) reset() *foreignWrite {
 	if w.IntN(2) > 0 {
 		return w.patch("reset managed fields", map[string]any{"metadata": map[string]any{"managedFields": []any{map[string]any{}}}})
@@ -114,7 +114,7 @@ func (w *foreignWriter) status() *foreignWrite {
 	return write
 }
 
-// applyInOurName applies something else, or the same and more.
+// applyInOurName applies another configuration, or an extended one, with the operator's manager.
 func (w *foreignWriter) applyInOurName() *foreignWrite {
 	what, object := "apply something else in our name", w.kind.object(childName, nil)
 	if w.IntN(2) > 0 {
@@ -143,7 +143,7 @@ func (w *foreignWriter) metadata() *foreignWrite {
 	return w.patch("merge metadata", map[string]any{"metadata": changed})
 }
 
-// change changes one place of the object, with one of the ways to write that.
+// change changes one place of the object, in one of several kinds of requests.
 func (w *foreignWriter) change() *foreignWrite {
 	changed := rawjson.Clone(w.live).(map[string]any)
 	delete(changed["metadata"].(map[string]any), "managedFields")
@@ -209,7 +209,7 @@ func at(value any, path []any) (any, bool) {
 	return value, true
 }
 
-// partOf returns the part of an object that is at a path, or the nearest list on the way. A member that is not there becomes a null, or is left out.
+// partOf returns the part of an object that is at a path, or the nearest list on the path. A missing member becomes a null, or is omitted.
 func partOf(object map[string]any, path []any, nulls bool) map[string]any {
 	key := path[0].(string)
 	value, has := object[key]
@@ -243,7 +243,7 @@ func pathsBelow(value any, here []any) (all [][]any) {
 	return all
 }
 
-// content returns the object without what is not changed here.
+// content returns the object without the parts that these writes do not change.
 func content(object map[string]any) map[string]any {
 	object = maps.Clone(object)
 	for _, key := range []string{"apiVersion", "kind", "metadata", "status"} {
@@ -252,7 +252,7 @@ func content(object map[string]any) map[string]any {
 	return object
 }
 
-// mutate changes, adds or removes something, and returns where.
+// mutate changes, adds or removes a value, and returns its path.
 func (w *foreignWriter) mutate(object map[string]any) (path []any, ok bool) {
 	all := pathsBelow(content(object), nil)
 	if len(all) == 0 {
@@ -287,7 +287,7 @@ func (w *foreignWriter) mutate(object map[string]any) (path []any, ok bool) {
 	return path, put(object, path, w.IntN(100))
 }
 
-// similar returns a value like one that is in a map.
+// similar returns a value like one in a map.
 func (w *foreignWriter) similar(v map[string]any) any {
 	for _, key := range rawjson.SortedKeys(v) {
 		return w.otherThan(v[key])
@@ -328,7 +328,7 @@ func put(object any, path []any, value any) bool {
 	return true
 }
 
-// removed takes away the value at a path, and returns the path of what has changed: the list if it was an item.
+// removed removes the value at a path, and returns the path of the change: the list if it was an item.
 func removed(object any, path []any) ([]any, bool) {
 	parent, _ := at(object, path[:len(path)-1])
 	switch p := parent.(type) {
@@ -358,7 +358,7 @@ func schemaAt(s map[string]any, path []any) map[string]any {
 	return s
 }
 
-// anyList returns the path of a list with so many items at least, nil if there is none.
+// anyList returns the path of a list with a minimum number of items, nil if there is none.
 func (w *foreignWriter) anyList(object map[string]any, items int) []any {
 	var all [][]any
 	for _, path := range pathsBelow(content(object), nil) {
@@ -385,7 +385,7 @@ func (w *foreignWriter) reorder() *foreignWrite {
 	return w.put("reorder", object)
 }
 
-// duplicate adds an item to a list once more.
+// duplicate adds an existing item to a list again.
 func (w *foreignWriter) duplicate() *foreignWrite {
 	object := rawjson.Clone(w.live).(map[string]any)
 	path := w.anyList(object, 1)

@@ -13,10 +13,10 @@ import (
 	"github.com/kopf-go/kopf/internal/pages"
 )
 
-// The tests in this file run the commands of the pages as they are printed, on a real cluster where they need one. What they cannot run here is left out: images
-// are neither built nor run, and the framework is not downloaded.
+// The tests in this file run the commands of the pages as printed, on a real cluster where they need one. They skip commands that cannot run here: they
+// neither build nor run images, and do not download kopf.
 
-// TestPages walks through the pages as a reader does.
+// TestPages follows the pages like a reader.
 func TestPages(t *testing.T) {
 	c := ownCluster(t, nil)
 	w := &walk{cluster: c, root: absolute(t, "..")}
@@ -42,7 +42,7 @@ type walk struct {
 	root    string
 }
 
-// blocks returns the blocks of a page in these languages.
+// blocks returns the code blocks of a page in these languages.
 func (w *walk) blocks(t *testing.T, page string, languages string) []pages.Block {
 	t.Helper()
 	all, err := pages.Read(filepath.Join(w.root, "docs", page))
@@ -58,18 +58,18 @@ func (w *walk) blocks(t *testing.T, page string, languages string) []pages.Block
 	return found
 }
 
-// command returns a shell with the commands. The cluster's programs are in the path, and the folder of further ones.
+// command returns a shell with the commands. Its PATH has the cluster's programs, and a folder of further ones.
 func (w *walk) command(t *testing.T, folder, programs, text string) *exec.Cmd {
 	t.Helper()
 	t.Logf("in %s:\n%s", folder, text)
-	cmd := exec.Command("bash", "-euc", text) // whose children outlive it if it is killed by a context
+	cmd := exec.Command("bash", "-euc", text) // its children would survive a kill by a context
 	cmd.Dir = folder
 	path := strings.Join([]string{filepath.Dir(w.cluster.KubectlPath()), programs, os.Getenv("PATH")}, string(os.PathListSeparator))
 	cmd.Env = append(os.Environ(), "PATH="+path, "KUBECONFIG="+w.cluster.Kubeconfig(), "GOPROXY=off", "GOFLAGS=-buildvcs=false", "PWD="+folder)
 	return cmd
 }
 
-// run runs commands to their end, and returns what they print.
+// run runs commands to their end, and returns their output.
 func (w *walk) run(t *testing.T, folder, programs, text string) string {
 	t.Helper()
 	out, err := w.command(t, folder, programs, text).CombinedOutput()
@@ -79,17 +79,17 @@ func (w *walk) run(t *testing.T, folder, programs, text string) string {
 	return string(out)
 }
 
-// begin runs commands until the end of the test, and waits until they print something.
+// begin runs commands until the end of the test, and waits until they print a text.
 func (w *walk) begin(t *testing.T, folder, text, told string) *operator {
 	t.Helper()
-	cmd := w.command(t, folder, "", "set -m\n"+text+" & all=$!\ntrap 'kill -INT -- -$all' INT\nwait $all || wait $all || true") // as a terminal does it
+	cmd := w.command(t, folder, "", "set -m\n"+text+" & all=$!\ntrap 'kill -INT -- -$all' INT\nwait $all || wait $all || true") // as a terminal does
 	op := start(t, cmd, cmd.Env...)
-	t.Cleanup(op.interrupt) // what is killed lets its children live
+	t.Cleanup(op.interrupt) // the children of a killed process survive
 	eventually(t, told, func() bool { return strings.Contains(op.log.String(), told) })
 	return op
 }
 
-// myoperator is a folder with a program of this name.
+// myoperator returns a folder with a program of this name.
 func myoperator(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -99,7 +99,7 @@ func myoperator(t *testing.T) string {
 	return folder
 }
 
-// peering begins in a cluster with nothing in it.
+// peering follows the page from an empty cluster on.
 func (w *walk) peering(t *testing.T) {
 	programs := myoperator(t)
 	for _, b := range w.blocks(t, "peering.md", "sh") {
@@ -107,7 +107,7 @@ func (w *walk) peering(t *testing.T) {
 	}
 }
 
-// deployment applies all that the page applies, but for the images.
+// deployment applies all objects of the page, without the images.
 func (w *walk) deployment(t *testing.T) {
 	w.cluster.Kubectl(t, "apply", "-f", "../examples/crd.yaml")
 	w.cluster.Kubectl(t, "wait", "--for=condition=Established", "-f", "../examples/crd.yaml")
@@ -122,7 +122,7 @@ func (w *walk) deployment(t *testing.T) {
 	}
 }
 
-// without returns a text without the lines that begin with the prefix.
+// withoutLines returns a text without the lines that begin with the prefix.
 func withoutLines(text, prefix string) string {
 	var left strings.Builder
 	for line := range strings.Lines(text) {
@@ -133,7 +133,7 @@ func withoutLines(text, prefix string) string {
 	return left.String()
 }
 
-// module makes a module of an example, next to a clone of the repository.
+// module creates a module from an example, next to a clone of the repository.
 func (w *walk) module(t *testing.T, example string) string {
 	t.Helper()
 	above := t.TempDir()
@@ -148,12 +148,12 @@ func (w *walk) module(t *testing.T, example string) string {
 	return folder
 }
 
-// get has a module use the framework as it is here.
+// get returns a command by which a module uses kopf from this repository.
 func (w *walk) get() string {
 	return "go mod edit -require=github.com/kopf-go/kopf@v0.1.0 -replace=github.com/kopf-go/kopf=" + w.root + "\n"
 }
 
-// migrating tries the new operator with a copy of all objects.
+// migrating tests the new operator with a copy of all objects.
 func (w *walk) migrating(t *testing.T) {
 	folder := w.module(t, "01-minimal")
 	n := 0
@@ -173,7 +173,7 @@ func (w *walk) migrating(t *testing.T) {
 	}
 }
 
-// admission completes one object, and denies another, on the server in memory.
+// admission completes one object, and denies another, on the in-memory server.
 func (w *walk) admission(t *testing.T) {
 	blocks := w.blocks(t, "admission.md", "sh")
 	if len(blocks) != 2 {
@@ -191,7 +191,7 @@ var (
 	refused   = regexp.MustCompile(`(?m)^NAME +TITLE +PHASE +AGE\nhome +Forbidden +Refused +\d+s$`)
 )
 
-// gettingStarted does everything from an empty folder on.
+// gettingStarted follows the page from an empty folder on.
 func (w *walk) gettingStarted(t *testing.T) {
 	above := t.TempDir()
 	folder := filepath.Join(above, "websites")
@@ -211,7 +211,7 @@ func (w *walk) gettingStarted(t *testing.T) {
 		case strings.HasPrefix(b.Text, "go run . run "):
 			op = w.begin(t, folder, strings.TrimSpace(b.Text), "Handler 'publish' succeeded.")
 		case strings.HasPrefix(b.Text, "export KUBECONFIG"):
-			text := strings.NewReplacer( // people look when the operator has done its work, which is sooner than they type
+			text := strings.NewReplacer( // readers check when the operator has done its work, but the test is faster
 				"\nkubectl get configmap home\n", "\nuntil kubectl get configmap home; do sleep 0.1; done\n",
 				"\nkubectl get websites\n", "\nuntil kubectl get websites | grep Refused; do sleep 0.1; done\nkubectl get websites\n",
 			).Replace(b.Text)
@@ -231,7 +231,7 @@ func (w *walk) gettingStarted(t *testing.T) {
 	}
 }
 
-// inTheCluster runs the operator with the account of its manifests, as its pod does.
+// inTheCluster runs the operator with the account of its manifests, like its pod.
 func (w *walk) inTheCluster(t *testing.T, folder string) {
 	w.run(t, folder, "", `token=$(kubectl create token websites)
 kubectl config view --raw --minify > account.yaml
@@ -253,7 +253,7 @@ func write(t *testing.T, folder, name, text string) {
 	}
 }
 
-// interrupt ends what [walk.begin] has begun, as Ctrl+C does.
+// interrupt ends the commands of [walk.begin], like Ctrl+C.
 func (op *operator) interrupt() {
 	op.t.Helper()
 	_ = op.cmd.Process.Signal(os.Interrupt) // it may have ended

@@ -2,7 +2,7 @@ package e2e
 
 import "testing"
 
-// TestPaths compares the answers to rare paths, methods and parameters.
+// TestPaths compares the responses to rare paths, methods and parameters.
 func TestPaths(t *testing.T) {
 	const (
 		ns      = "/api/v1/namespaces/paths"

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestPeers lets two processes give way to each other, until one of them is killed and people freeze the other.
+// TestPeers has two processes pause for each other, until one of them is killed and a user freezes the other.
 func TestPeers(t *testing.T) {
 	c := exampleCluster(t)
 	c.Kubectl(t, "apply", "-f", "../examples/peering.yaml")

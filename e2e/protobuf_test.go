@@ -40,11 +40,11 @@ import (
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// The embedded server's table of types must say the same of Protocol Buffers as the types of Kubernetes.
+// The embedded server's table of types must describe the same Protocol Buffers as the types of Kubernetes.
 
 var updateTables = flag.Bool("update", false, "write the numbers in the table of types anew")
 
-// protobufKinds are what clients send as Protocol Buffers.
+// protobufKinds are the kinds that clients send as Protocol Buffers.
 var protobufKinds = []any{
 	meta.DeleteOptions{}, meta.Status{}, core.Binding{}, core.ConfigMap{}, core.Endpoints{}, core.Event{}, core.LimitRange{}, core.Namespace{}, core.Node{},
 	core.PersistentVolumeClaim{}, core.PersistentVolume{}, core.Pod{}, core.PodTemplate{}, core.ReplicationController{}, core.ResourceQuota{},
@@ -64,10 +64,10 @@ var protobufKinds = []any{
 	storage.VolumeAttributesClass{},
 }
 
-// messages are the fields, by the packages, the versions and the names of the types, and then by their names in JSON.
+// messages are the fields, by the packages, the versions and the names of the types, and then by their JSON names.
 type messages map[string]map[string]string
 
-// add adds a type, and all that it is made of.
+// add adds a type, and all types that it contains.
 func (m messages) add(t reflect.Type) {
 	name := path.Base(path.Dir(t.PkgPath())) + "." + path.Base(t.PkgPath()) + "." + t.Name()
 	if m[name] == nil {
@@ -76,7 +76,7 @@ func (m messages) add(t reflect.Type) {
 	}
 }
 
-// addFields adds the fields of a type to a message: how the table writes their numbers, and their types.
+// addFields adds the fields of a type to a message, with their numbers and their types in the notation of the table.
 func (m messages) addFields(message map[string]string, t reflect.Type, embedded string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -93,7 +93,7 @@ func (m messages) addFields(message map[string]string, t reflect.Type, embedded 
 	}
 }
 
-// presence returns how the table writes whether a field is omitted.
+// presence returns the notation of the table for an omitted field.
 func presence(f reflect.StructField) string {
 	_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	switch {
@@ -109,7 +109,7 @@ func presence(f reflect.StructField) string {
 	return "."
 }
 
-// word returns how the table writes a type, as far as it makes a difference to Protocol Buffers.
+// word returns the notation of the table for a type, as far as it matters for Protocol Buffers.
 func (m messages) word(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[meta.Time](), reflect.TypeFor[meta.MicroTime](), reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](),
@@ -145,7 +145,7 @@ func (m messages) word(t reflect.Type) string {
 // tableField is a field in the table of types: its name, its number, its type, and marks.
 var tableField = regexp.MustCompile(`^([\w$-]+!?)([./|]+[\d.]+)?(?::([^#@+%=*?]*))?(.*)$`)
 
-// check compares a field of the table, and returns it with the number that it has to have.
+// check compares a field of the table, and returns it with its correct number.
 func (m messages) check(t *testing.T, message, field string) string {
 	parts := tableField.FindStringSubmatch(field)
 	name, typ := strings.TrimSuffix(parts[1], "!"), parts[3]
@@ -205,7 +205,7 @@ func TestProtobufTable(t *testing.T) {
 	}
 }
 
-// wrapped joins words to lines that are not too long.
+// wrapped joins words to lines of limited length.
 func wrapped(words []string) string {
 	text, width := words[0], len(words[0])
 	for _, word := range words[1:] {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestQuantities compares the amounts of the API server in memory with those of Kubernetes.
+// TestQuantities compares the amounts of the in-memory API server with those of Kubernetes.
 func TestQuantities(t *testing.T) {
 	const letters = "00112345.+-eEinumkKMGTPx"
 	random := rand.New(rand.NewPCG(1, 2))

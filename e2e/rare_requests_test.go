@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestRareRequests compares the answers to requests of which the embedded server makes something else than kube-apiserver.
+// TestRareRequests compares the responses to requests that the embedded server handled differently from kube-apiserver.
 func TestRareRequests(t *testing.T) {
 	const (
 		ns    = "/api/v1/namespaces/rare-requests"
@@ -76,7 +76,7 @@ func TestRareRequests(t *testing.T) {
 	compareSequences(t, judge(t, ownCluster(t, nil)), all)
 }
 
-// TestLongGenerateName compares the names made of a long prefix: they have at most 63 bytes on a real server.
+// TestLongGenerateName compares the generated names for a long prefix: they have at most 63 bytes on a real server.
 func TestLongGenerateName(t *testing.T) {
 	for _, server := range []*endpoint{judge(t, ownCluster(t, nil)), embedded(t)} {
 		got, err := server.send(t.Context(), &request{method: "POST", path: configmaps, contentType: asJSON, body: `{"metadata":{"generateName":"` + strings.Repeat("g", 70) + `"}}`}, newSightings())
@@ -87,7 +87,7 @@ func TestLongGenerateName(t *testing.T) {
 		if name := fmt.Sprint(meta["name"]); len(name) != 63 {
 			t.Errorf("%s: the name has %d bytes: %s", server.name, len(name), name)
 		}
-		// A Service may have a name of 63 bytes alone: with a long prefix, it can be made on a real server only.
+		// The name of a Service may only have 63 bytes: with a long prefix, only a real server can create it.
 		got, err = server.send(t.Context(), &request{method: "POST", path: services, contentType: asJSON, body: `{"metadata":{"generateName":"` + strings.Repeat("g", 60) + `"},"spec":{"ports":[{"port":80}]}}`}, newSightings())
 		if err != nil || got.Code != 201 {
 			t.Errorf("%s: a service: %v %v", server.name, got.Code, got.Body)
@@ -95,7 +95,7 @@ func TestLongGenerateName(t *testing.T) {
 	}
 }
 
-// TestPortsOfServiceUpdates compares whether TCP and UDP of one number get one port on nodes when an update makes them.
+// TestPortsOfServiceUpdates compares whether TCP and UDP ports of the same number get one node port when an update adds them.
 func TestPortsOfServiceUpdates(t *testing.T) {
 	var same []bool
 	for _, server := range []*endpoint{judge(t, ownCluster(t, nil)), embedded(t)} {

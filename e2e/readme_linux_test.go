@@ -20,7 +20,8 @@ import (
 	"github.com/kopf-go/kopf/internal/pages"
 )
 
-// TestReadme runs the commands of the README as they are printed, in the folders that it says, like a reader who has a cluster. Only "go test ./..." is left to .ci/run, which takes it from the README, too.
+// TestReadme runs the commands of the README as printed, in the given folders, like a reader with a cluster. It skips "go test ./...", which .ci/run also
+// takes from the README.
 func TestReadme(t *testing.T) {
 	root, err := filepath.Abs("..")
 	if err != nil {
@@ -68,7 +69,7 @@ type readmeReader struct {
 	env      []string
 	commands int
 
-	operator *exec.Cmd // that runs in the first terminal; nil for none
+	operator *exec.Cmd // the operator in the first terminal; nil for none
 	log      *safeBuffer
 }
 
@@ -91,7 +92,7 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// moduleProxy returns a folder that is a module proxy with the module as it is here.
+// moduleProxy returns a folder that is a module proxy with this module.
 func moduleProxy(t *testing.T, root string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -118,7 +119,7 @@ func moduleProxy(t *testing.T, root string) string {
 	return dir
 }
 
-// run runs a command, and compares what it prints with what the page shows, unless that is "". A command that runs an operator goes on until the next one does.
+// run runs a command, and compares its output with the page, unless that is "". A command that runs an operator continues until the next one.
 func (r *readmeReader) run(t *testing.T, command, want string) {
 	switch {
 	case strings.HasPrefix(command, "cd "):
@@ -149,7 +150,7 @@ func (r *readmeReader) shell(t *testing.T, command string) *exec.Cmd {
 	return cmd
 }
 
-// start runs an operator in a process group of its own, as a terminal does, and waits until it works.
+// start runs an operator in a separate process group, as a terminal does, and waits until it works.
 func (r *readmeReader) start(t *testing.T, command string) {
 	t.Helper()
 	r.commands++

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestReviews compares the answers to reviews of access and of tokens, which are not stored. Each server answers what it may about what it knows of users.
+// TestReviews compares the responses to reviews of access and of tokens, which are not stored. Responses about the users of a server may differ.
 func TestReviews(t *testing.T) {
 	const (
 		access     = "/apis/authorization.k8s.io/v1/"

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// inEmptyRoot is a command that runs a binary in a root folder with nothing in it but the binary and a kubeconfig.
+// inEmptyRoot returns a command that runs a binary in a root folder with only the binary and a kubeconfig.
 func inEmptyRoot(t *testing.T, binary, kubeconfig string) *exec.Cmd {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -26,8 +26,8 @@ func inEmptyRoot(t *testing.T, binary, kubeconfig string) *exec.Cmd {
 	return cmd
 }
 
-// inPod is a command as the kubelet runs it in an image from scratch: in a root folder with a binary, the files of its service account by their
-// paths, and nothing else, which belong to somebody else and cannot be written to.
+// inPod returns a command as the kubelet runs it in an image from scratch. The root folder contains only a binary and the files of its service account, by
+// their paths. Another user owns them, and they are read-only.
 func inPod(t *testing.T, binary string, files map[string]string) *exec.Cmd {
 	t.Helper()
 	if os.Getuid() != 0 {

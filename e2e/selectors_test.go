@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSelectors compares what both servers select, and what they say of selectors that they do not understand.
+// TestSelectors compares the selected objects of both servers, and their errors about invalid selectors.
 func TestSelectors(t *testing.T) {
 	const cm = "/api/v1/namespaces/selectors/configmaps"
 	calls := []call{

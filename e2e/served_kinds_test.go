@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Kinds that are served by the embedded server without an effect answer as those of the real one.
+// Kinds without an effect on the embedded server have the same responses as on the real one.
 
 // servedObjects are objects of such kinds, and a change of each. Those of resource.k8s.io are for drivers of devices.
 var servedObjects = []struct{ collection, name, object, change string }{
@@ -50,7 +50,7 @@ func servedSequences() []sequence {
 		switch plural {
 		case "certificatesigningrequests": // of different users
 			same[slices.Index(same, "spec")] = "spec.usages"
-		case "volumeattributesclasses": // whose finalizer a controller would remove
+		case "volumeattributesclasses": // a controller would remove their finalizer
 			same[slices.Index(same, "metadata.finalizers")] = "metadata.name"
 		}
 		all = append(all, sequence{plural, []call{
@@ -119,7 +119,7 @@ func TestServedKinds(t *testing.T) {
 	})
 }
 
-// notServed are the resources of the real server that need a node, or that pass requests on.
+// notServed are the resources of the real server that require a node, or that proxy requests.
 var notServed = map[string]bool{
 	"/api/v1 nodes/proxy": true, "/api/v1 services/proxy": true, "/api/v1 pods/proxy": true, "/api/v1 pods/attach": true, "/api/v1 pods/exec": true,
 	"/api/v1 pods/portforward": true, "/api/v1 pods/ephemeralcontainers": true, "/api/v1 pods/resize": true,

@@ -27,7 +27,7 @@ func TestSizes(t *testing.T) {
 		{"GET", bigs, "", "", []string{"kind", settles}},
 		{"POST", bigs, asJSON, big("a", 1_000_000), name},
 	}
-	for n := limit - 340; n < limit; n += 20 { // all above are refused with the same error
+	for n := limit - 340; n < limit; n += 20 { // all larger ones are refused with the same error
 		calls = append(calls,
 			call{"PATCH", bigs + "/a", asMerge, patch("spec", n), name},
 			call{"POST", bigs, asJSON, big("b", n), name},

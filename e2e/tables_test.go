@@ -14,7 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The tables of built-in kinds: the real server prints what the file has that the unit tests of the one in memory compare with, and the one in memory has the same columns.
+// The tables of built-in kinds. The real server prints the expected file of the in-memory server's unit tests, and the in-memory server has the same
+// columns.
 
 const cellsFile = "../internal/apiserver/table/testdata/cells.txt"
 
@@ -22,7 +23,7 @@ var updateCells = flag.Bool("cells.update", false, "write the cells that the rea
 
 const asTable = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
-// columnDefinition is what is compared of a column: its description is in words of our own.
+// columnDefinition has the compared fields of a column, without its description.
 type columnDefinition struct {
 	Name, Type, Format string
 	Priority           int

@@ -18,7 +18,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// What an operator tells of itself and of its objects, as others read it: kubectl, and the parser of Prometheus.
+// The output of an operator about itself and its objects, as others read it: kubectl, and the parser of Prometheus.
 
 func TestTelling(t *testing.T) {
 	c := theCluster(t)
@@ -62,7 +62,7 @@ func TestTelling(t *testing.T) {
 	t.Run("prometheus", func(t *testing.T) { wantPrometheus(t, "http://"+listener.Addr().String()+"/metrics") })
 }
 
-// wantPrometheus reads the metrics as Prometheus does.
+// wantPrometheus parses the metrics like Prometheus.
 func wantPrometheus(t *testing.T, url string) {
 	resp, err := http.Get(url)
 	if err != nil {
@@ -96,7 +96,7 @@ func wantPrometheus(t *testing.T, url string) {
 	}
 }
 
-// TestDebugging holds that the profiler is linked into those operators alone that import it.
+// TestDebugging checks that only operators that import the profiler link it.
 func TestDebugging(t *testing.T) {
 	cmd := exec.Command("go", "list", "-deps", "./examples/...")
 	cmd.Dir = ".."

@@ -24,15 +24,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// This file has children that are declared by the structs of k8s.io/api. Their JSON has more than was meant: "creationTimestamp": null, "status": {}, "strategy": {},
-// "resources": {}, and null for lists that are not there.
+// This file declares children by the structs of k8s.io/api. Their JSON contains unintended fields: "creationTimestamp": null, "status": {}, "strategy": {},
+// "resources": {}, and null for missing lists.
 
 func TestTypedChildren(t *testing.T) {
 	t.Run("RC-T1 structs of client libraries make no needless writes, in memory", func(t *testing.T) { testTypedChildren(t, kopf.NewAPIServer(nil).ConnectionInfo()) })
 	t.Run("RC-T1 structs of client libraries make no needless writes, on kube-apiserver", func(t *testing.T) { testTypedChildren(t, clientInfo(theCluster(t))) })
 }
 
-// clientInfo tells how to be the administrator, with an HTTP client whose transport a test can wrap.
+// clientInfo returns the administrator's connection, with an HTTP client whose transport a test can wrap.
 func clientInfo(c *cluster.Cluster) *kopf.ConnectionInfo {
 	info := c.ConnectionInfo()
 	roots := x509.NewCertPool()
@@ -42,7 +42,7 @@ func clientInfo(c *cluster.Cluster) *kopf.ConnectionInfo {
 	return info
 }
 
-// typedChildren are the children of an object, as they are written in Go.
+// typedChildren returns the children of an object, as Go structs.
 func typedChildren(text string) []any {
 	labels := map[string]string{"app": "typed"}
 	template := corev1.PodTemplateSpec{
@@ -67,13 +67,13 @@ func typedChildren(text string) []any {
 		&corev1.Service{TypeMeta: kind("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}}},
 		appsv1.Deployment{TypeMeta: kind("apps/v1", "Deployment"), ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template}},
 		&batchv1.CronJob{TypeMeta: kind("batch/v1", "CronJob"), ObjectMeta: meta, Spec: batchv1.CronJobSpec{Schedule: "0 0 1 1 *", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: job}}}},
-		&rbacv1.Role{TypeMeta: kind("rbac.authorization.k8s.io/v1", "Role"), ObjectMeta: meta}, // whose rules are null
-		&policyv1.PodDisruptionBudget{TypeMeta: kind("policy/v1", "PodDisruptionBudget"), ObjectMeta: meta, // whose status has zeros
+		&rbacv1.Role{TypeMeta: kind("rbac.authorization.k8s.io/v1", "Role"), ObjectMeta: meta}, // its rules are null
+		&policyv1.PodDisruptionBudget{TypeMeta: kind("policy/v1", "PodDisruptionBudget"), ObjectMeta: meta, // its status has zeros
 			Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &minimum, Selector: &metav1.LabelSelector{MatchLabels: labels}}},
 	}
 }
 
-// typedOperator declares typed children of the Secret "owner" in a namespace, and counts what it writes.
+// typedOperator declares typed children of the Secret "owner" in a namespace, and counts its writes.
 type typedOperator struct {
 	t      *testing.T
 	runner *kopf.Runner
@@ -105,7 +105,7 @@ func startTyped(t *testing.T, info *kopf.ConnectionInfo, namespace string, child
 	return o
 }
 
-// countingTransport notes writes.
+// countingTransport records writes.
 type countingTransport struct {
 	base http.RoundTripper
 	o    *typedOperator
@@ -116,7 +116,7 @@ func (c *countingTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 		body := []byte(nil)
 		if q.GetBody != nil {
 			if r, err := q.GetBody(); err == nil {
-				body, _ = io.ReadAll(r) // for a message only
+				body, _ = io.ReadAll(r) // only for a message
 			}
 		}
 		c.o.mu.Lock()
@@ -126,7 +126,7 @@ func (c *countingTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 	return c.base.RoundTrip(q)
 }
 
-// settled has the handler called twice more: what the calls before were to write is written then. It returns what was written since the last time.
+// settled triggers the handler twice, so that the earlier calls have made all their writes. It returns the writes since the last time.
 func (o *typedOperator) settled() (writes []string) {
 	o.t.Helper()
 	for range 2 {
@@ -192,7 +192,7 @@ func testTypedChildren(t *testing.T, info *kopf.ConnectionInfo) {
 	o = startTyped(t, info, namespace, children)
 	eventually(t, "the first call after the restart", func() bool { return o.calls.Load() > 0 })
 	kinds := make(map[string]bool)
-	for _, write := range o.settled() { // one apply of a kind shows which of its maps are atomic, such as selectors
+	for _, write := range o.settled() { // one apply of a kind shows its atomic maps, such as selectors
 		if path := strings.Fields(write)[1]; kinds[path] {
 			t.Errorf("got two writes to %s after a restart", path)
 		} else {
@@ -236,7 +236,7 @@ func testTypedChildren(t *testing.T, info *kopf.ConnectionInfo) {
 	quiet("at the end")
 }
 
-// appliedEntry returns what the operator has applied of an object, as its managed fields have it.
+// appliedEntry returns the operator's applied fields in the managed fields of an object.
 func appliedEntry(b *kopf.Body) any {
 	entries, _ := b.Get("metadata.managedFields").([]any)
 	for _, entry := range entries {

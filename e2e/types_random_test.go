@@ -14,9 +14,9 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// Random objects of kinds that are made of structs, fitting and not, are sent to both servers, and the answers compared.
+// Random valid and invalid objects of kinds from structs are sent to both servers, and the responses compared.
 
-// typesObjects is how many objects of each kind are tried.
+// typesObjects is the number of tested objects of each kind.
 const typesObjects = 600
 
 func TestTypesRandom(t *testing.T) {
@@ -43,7 +43,7 @@ func TestTypesRandom(t *testing.T) {
 			definition["metadata"] = map[string]any{"name": names["plural"].(string) + "." + spec["group"].(string)}
 			version := spec["versions"].([]any)[0].(map[string]any)
 			root := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
-			withoutRules(root) // which only the real server understands
+			withoutRules(root) // only the real server evaluates them
 			data, err := json.Marshal(definition)
 			if err != nil {
 				t.Fatal(err)
@@ -81,7 +81,7 @@ func withoutRules(node any) {
 	}
 }
 
-// compareObject has both servers create an object without storing it, and returns the code of their answers.
+// compareObject sends a dry-run creation of an object to both servers, and returns the code of their responses.
 func compareObject(t *testing.T, m *objectMaker, spec map[string]any, version string, root map[string]any, real, ours *endpoint) int {
 	t.Helper()
 	names := spec["names"].(map[string]any)
@@ -114,8 +114,8 @@ func compareObject(t *testing.T, m *objectMaker, spec map[string]any, version st
 	return code
 }
 
-// causesOf returns the fields that an answer complains of, or an object with its defaults. The real server adds that it has not looked at the rules, without a field, and calls a value of another type
-// unsupported, too, if the field has an enum.
+// causesOf returns the fields in an error response, or an object with its defaults. The real server adds a cause without a field about unevaluated rules. It
+// also reports a value of the wrong type as unsupported if the field has an enum.
 func causesOf(t *testing.T, answer any) string {
 	t.Helper()
 	data, err := json.Marshal(answer)
@@ -145,13 +145,13 @@ func causesOf(t *testing.T, answer any) string {
 	return fmt.Sprint(body.Get("reason")) + " " + strings.Join(slices.Compact(causes), ", ")
 }
 
-// objectMaker makes values of a schema, some of which do not fit.
+// objectMaker creates values of a schema, some of which are invalid.
 type objectMaker struct {
 	rng    *rand.Rand
-	spoilt int // how many values still are not to fit; -1 for none
+	spoilt int // the number of values that must still be invalid; -1 for none
 }
 
-// odd reports whether the next value is not to fit.
+// odd reports whether the next value must be invalid.
 func (m *objectMaker) odd() bool {
 	if m.spoilt < 0 || m.rng.IntN(6) > 0 {
 		return false
@@ -161,7 +161,7 @@ func (m *objectMaker) odd() bool {
 }
 
 func (m *objectMaker) value(schema map[string]any, depth int) any {
-	if schema["format"] != "byte" && m.odd() { // for which kube-apiserver takes lists
+	if schema["format"] != "byte" && m.odd() { // kube-apiserver accepts lists for it
 		return []any{nil, "text", -1000000, 1.5, true, []any{}, map[string]any{}, []any{map[string]any{}}, strings.Repeat("long ", 40)}[m.rng.IntN(9)]
 	}
 	if options, ok := schema["enum"].([]any); ok {

@@ -12,8 +12,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// TestTypes has the real server judge the definitions that are made of structs: those of the golden files, and those of types that need all tags. The contract has
-// what becomes of objects, on both servers.
+// TestTypes has the real server check CRDs from structs: those of the golden files, and those of types with all tags. The contract tests their objects, on
+// both servers.
 func TestTypes(t *testing.T) {
 	c := theCluster(t)
 	server := judge(t, c)
@@ -77,7 +77,7 @@ type seenSite struct {
 	} `json:"status,omitzero"`
 }
 
-// define returns the definition of the kind.
+// define returns the CRD of the kind.
 func (*seenSite) define(t *testing.T) []byte {
 	t.Helper()
 	k := kopf.DefineIn[seenSite](&kopf.Registry{}, &kopf.Definition{Group: "types.example.com", Version: "v1", Kind: "SeenSite", Scale: &kopf.Scale{Replicas: "spec.size", StatusReplicas: "status.size"}})
@@ -93,7 +93,7 @@ func stringAt(t *testing.T, object []byte, path ...string) string {
 	return fmt.Sprint(body.Get(kopf.Path(path...)))
 }
 
-// waitForOpenAPI waits until the OpenAPI documents of the server, by which kubectl explains, have a kind. They follow a definition after some seconds.
+// waitForOpenAPI waits until the OpenAPI documents of the server, which kubectl explain uses, contain a kind. They follow a CRD after some seconds.
 func waitForOpenAPI(t *testing.T, server *endpoint, group, kind string) {
 	t.Helper()
 	for range 300 {
@@ -117,7 +117,7 @@ func waitForOpenAPI(t *testing.T, server *endpoint, group, kind string) {
 	t.Errorf("the OpenAPI documents do not have the kind %s", kind)
 }
 
-// accepted creates a definition, and fails unless the server takes it strictly, serves it, and finds nothing wrong with its schema.
+// accepted creates a CRD. It fails unless the server accepts it strictly, serves it, and finds its schema valid.
 func accepted(t *testing.T, server *endpoint, definition []byte) (name string) {
 	t.Helper()
 	name = stringAt(t, definition, "metadata", "name")

@@ -24,9 +24,9 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// Replicas of an operator with one authority of their webhooks, as kube-apiserver finds them: behind one Service.
+// Replicas of an operator with one certificate authority for their webhooks, as kube-apiserver calls them: by one Service.
 
-// balancer has replicas take turns in getting connections, as a Service does.
+// balancer distributes connections to replicas in turn, like a Service.
 type balancer struct {
 	listener net.Listener
 	mu       sync.Mutex // guards all below
@@ -58,7 +58,7 @@ func newBalancer(t *testing.T) *balancer {
 
 func (b *balancer) port() int { return b.listener.Addr().(*net.TCPAddr).Port }
 
-// pass connects a client with the next replica.
+// pass connects a client to the next replica.
 func (b *balancer) pass(client net.Conn) {
 	defer client.Close()
 	b.mu.Lock()
@@ -98,7 +98,7 @@ type sharedReplica struct {
 	runner  *kopf.Runner
 }
 
-// issuer returns who has signed the certificate of a replica.
+// issuer returns the issuer of a replica's certificate.
 func (r *sharedReplica) issuer() string {
 	conn, err := tls.Dial("tcp", r.address.String(), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
@@ -127,7 +127,7 @@ func startShared(t *testing.T, b *balancer, info *kopf.ConnectionInfo) *sharedRe
 	settings.Peering.Standalone, settings.Admission.Managed = true, "shared.kopf.dev"
 	settings.Admission.Server = &kopf.WebhookServer{
 		Listener: l, Service: &kopf.ServiceReference{Name: sharedName, Namespace: sharedName, Port: b.port()}, AuthoritySecret: sharedName + "/" + sharedName, RenewalOverlap: 4 * time.Second,
-		TLSConfig: &tls.Config{NextProtos: []string{"http/1.1"}}, // so that reviews at the same time have connections of their own
+		TLSConfig: &tls.Config{NextProtos: []string{"http/1.1"}}, // so that concurrent reviews use separate connections
 	}
 	op := &kopf.Operator{Registry: registry, Connection: info, Namespaces: []string{sharedName}, Settings: settings}
 	op.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -139,7 +139,7 @@ func startShared(t *testing.T, b *balancer, info *kopf.ConnectionInfo) *sharedRe
 	return r
 }
 
-// sharedUser makes a user with the rights that are documented.
+// sharedUser creates a user with the documented permissions.
 func sharedUser(t *testing.T, c *cluster.Cluster) *kopf.ConnectionInfo {
 	t.Helper()
 	user, err := c.NewUser(t.Context(), sharedName,
@@ -163,7 +163,7 @@ func sharedUser(t *testing.T, c *cluster.Cluster) *kopf.ConnectionInfo {
 	return user.ConnectionInfo
 }
 
-// expiringAuthority is the data of a Secret whose authority has ten minutes left, so that it is rotated at once.
+// expiringAuthority returns the data of a Secret whose authority has ten minutes left, so that it is rotated at once.
 func expiringAuthority(t *testing.T) map[string]any {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -186,7 +186,7 @@ func expiringAuthority(t *testing.T) map[string]any {
 	return map[string]any{"ca.crt": cert, "signer.crt": cert, "signer.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})}
 }
 
-// sharedSecret is where the Secret is.
+// sharedSecret is the path of the Secrets.
 const sharedSecret = "/api/v1/namespaces/" + sharedName + "/secrets"
 
 func TestSharedAuthority(t *testing.T) {
@@ -214,7 +214,7 @@ func TestSharedAuthority(t *testing.T) {
 	}
 	rounds(t, h, b, replicas, "expiring")
 	rotated := replicas[0].issuer()
-	// A person deletes the Secret: another authority follows.
+	// A user deletes the Secret, and another authority follows.
 	if _, err := h.c.Request(t.Context(), http.MethodDelete, sharedSecret+"/"+sharedName, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestSharedAuthority(t *testing.T) {
 	}
 }
 
-// rounds has config maps reviewed, each time by new connections, until an authority has been rotated and a while longer. No review may fail.
+// rounds reviews config maps, each time by new connections, until an authority has been rotated and a while longer. No review may fail.
 func rounds(t *testing.T, h *hooked, b *balancer, replicas []*sharedReplica, from string) {
 	t.Helper()
 	after, total := 0, 0
@@ -270,7 +270,7 @@ func rounds(t *testing.T, h *hooked, b *balancer, replicas []*sharedReplica, fro
 			return
 		}
 		b.drop()
-		time.Sleep(50 * time.Millisecond) // of real time, in which the API server sees that
+		time.Sleep(50 * time.Millisecond) // real time, in which the API server updates its view
 	}
 	for i, r := range replicas {
 		if r.reviews.Load() < 50 {

@@ -26,9 +26,9 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// The servers of webhooks as kube-apiserver finds them, with configurations made by hand.
+// Webhook servers as kube-apiserver calls them, with configurations by the test.
 
-// hooked is a namespace whose config maps are reviewed by a server.
+// hooked is a namespace whose config maps a server reviews.
 type hooked struct {
 	t         *testing.T
 	c         *cluster.Cluster
@@ -70,7 +70,7 @@ func serveHooks(t *testing.T, name string, server kopf.AdmissionServer, review k
 	return h
 }
 
-// configure makes the configuration, or changes it.
+// configure creates the configuration, or changes it.
 func (h *hooked) configure(config kopf.WebhookClientConfig) {
 	hook := map[string]any{
 		"name": "maps.kopf.dev", "sideEffects": "None", "failurePolicy": "Fail", "admissionReviewVersions": []any{"v1"}, "timeoutSeconds": 5,
@@ -87,14 +87,14 @@ func (h *hooked) configure(config kopf.WebhookClientConfig) {
 	}
 }
 
-// try has a config map reviewed.
+// try creates a config map, which triggers a review.
 func (h *hooked) try() error {
 	_, err := h.c.Request(h.t.Context(), http.MethodPost, "/api/v1/namespaces/"+h.namespace+"/configmaps?dryRun=All",
 		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"a-"}}`))
 	return err
 }
 
-// allowing admits all, and counts.
+// allowing allows all requests, and counts them.
 func allowing(n *atomic.Int64) kopf.ReviewFunc {
 	return func(_ context.Context, r *kopf.ReviewRequest) ([]byte, error) {
 		var review struct {
@@ -161,7 +161,7 @@ func TestWebhookServer(t *testing.T) {
 	})
 }
 
-// rotating returns a server whose certificate is in files, and a function that replaces it, and its authority.
+// rotating returns a server with its certificate in files, and a function that replaces the certificate and its authority.
 func rotating(t *testing.T) (server *kopf.WebhookServer, renew func()) {
 	dir := t.TempDir()
 	server = &kopf.WebhookServer{
@@ -178,7 +178,7 @@ func rotating(t *testing.T) (server *kopf.WebhookServer, renew func()) {
 	}
 }
 
-// rotate has config maps reviewed, four at once, while certificates are replaced three times.
+// rotate reviews config maps, four at once, while certificates are replaced three times.
 func rotate(t *testing.T, try func() error, renew func(), reviews *atomic.Int64) {
 	t.Helper()
 	var done atomic.Bool
@@ -199,7 +199,7 @@ func rotate(t *testing.T, try func() error, renew func(), reviews *atomic.Int64)
 	for range 3 {
 		renew()
 		renewals.Add(1)
-		time.Sleep(5 * time.Second) // of real time, in which the API server obeys
+		time.Sleep(5 * time.Second) // real time, in which the API server uses the configuration
 	}
 	done.Store(true)
 	writers.Wait()

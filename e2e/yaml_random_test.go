@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// This file makes random values, and random text that is YAML often enough.
+// This file creates random values, and random text that is often valid YAML.
 
 func newReader(data []byte) *bufio.Reader { return bufio.NewReader(bytes.NewReader(data)) }
 

@@ -23,8 +23,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// The library that reads the manifests of kubectl is the judge of our reader of YAML: over all manifests
-// in the source of Kubernetes, over generated documents, and over random snippets of syntax.
+// The library that parses the manifests of kubectl is the reference for kopf's YAML parser: for all manifests in the source of Kubernetes, for generated
+// documents, and for random snippets of syntax.
 
 func TestYAML(t *testing.T) {
 	t.Run("manifests of Kubernetes", func(t *testing.T) {
@@ -66,12 +66,11 @@ func TestYAML(t *testing.T) {
 	})
 }
 
-// oddMarker finds ends and beginnings of documents that kubectl does not know as such: it reads up to there
-// and silently drops the rest.
+// oddMarker matches starts and ends of documents that kubectl does not recognize: it reads up to there and silently drops the rest.
 var oddMarker = regexp.MustCompile(`(?m)^(\.\.\.|---[ \t]*[^ \t\n]|%)`)
 
-// oddSyntax finds what the two readers do not agree about, and nobody writes: block scalars that are not
-// indented, and keys that are nothing but tags and anchors. (Snippets hold no tabs: we take a few more of them.)
+// oddSyntax matches rare syntax that the two parsers treat differently: block scalars without indentation, and keys that consist only of tags and anchors.
+// (Snippets contain no tabs, of which kopf accepts a few more.)
 var oddSyntax = regexp.MustCompile(`(?m)^ *[|>]|^ *([!&]\S* +)+:`)
 
 // manifests returns the YAML files of the Kubernetes module.
@@ -96,7 +95,7 @@ func manifests(t *testing.T) []string {
 	return paths
 }
 
-// judgeYAML tells whether both readers take the documents; the test fails when only one does, or their values differ.
+// judgeYAML reports whether both parsers accept the documents. The test fails if only one does, or if their values differ.
 func judgeYAML(t *testing.T, name string, data []byte) bool {
 	t.Helper()
 	want, wantErr := libraryManifests(data)
@@ -131,7 +130,7 @@ var sameNumbers = cmp.Comparer(func(a, b json.Number) bool {
 	if x.Cmp(y) == 0 {
 		return true
 	}
-	fx, _ := x.Float64() // the library rounds what is not an integer
+	fx, _ := x.Float64() // the library rounds numbers that are not integers
 	fy, _ := y.Float64()
 	return fx == fy
 })

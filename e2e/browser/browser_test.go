@@ -1,4 +1,4 @@
-// Package browser has the live page judged by a browser.
+// Package browser tests the live page in a browser.
 package browser
 
 import (
@@ -93,7 +93,7 @@ func operator(t *testing.T, adjust func(*kopf.PageSettings)) string {
 	return "http://" + listener.Addr().String()
 }
 
-// renaming gives an object a name in lists that no API server would take.
+// renaming gives an object in lists a name that no API server would accept.
 type renaming struct{ base http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
@@ -116,7 +116,7 @@ func (r *renaming) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// browser is a tab, with what it has done.
+// browser is a tab, with its requests and errors.
 type browser struct {
 	context.Context
 	t *testing.T
@@ -162,7 +162,7 @@ func (b *browser) do(actions ...chromedp.Action) {
 	}
 }
 
-// js returns what an expression is.
+// js returns the value of an expression.
 func js[T any](b *browser, expression string) (value T) {
 	b.t.Helper()
 	b.do(chromedp.Evaluate(expression, &value))
@@ -187,7 +187,7 @@ func html(into *string) chromedp.Action {
 	})
 }
 
-// check fails the test if the page has made requests to elsewhere, or has failed.
+// check fails the test if the page has sent requests to other servers, or has errors.
 func (b *browser) check(address string) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -217,7 +217,7 @@ func TestLivePage(t *testing.T) {
 		}
 		before := js[string](b, `document.getElementById('facts').textContent`)
 		b.wait(fmt.Sprintf(`document.getElementById('facts').textContent !== %q`, before))
-		if *screenshot != "" { // without what has strange names
+		if *screenshot != "" { // without the objects with strange names
 			var picture []byte
 			b.do(chromedp.Evaluate(`document.querySelectorAll('#s-retries tbody tr, #s-calls tbody tr').forEach(e => { e.hidden = e.textContent.includes('<script>') })`, nil),
 				emulation.SetDeviceMetricsOverride(820, 1000, 1, false), chromedp.CaptureScreenshot(&picture))
@@ -230,7 +230,7 @@ func TestLivePage(t *testing.T) {
 	t.Run("OB-19 markup in names and errors stays text", func(t *testing.T) {
 		b := open(t, 1100, chromedp.Navigate(address+"/"))
 		b.wait(shown)
-		for _, section := range []string{"retries", "calls"} { // which have an error and a name
+		for _, section := range []string{"retries", "calls"} { // they have an error and a name
 			if got := js[string](b, `[...document.querySelectorAll('#s-`+section+` td')].map(e => e.textContent).join(' ')`); !strings.Contains(got, markup) {
 				t.Errorf("the section %s is %q", section, got)
 			}

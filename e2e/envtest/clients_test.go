@@ -14,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// TestExistingCluster has envtest find the server by a kubeconfig.
+// TestExistingCluster has envtest use the server by a kubeconfig.
 func TestExistingCluster(t *testing.T) {
 	served, err := kopf.NewAPIServer(&kopf.APIServerOptions{TLS: true}).Listen("127.0.0.1:0")
 	if err != nil {

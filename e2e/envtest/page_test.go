@@ -9,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf/internal/pages"
 )
 
-// TestPage holds that the Go code of the page is that of the files in this folder, and so compiles and works.
+// TestPage checks that the Go code of the page equals the files in this folder, and so compiles and works.
 func TestPage(t *testing.T) {
 	blocks, err := pages.Read(filepath.Join("..", "..", "docs", "envtest.md"))
 	if err != nil {
@@ -44,7 +44,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// unindented returns a text without the spaces at the beginnings of its lines, so that fragments of a function can be compared.
+// unindented returns a text without the spaces at the beginnings of its lines, to compare fragments of a function.
 func unindented(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

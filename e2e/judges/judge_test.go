@@ -7,7 +7,7 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 )
 
-// TestJudge finds new differences, and known ones that are gone.
+// TestJudge checks that new differences are reported, and known ones that no longer exist.
 func TestJudge(t *testing.T) {
 	const passes, fails = types.SpecStatePassed, types.SpecStateFailed
 	real := []spec{{name: "both", state: passes}, {name: "new", state: passes}, {name: "known", state: passes}, {name: "mended", state: passes},

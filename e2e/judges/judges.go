@@ -1,8 +1,7 @@
-// Package judges holds software of others that is written for a real API server, and lets it judge the one in memory: each test
-// runs against both, and what a real kube-apiserver satisfies has to be satisfied in memory. It is a module of its own, since its
-// libraries are heavy:
+// Package judges runs third-party software for real API servers with the in-memory server. Each test runs with both, and must pass in memory if it passes
+// with a real kube-apiserver. It is a separate module because of its large dependencies:
 //
 //	make judges
 //
-// takes some minutes, as the suites are compiled from the module cache first.
+// takes some minutes, because it first compiles the suites from the module cache.
 package judges

@@ -39,7 +39,7 @@ func TestOperator(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { testOperator(t, memoryServer(t, nil)) })
 }
 
-// warnings are what the servers have warned of.
+// warnings has the warnings of the servers.
 type warnings struct {
 	mu    sync.Mutex
 	texts []string
@@ -96,7 +96,7 @@ func testOperator(t *testing.T, kubeconfig string) {
 	t.Run("deletion", o.testDeletion)
 }
 
-// startManager runs the operator, and has the server call its webhooks.
+// startManager runs the operator, and waits until its webhooks accept connections.
 func (o *operatorTest) startManager(t *testing.T, restConfig *rest.Config, scheme *runtime.Scheme) {
 	t.Helper()
 	authority, err := cluster.NewAuthority()
@@ -112,7 +112,7 @@ func (o *operatorTest) startManager(t *testing.T, restConfig *rest.Config, schem
 		t.Fatal(err)
 	}
 	port := freePort(t)
-	skip := true // the names of controllers are the same for both servers
+	skip := true // both servers use the same names of controllers
 	m, err := ctrl.NewManager(restConfig, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: &skip},
 		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
@@ -134,7 +134,7 @@ func (o *operatorTest) startManager(t *testing.T, restConfig *rest.Config, schem
 		}
 	})
 	o.eventually(t, "the webhooks are served", func(context.Context) (bool, error) {
-		conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{InsecureSkipVerify: true}) // it is only asked whether it is there
+		conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{InsecureSkipVerify: true}) // a connection is sufficient
 		if err != nil {
 			return false, nil
 		}
@@ -162,7 +162,7 @@ func freePort(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// install creates an object that is written in YAML.
+// install creates an object from YAML.
 func (o *operatorTest) install(t *testing.T, text string) {
 	t.Helper()
 	object := &unstructured.Unstructured{}
@@ -205,7 +205,7 @@ func (o *operatorTest) task(name string) *Task {
 
 func (o *operatorTest) testDefaults(t *testing.T) {
 	plain := o.task("plain")
-	plain.Spec.Suspend = new(true) // nothing is to run
+	plain.Spec.Suspend = new(true) // no Job may run
 	if err := o.Create(t.Context(), plain); err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func (o *operatorTest) testValidation(t *testing.T) {
 	}
 }
 
-// testJobs has three Jobs of a task run, one after the other.
+// testJobs runs three Jobs of a task, one after the other.
 func (o *operatorTest) testJobs(t *testing.T) {
 	task := o.task("work")
 	task.Spec.ConcurrencyPolicy, task.Spec.HistoryLimit = policyForbid, new(int32(1))
@@ -304,12 +304,12 @@ func (o *operatorTest) jobs(t *testing.T, task *Task) []batchv1.Job {
 	return slices.DeleteFunc(all.Items, func(j batchv1.Job) bool { return !metav1.IsControlledBy(&j, task) })
 }
 
-// finish plays the controller of Jobs.
+// finish sets the status of a Job, like the controller of Jobs.
 func (o *operatorTest) finish(t *testing.T, task *Task, name string) {
 	t.Helper()
 	job := &batchv1.Job{}
 	if err := o.Get(t.Context(), client.ObjectKey{Namespace: task.Namespace, Name: name}, job); err != nil {
-		if apierrors.IsNotFound(err) { // of the history, and removed meanwhile
+		if apierrors.IsNotFound(err) { // removed from the history in the meantime
 			return
 		}
 		t.Fatal(err)
@@ -374,7 +374,7 @@ spec:
           status: {type: object, x-kubernetes-preserve-unknown-fields: true}
 `
 
-// taskWebhook is a configuration; what is left out are its kind, the verb in its name and path, the port, the CA bundle, and the operations.
+// taskWebhook is a webhook configuration. Its placeholders are the kind, the verb in its name and path, the port, the CA bundle, and the operations.
 const taskWebhook = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: %[1]sWebhookConfiguration

@@ -11,13 +11,13 @@ import (
 	"github.com/kopf-go/kopf/e2e/judges/rivalry"
 )
 
-// This file judges the judge: programs with an election that is wrong have to be found.
+// This file tests the checks: they must find errors in programs with a faulty election.
 
-// doctored is a change that makes the election wrong.
+// doctored is a change that makes the election faulty.
 type doctored struct {
-	what, file    string // the file is one of the product
+	what, file    string // the file is a source file of kopf
 	from, to      string
-	rules         []string // of which one has to be found violated
+	rules         []string // at least one of them must be violated
 	fault         string
 	times         electionTimes
 	kinds         [][2]string
@@ -28,7 +28,7 @@ var doctoredElections = []doctored{
 	{what: "counts from the answer of a renewal", file: "internal/leaderelection/leaderelection.go",
 		from: "e.extend(began)", to: "e.extend(time.Now())",
 		rules: []string{ruleOverlap, ruleRegister}, fault: slowThenGone,
-		// By these, the next holder begins half a second after the end of the former one.
+		// With these, the next holder begins half a second after the end of the previous one.
 		times: electionTimes{4 * time.Second, 3500 * time.Millisecond, 250 * time.Millisecond},
 		kinds: [][2]string{{"ours", rivalry.Ours}, {"ours too", rivalry.Ours}}},
 	{what: "gives the Lease up before its handlers have ended", file: "kopf.go",
@@ -43,10 +43,10 @@ var doctoredElections = []doctored{
 		kinds: [][2]string{{"ours", rivalry.Ours}, {"elector", rivalry.ClientGo}, {"manager", rivalry.Manager}}},
 }
 
-// doctoredFor is how long each seed is tried.
+// doctoredFor is the duration of the test for each seed.
 const doctoredFor = 40 * time.Second
 
-// TestRivalsAreJudged runs programs whose election is wrong: each is found with one of three seeds, where the right one is not.
+// TestRivalsAreJudged runs programs with a faulty election. The checks find each with one of three seeds, and find nothing without the fault.
 func TestRivalsAreJudged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes minutes")
@@ -73,7 +73,7 @@ func TestRivalsAreJudged(t *testing.T) {
 	}
 }
 
-// overlay writes the changed file, and the file that has the compiler take it.
+// overlay writes the changed file, and the overlay file for the compiler.
 func (d *doctored) overlay(t *testing.T) string {
 	t.Helper()
 	source := filepath.Join(strings.TrimSpace(goCommand(t, "list", "-m", "-f", "{{.Dir}}", "github.com/kopf-go/kopf")), filepath.FromSlash(d.file))
@@ -98,7 +98,7 @@ func (d *doctored) overlay(t *testing.T) string {
 	return overlay
 }
 
-// run lets a program of ours compete, and returns what was found.
+// run has a program of kopf compete, and returns the violations.
 func (d *doctored) run(t *testing.T, to upstream, binary string, seed uint64) *verdict {
 	t.Helper()
 	c := newContest(t, to)

@@ -15,14 +15,14 @@ import (
 	"github.com/kopf-go/kopf/e2e/judges/rivalry"
 )
 
-// This file has processes, networks and clocks fail while all compete for the Lease.
+// This file adds faults of processes, networks and clocks while all compete for the Lease.
 
 var (
 	rivalsFor  = flag.Duration("judges.rivals", 30*time.Minute, "for how long the rivals compete under faults; a minute with -short, and with shorter times of the Lease")
 	rivalsSeed = flag.Uint64("judges.rivals-seed", uint64(time.Now().UnixNano()), "which faults there are")
 )
 
-// TestRivalsUnderFaults has four processes compete for the Lease, under stops, kills, freezes, partitions and slow answers.
+// TestRivalsUnderFaults has four processes compete for the Lease, with stops, kills, freezes, partitions and slow responses.
 func TestRivalsUnderFaults(t *testing.T) {
 	f := &rivalFaults{times: electionTimes{15 * time.Second, 10 * time.Second, 2 * time.Second}, duration: *rivalsFor, seed: *rivalsSeed}
 	if testing.Short() {
@@ -42,7 +42,7 @@ func TestRivalsUnderFaults(t *testing.T) {
 	acquit(t, v)
 }
 
-// slowThenGone is a fault that tells who counts from the answer of a renewal.
+// slowThenGone is a fault that finds processes that count from the response of a renewal.
 const slowThenGone = "slow answers, then a partition"
 
 // rivalFaults are the faults of one run.
@@ -50,17 +50,17 @@ type rivalFaults struct {
 	times    electionTimes
 	duration time.Duration
 	seed     uint64
-	only     string // the fault that the holder has, one after the other; all have all if empty
+	only     string // the fault of each holder; all processes have all faults if it is empty
 
 	counts map[string]int
 }
 
-// part is a part of the duration of the Lease, up to the length of the freezes: in full, 25 seconds for one of 15.
+// part returns a random fraction of the Lease duration, for freezes: in total, up to 25 seconds for a duration of 15.
 func (f *rivalFaults) part(random *rand.Rand) time.Duration {
 	return f.times.retry/2 + time.Duration(random.Int64N(int64(f.times.lease*5/3)))
 }
 
-// run lets things go wrong until the time is over.
+// run adds faults until the time is over.
 func (f *rivalFaults) run(t testing.TB, c *contest) {
 	t.Helper()
 	f.counts = map[string]int{}
@@ -74,7 +74,7 @@ func (f *rivalFaults) run(t testing.TB, c *contest) {
 	defer close(stop)
 	group.Go(func() { c.revive(t, f.times, stop) })
 	group.Go(func() { c.change(t, f.times, stop) })
-	var going sync.WaitGroup // faults that take time
+	var going sync.WaitGroup // faults with a duration
 	defer going.Wait()
 	for began := time.Now(); time.Since(began) < f.duration; {
 		victim := c.places[random.IntN(len(c.places))]
@@ -88,15 +88,15 @@ func (f *rivalFaults) run(t testing.TB, c *contest) {
 		f.counts[name]++
 		going.Go(func() { f.inflict(victim, name, d) })
 		if name == slowThenGone && f.only != "" {
-			time.Sleep(3 * f.times.lease) // another process is to be able to take the Lease
+			time.Sleep(3 * f.times.lease) // another process must have the time to take the Lease
 		}
 		time.Sleep(f.times.lease/3 + time.Duration(random.Int64N(int64(f.times.lease))))
 	}
 }
 
-// inflict does something to a process or its network.
+// inflict adds a fault to a process or its network.
 func (f *rivalFaults) inflict(p *place, name string, d time.Duration) {
-	patience := max(time.Second, f.times.renew/2) // for which ours awaits an answer
+	patience := max(time.Second, f.times.renew/2) // the time that kopf waits for a response
 	switch name {
 	case "stop":
 		p.signal(syscall.SIGTERM)
@@ -129,7 +129,7 @@ func every(d time.Duration, stop <-chan struct{}, fn func(n int)) {
 	}
 }
 
-// revive starts processes again that have ended.
+// revive restarts processes that have ended.
 func (c *contest) revive(t testing.TB, times electionTimes, stop <-chan struct{}) {
 	every(times.retry, stop, func(int) {
 		for _, p := range c.places {
@@ -140,7 +140,7 @@ func (c *contest) revive(t testing.TB, times electionTimes, stop <-chan struct{}
 	})
 }
 
-// change changes the objects that ours handles.
+// change changes the objects that kopf handles.
 func (c *contest) change(t testing.TB, times electionTimes, stop <-chan struct{}) {
 	every(times.retry, stop, func(n int) {
 		patch := fmt.Appendf(nil, `{"data": {"n": %q}}`, strconv.Itoa(n))

@@ -14,19 +14,19 @@ import (
 	"github.com/kopf-go/kopf/e2e/judges/rivalry"
 )
 
-// This file judges what has happened. The order of the writes is that of the resource versions; when a write was carried out is known to be
-// between its arrival at the server and its answer, and what counts as proven is the worst of both.
+// This file checks the history. The order of the writes is that of the resource versions. A write took effect between its arrival at the server and its
+// response. The checks assume the worst case of both.
 
-// rivalHistory is what has happened to one Lease.
+// rivalHistory is the history of one Lease.
 type rivalHistory struct {
-	ours      map[string]bool // the processes, and whether they are ours
-	first     uint64          // the version of the Lease before all
+	ours      map[string]bool // the processes, and whether they run kopf
+	first     uint64          // the initial version of the Lease
 	exchanges []exchange
 	acts      []rivalry.Act
 	freezes   []freeze
 }
 
-// The rules.
+// The invariants.
 const (
 	ruleOverlap     = "ours does not work while another process holds the Lease"
 	ruleReleased    = "a process of ours that gives the Lease up does not work any more"
@@ -37,26 +37,26 @@ const (
 	ruleRegister    = "the holders of the Lease are those of a register with compare-and-swap"
 )
 
-// verdict is what was found.
+// verdict is the result of the checks.
 type verdict struct {
-	violations map[string][]string // by rule
-	permitted  map[string]int      // what others do, and ours cannot help
-	terms      map[string]int      // how often each place has got the Lease
-	works      int                 // steps and writes of ours that were checked
+	violations map[string][]string // by invariant
+	permitted  map[string]int      // violations by the others, for which kopf is not responsible
+	terms      map[string]int      // how often each place got the Lease
+	works      int                 // the number of checked steps and writes of kopf
 }
 
 func (v *verdict) violate(rule, format string, args ...any) {
 	v.violations[rule] = append(v.violations[rule], fmt.Sprintf(format, args...))
 }
 
-// wakeGrace is how long the end of a context may take in a process that was stopped: its timers run late by as much.
+// wakeGrace is the time for the cancellation of a context in a process that was suspended, because its timers are late.
 const wakeGrace = 250 * time.Millisecond
 
-// clientGoPrecision is how much earlier client-go can take a Lease: it compares records with times in whole seconds, and does not see a renewal
-// in the same second as the one before.
+// clientGoPrecision is how much earlier client-go can take a Lease. It compares records with times in whole seconds, and so misses a second renewal within
+// one second.
 const clientGoPrecision = time.Second
 
-// judge checks all rules.
+// judge checks all invariants.
 func (h *rivalHistory) judge() *verdict {
 	v := &verdict{violations: map[string][]string{}, permitted: map[string]int{}, terms: map[string]int{}}
 	leases := h.leaseWrites()
@@ -73,7 +73,7 @@ func (h *rivalHistory) judge() *verdict {
 	return v
 }
 
-// leaseWrites returns the writes of the Lease that have succeeded, in their order.
+// leaseWrites returns the successful writes of the Lease, in their order.
 func (h *rivalHistory) leaseWrites() []exchange {
 	var all []exchange
 	for _, x := range h.exchanges {
@@ -85,7 +85,7 @@ func (h *rivalHistory) leaseWrites() []exchange {
 	return all
 }
 
-// checkTakeovers checks when the Lease was taken, and its counting.
+// checkTakeovers checks the times of takeovers, and their counter.
 func (h *rivalHistory) checkTakeovers(v *verdict, leases []exchange) {
 	for i, w := range leases {
 		if i == 0 {
@@ -116,7 +116,7 @@ func (h *rivalHistory) checkTakeovers(v *verdict, leases []exchange) {
 	}
 }
 
-// checkActs checks each step and each write of a process: whether it may still have held the Lease.
+// checkActs checks each step and each write of a process: it must be possible that the process still held the Lease.
 func (h *rivalHistory) checkActs(v *verdict, leases []exchange) {
 	type act struct {
 		rivalry.Act
@@ -158,28 +158,28 @@ func (h *rivalHistory) checkActs(v *verdict, leases []exchange) {
 	}
 }
 
-// clock writes a time.
+// clock formats a time.
 func clock(at time.Time) string { return at.Format("15:04:05.000000") }
 
-// justAwake reports whether the process was stopped just before.
+// justAwake reports whether the process was suspended just before.
 func (h *rivalHistory) justAwake(identity string, at time.Time) bool {
 	return slices.ContainsFunc(h.freezes, func(f freeze) bool {
 		return f.Identity == identity && at.After(f.From) && at.Before(f.To.Add(wakeGrace))
 	})
 }
 
-// The standing of a process at some time.
+// The relation of a process to the Lease at some time.
 type leaseStanding int
 
 const (
 	holds  leaseStanding = iota // it may hold the Lease
 	lost                        // it does not
-	gaveUp                      // it has given it up itself
-	wiped                       // it held it, until another process has emptied it
+	gaveUp                      // it has released it itself
+	wiped                       // it held it, until another process emptied it
 )
 
-// standing returns the standing of a process, and the write by which it has come to it: what was answered by then has happened for certain, and what
-// had arrived has perhaps.
+// standing returns the standing of a process, and the write that led to it. Writes with a response by then took effect for certain. Those that had arrived
+// may have taken effect.
 func standing(leases []exchange, identity string, at time.Time) (leaseStanding, *exchange) {
 	state, by := lost, &exchange{}
 	for i := range leases {
@@ -209,12 +209,12 @@ func (h *rivalHistory) checkOrder(v *verdict, leases []exchange) {
 		}
 	}
 	slices.SortFunc(writes, func(a, b exchange) int { return cmp.Compare(a.Answer.version(), b.Answer.version()) })
-	var latest *exchange // the acquisition of the latest term that has written so far
+	var latest *exchange // the acquisition of the latest term with a write so far
 	for _, w := range writes {
 		got := acquisition(leases, w.Identity, w.Sent)
 		if h.ours[w.Identity] {
 			fence, _ := strconv.ParseUint(w.Query.Data["fence"], 10, 64) // 0 if there is none
-			// A process that comes back to a Lease that is still its own begins a term without an acquisition.
+			// A process that returns to a Lease of its own begins a term without an acquisition.
 			term := slices.IndexFunc(leases, func(l exchange) bool {
 				return l.Answer.version() == fence && l.Identity == w.Identity && !l.Arrived.After(w.Sent)
 			})
@@ -222,7 +222,7 @@ func (h *rivalHistory) checkOrder(v *verdict, leases []exchange) {
 				v.violate(ruleFence, "%s writes with the fence %d at %s", w.Identity, fence, clock(w.Sent))
 			}
 			late := got != nil && latest != nil && latest.Answer.version() > got.Answer.version() && w.Sent.After(latest.Answered)
-			if state, _ := standing(leases, w.Identity, w.Sent); late && state != wiped { // of a Lease that another process has emptied, ours learns by its next renewal
+			if state, _ := standing(leases, w.Identity, w.Sent); late && state != wiped { // kopf learns by its next renewal that another process has emptied the Lease
 				v.violate(ruleOrder, "%s: a write that was sent %s after %s has got the Lease is stored after one of that", w.Identity, w.Sent.Sub(latest.Answered), latest.Identity)
 			}
 		}
@@ -232,7 +232,7 @@ func (h *rivalHistory) checkOrder(v *verdict, leases []exchange) {
 	}
 }
 
-// acquisition returns the last one of a process before some time.
+// acquisition returns the last acquisition by a process before some time.
 func acquisition(leases []exchange, identity string, at time.Time) *exchange {
 	var got *exchange
 	for i := range leases {
@@ -245,9 +245,9 @@ func acquisition(leases []exchange, identity string, at time.Time) *exchange {
 	return got
 }
 
-// registerCall is a call of the register that the Lease is: a read, a compare-and-swap, or the conviction of a process that it holds it.
+// registerCall is a call of the register that models the Lease: a read, a compare-and-swap, or the belief of a process that it holds the Lease.
 type registerCall struct {
-	kind            string // the method, or "" for a conviction
+	kind            string // the method, or "" for a belief
 	expected        uint64
 	holder          string
 	code            int
@@ -260,7 +260,7 @@ type registerState struct {
 	holder  string
 }
 
-// register is the Lease as a model.
+// register returns the model of the Lease.
 func register(first uint64) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return registerState{version: first} },
@@ -286,14 +286,14 @@ func register(first uint64) porcupine.Model {
 // registerTimeout limits the search for an order.
 const registerTimeout = 5 * time.Minute
 
-// checkRegister checks that there is an order of all calls in which each has the result that it had, and in which ours holds the Lease whenever it
-// works. Steps between the same writes of the Lease count as one.
+// checkRegister checks that an order of all calls explains all results, and that kopf holds the Lease in it whenever it works. Steps between the same writes
+// of the Lease count as one.
 func (h *rivalHistory) checkRegister(v *verdict, leases []exchange) {
 	var calls []porcupine.Operation
 	for _, x := range h.exchanges {
 		of := x.Path == rivalry.LeasePath || x.Path == rivalry.LeasesPath
 		if !of || x.Code >= http.StatusMultipleChoices && x.Code != http.StatusConflict && x.Code != http.StatusNotFound {
-			continue // it was refused without a look at the Lease
+			continue // refused without reading the Lease
 		}
 		calls = append(calls, porcupine.Operation{Call: x.Arrived.UnixNano(), Return: x.Answered.UnixNano(), Input: registerCall{
 			kind: x.Method, expected: x.Query.version(), code: x.Code, version: x.Answer.version(), holderAfterward: x.Answer.Spec.HolderIdentity}})

@@ -22,7 +22,7 @@ import (
 
 // This file runs the processes that compete for the Lease.
 
-// place is where one process runs after the other.
+// place runs one process after the other.
 type place struct {
 	name   string
 	binary string
@@ -37,7 +37,7 @@ type place struct {
 	freezes []freeze
 }
 
-// freeze is a time in which a process was stopped.
+// freeze is a time in which a process was suspended.
 type freeze struct {
 	Identity string
 	From, To time.Time
@@ -70,16 +70,16 @@ func (p *place) start(t testing.TB) string {
 	ended := make(chan struct{})
 	p.cmd, p.ended = cmd, ended
 	go func() {
-		_ = cmd.Wait() // how it has ended stands in its log
+		_ = cmd.Wait() // its result is in its log
 		close(ended)
 	}()
 	return config.Identity
 }
 
-// identity returns that of the process that runs. The lock is held.
+// identity returns that of the running process. The lock is held.
 func (p *place) identity() string { return fmt.Sprintf("%s.%d", p.name, p.runs) }
 
-// current returns the identity of the process that runs, or has run last.
+// current returns the identity of the running process, or of the last one.
 func (p *place) current() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +118,7 @@ func (p *place) signal(s syscall.Signal) {
 	}
 }
 
-// freeze stops the process for a while.
+// freeze suspends the process for a while.
 func (p *place) freeze(d time.Duration) {
 	p.mu.Lock()
 	cmd := p.cmd
@@ -153,17 +153,17 @@ func (p *place) acts(t testing.TB) []rivalry.Act {
 	return all
 }
 
-// contest is one Lease with all that compete for it.
+// contest is one Lease with all competing processes.
 type contest struct {
 	dir      string
 	to       upstream
 	places   []*place
-	first    uint64     // the version of the Lease before all
+	first    uint64     // the initial version of the Lease
 	mu       sync.Mutex // guards following
 	exchange []exchange
 }
 
-// electionTimes are those of the Lease.
+// electionTimes are the durations of the election.
 type electionTimes struct{ lease, renew, retry time.Duration }
 
 var shortTimes = electionTimes{3 * time.Second, 2 * time.Second, 500 * time.Millisecond}
@@ -228,7 +228,7 @@ func (c *contest) clear(t testing.TB) {
 	t.Helper()
 	c.end()
 	c.places = nil
-	for _, name := range []string{"/work", "/more"} { // which have the finalizer of ours
+	for _, name := range []string{"/work", "/more"} { // they have the finalizer of kopf
 		if err := rivalry.Patch(t.Context(), c.to.client, c.to.url+rivalry.MapsPath+name, []byte(`{"metadata": {"finalizers": null}}`), io.Discard); err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +252,7 @@ func (c *contest) holder(t testing.TB) *place {
 	return c.places[i]
 }
 
-// lease reads the Lease past all proxies.
+// lease reads the Lease without a proxy.
 func (c *contest) lease(t testing.TB) *objectState {
 	t.Helper()
 	var data bytes.Buffer
@@ -269,7 +269,7 @@ func (c *contest) lease(t testing.TB) *objectState {
 	return lease
 }
 
-// history returns what has happened.
+// history returns the history of the contest.
 func (c *contest) history(t testing.TB) *rivalHistory {
 	t.Helper()
 	h := &rivalHistory{ours: map[string]bool{}, first: c.first}
@@ -288,7 +288,7 @@ func (c *contest) history(t testing.TB) *rivalHistory {
 	return h
 }
 
-// works waits until a process has begun to work, and returns when.
+// works waits until a process has begun to work, and returns the time.
 func (c *contest) works(t testing.TB, p *place) time.Time {
 	t.Helper()
 	identity := p.current()
@@ -303,7 +303,7 @@ func (c *contest) works(t testing.TB, p *place) time.Time {
 	return time.Time{}
 }
 
-// processOf returns the process of an identity in the Lease: ours adds eight digits to what it gets.
+// processOf returns the process of an identity in the Lease: kopf appends eight digits to its identity.
 func processOf(identity string) string {
 	process, _, _ := strings.Cut(identity, "_")
 	return process

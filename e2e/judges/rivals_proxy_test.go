@@ -17,19 +17,18 @@ import (
 	"github.com/kopf-go/kopf/e2e/judges/rivalry"
 )
 
-// This file is the network between one process and the API server, which loses and delays requests and answers, and keeps a record of what
-// has reached the server.
+// This file is the network between one process and the API server. It loses and delays requests and responses, and records those that reach the server.
 
-// exchange is a request that has reached the API server, and its answer.
+// exchange is a request that has reached the API server, and its response.
 type exchange struct {
 	Identity, Method, Path string
-	Sent                   time.Time // when the process sent it, by the clock that all share
-	Arrived, Answered      time.Time // between which the server has carried it out
+	Sent                   time.Time // when the process sent it, by the clock of the machine
+	Arrived, Answered      time.Time // the server carried it out in between
 	Code                   int
 	Query, Answer          objectState
 }
 
-// objectState is what is looked at of a Lease, or of an object with results.
+// objectState has the checked fields of a Lease, or of an object with results.
 type objectState struct {
 	Metadata struct {
 		ResourceVersion string            `json:"resourceVersion"`
@@ -45,7 +44,7 @@ type objectState struct {
 	Data map[string]string `json:"data"`
 }
 
-// version returns the number of the state, by which the API server orders those of all objects.
+// version returns the number of the state. The numbers order the states of all objects.
 func (s *objectState) version() uint64 {
 	n, _ := strconv.ParseUint(s.Metadata.ResourceVersion, 10, 64) // 0 for none
 	return n
@@ -65,11 +64,11 @@ type rivalProxy struct {
 
 	mu     sync.Mutex // guards following
 	random *rand.Rand
-	dark   chan struct{}    // closed when the network is there again; nil while it is
-	delay  [2]time.Duration // of requests and of answers
+	dark   chan struct{}    // closed when the network works again; nil while it works
+	delay  [2]time.Duration // of requests and of responses
 	until  time.Time        // the end of the delay
-	once   bool             // the network is gone as soon as the next answer about the Lease has got through
-	gone   time.Duration    // for how long then
+	once   bool             // the network fails when the next response about the Lease has passed
+	gone   time.Duration    // for that time
 	conns  map[net.Conn]bool
 }
 
@@ -103,11 +102,11 @@ func (p *rivalProxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for conn := range p.conns {
-		_ = conn.Close() // that is all there is to do to it
+		_ = conn.Close() // ignore the error
 	}
 }
 
-// partition lets nothing through for a while: neither requests nor answers.
+// partition blocks all requests and responses for a while.
 func (p *rivalProxy) partition(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,14 +128,14 @@ func (p *rivalProxy) lift(dark chan struct{}) {
 	}
 }
 
-// slow delays requests and answers for a while.
+// slow delays requests and responses for a while.
 func (p *rivalProxy) slow(requests, answers, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay, p.until = [2]time.Duration{requests, answers}, time.Now().Add(d)
 }
 
-// slowThenPartition delays the answers for a while, and the network is gone as soon as one about the Lease has got through afterwards.
+// slowThenPartition delays the responses for a while. The network fails when the next one about the Lease has passed afterwards.
 func (p *rivalProxy) slowThenPartition(answers, d, gone time.Duration) {
 	p.slow(0, answers, d)
 	p.mu.Lock()
@@ -144,7 +143,7 @@ func (p *rivalProxy) slowThenPartition(answers, d, gone time.Duration) {
 	p.once, p.gone = true, gone
 }
 
-// hold waits until the network is there, and for the delay of requests or answers. Of those that have waited for the network, it loses a half.
+// hold waits until the network works, and for the delay of requests or responses. It loses half of those that have waited for the network.
 func (p *rivalProxy) hold(which int) (lost bool) {
 	p.mu.Lock()
 	dark, delay := p.dark, p.delay[which]
@@ -167,7 +166,7 @@ func (p *rivalProxy) hold(which int) (lost bool) {
 	return p.random.IntN(2) == 0
 }
 
-// ServeHTTP implements [http.Handler]. A request goes on its way also when its sender does not wait for the answer any more, as on a network.
+// ServeHTTP implements [http.Handler]. As in a network, it also sends a request that its sender has canceled.
 func (p *rivalProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("watch") != "" {
 		p.stream(w, r)
@@ -186,16 +185,16 @@ func (p *rivalProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p.passing(r)
 	w.WriteHeader(resp.StatusCode)
-	_, _ = w.Write(answer) // the process may have gone
+	_, _ = w.Write(answer) // the process may have ended
 }
 
-// passing notes that an answer is getting through. What it makes the process send is to be lost already.
+// passing checks whether a response is the last one before a failure. The next request of the process must be lost already.
 func (p *rivalProxy) passing(r *http.Request) {
 	if r.Method != http.MethodPut || r.URL.Path != rivalry.LeasePath {
 		return
 	}
 	p.mu.Lock()
-	last := p.once && time.Until(p.until) < p.delay[1] // the answer was a slow one, and the next one would not be
+	last := p.once && time.Until(p.until) < p.delay[1] // the response was slow, and the next one would not be
 	if last {
 		p.once, p.until = false, time.Time{}
 	}
@@ -205,7 +204,7 @@ func (p *rivalProxy) passing(r *http.Request) {
 	}
 }
 
-// forward makes the request to the API server.
+// forward sends the request to the API server.
 func (p *rivalProxy) forward(r *http.Request, body []byte) (*http.Response, []byte, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Minute)
 	defer cancel()
@@ -213,7 +212,7 @@ func (p *rivalProxy) forward(r *http.Request, body []byte) (*http.Response, []by
 	if err != nil {
 		return nil, nil, err
 	}
-	sent, _ := strconv.ParseInt(r.Header.Get(rivalry.SentHeader), 10, 64) // all of them have it
+	sent, _ := strconv.ParseInt(r.Header.Get(rivalry.SentHeader), 10, 64) // all requests have it
 	x := exchange{Identity: r.Header.Get(rivalry.IdentityHeader), Method: r.Method, Path: r.URL.Path, Sent: time.Unix(0, sent), Arrived: time.Now().Round(0)}
 	resp, err := p.client.Do(req)
 	if err != nil {
@@ -239,11 +238,11 @@ func (p *rivalProxy) request(ctx context.Context, r *http.Request, body []byte) 
 		return nil, err
 	}
 	req.Header = r.Header.Clone()
-	req.Header.Del("Accept-Encoding") // the answers are read
+	req.Header.Del("Accept-Encoding") // the proxy reads the responses
 	return req, nil
 }
 
-// stream hands on the events of a watch. What comes while the network is gone waits.
+// stream passes on the events of a watch. Events wait while the network fails.
 func (p *rivalProxy) stream(w http.ResponseWriter, r *http.Request) {
 	if p.hold(0) {
 		panic(http.ErrAbortHandler)
@@ -262,7 +261,7 @@ func (p *rivalProxy) stream(w http.ResponseWriter, r *http.Request) {
 	flush := http.NewResponseController(w)
 	buffer := make([]byte, 32<<10)
 	for {
-		_ = flush.Flush() // what cannot be written is noticed below
+		_ = flush.Flush() // write errors are detected below
 		n, err := resp.Body.Read(buffer)
 		if n > 0 && p.hold(0) {
 			panic(http.ErrAbortHandler)

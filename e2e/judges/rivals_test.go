@@ -18,12 +18,11 @@ import (
 	"github.com/kopf-go/kopf/e2e/judges/rivalry"
 )
 
-// rivalKinds are the names of the places, and what runs there.
+// rivalKinds are the names of the places, and their types of electors.
 var rivalKinds = [...][2]string{{"ours", rivalry.Ours}, {"elector", rivalry.ClientGo}, {"manager", rivalry.Manager}}
 
-// TestRivals has an operator of ours, an elector of client-go, and a manager of controller-runtime take one Lease from each other, in the six
-// pairs of two of them and one of ours after another, once when the holder gives it up, and once when the holder dies. The clocks of the two
-// others are minutes ahead.
+// TestRivals has an operator of kopf, an elector of client-go, and a manager of controller-runtime take one Lease from each other. It tests the six pairs of
+// two of them and one pair of kopf with itself. In each, the holder releases the Lease once, and dies once. The clocks of the two others are minutes ahead.
 func TestRivals(t *testing.T) {
 	binary := buildRival(t, "")
 	t.Run("real", func(t *testing.T) { testTakeovers(t, realUpstream(t), binary) })
@@ -45,7 +44,7 @@ func buildRival(t testing.TB, overlay string) string {
 	return binary
 }
 
-// realUpstream starts a control plane of the test's own.
+// realUpstream starts a separate control plane.
 func realUpstream(t *testing.T) upstream {
 	t.Helper()
 	c, err := cluster.Start(context.Background(), &cluster.Options{Log: os.Stderr})
@@ -56,7 +55,7 @@ func realUpstream(t *testing.T) upstream {
 	return upstream{c.URL(), c.HTTPClient()}
 }
 
-// memoryUpstream is [realUpstream] for the server in memory.
+// memoryUpstream is [realUpstream] for the in-memory server.
 func memoryUpstream(t *testing.T) upstream {
 	t.Helper()
 	listener, err := kopf.NewAPIServer(nil).Listen("127.0.0.1:0")
@@ -114,7 +113,7 @@ func testTakeovers(t *testing.T, to upstream, binary string) {
 	acquit(t, c.history(t).judge())
 }
 
-// acquit fails the test if a rule was violated, or if nothing was proven.
+// acquit fails the test if an invariant was violated, or if nothing was checked.
 func acquit(t *testing.T, v *verdict) {
 	t.Helper()
 	report(t, v)
@@ -138,7 +137,7 @@ func testTakeover(t *testing.T, c *contest, holder, next *place, crash bool) {
 		holder.signal(syscall.SIGTERM)
 	}
 	after := c.works(t, next).Sub(ended)
-	// The last renewal was seen by the next process a retry period after it was made, and it is looked at every retry period.
+	// The next process saw the last renewal up to a retry period after it was made, and it checks the Lease every retry period.
 	least, most := shortTimes.lease-2*shortTimes.retry, shortTimes.lease+3*shortTimes.retry+time.Second
 	if !crash {
 		least, most = 0, shortTimes.lease-shortTimes.retry
@@ -155,7 +154,7 @@ func testTakeover(t *testing.T, c *contest, holder, next *place, crash bool) {
 	}
 }
 
-// stands waits until a process has read the Lease twice: it knows since when it has not changed.
+// stands waits until a process has read the Lease twice: then it knows since when the Lease is unchanged.
 func (c *contest) stands(t *testing.T, identity string) {
 	t.Helper()
 	for late := time.Now().Add(time.Minute); time.Now().Before(late); time.Sleep(10 * time.Millisecond) {
@@ -174,7 +173,7 @@ func (c *contest) stands(t *testing.T, identity string) {
 	t.Fatalf("%s does not stand for the Lease", identity)
 }
 
-// report writes what was found into the log.
+// report logs the result.
 func report(t testing.TB, v *verdict) {
 	t.Helper()
 	t.Logf("%d steps and writes of ours", v.works)

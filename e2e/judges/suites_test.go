@@ -20,7 +20,7 @@ import (
 	"github.com/kopf-go/kopf"
 	"github.com/kopf-go/kopf/e2e/cluster"
 
-	// What the suites import, so that go.mod has it.
+	// An import of the suites, so that it is in go.mod.
 	_ "github.com/go-logr/logr/funcr"
 	_ "github.com/google/go-cmp/cmp/cmpopts"
 	_ "github.com/google/gofuzz"
@@ -32,7 +32,7 @@ import (
 	_ "sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// suites are those of controller-runtime that talk to an API server.
+// suites are the suites of controller-runtime that use an API server.
 var suites = []string{"client", "cache", "manager", "controller", "source", "builder"}
 
 var (
@@ -43,8 +43,8 @@ var (
 
 const runtimePackages = "sigs.k8s.io/controller-runtime/pkg/"
 
-// TestControllerRuntime runs the suites of controller-runtime on both servers: each spec that passes on the real one has to pass in
-// memory, unless known.txt gives a reason.
+// TestControllerRuntime runs the suites of controller-runtime on both servers. Each spec that passes on the real one must pass in memory, unless known.txt
+// has a reason.
 func TestControllerRuntime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes minutes")
@@ -81,7 +81,7 @@ func goCommand(t testing.TB, args ...string) string {
 	return string(out)
 }
 
-// realServer starts a control plane of the test's own, and returns the path of its kubeconfig.
+// realServer starts a separate control plane, and returns the path of its kubeconfig.
 func realServer(t *testing.T, controllers ...string) string {
 	t.Helper()
 	c, err := cluster.Start(context.Background(), &cluster.Options{Controllers: controllers, Log: os.Stderr})
@@ -92,7 +92,7 @@ func realServer(t *testing.T, controllers ...string) string {
 	return c.Kubeconfig()
 }
 
-// memoryServer is [realServer] for the server in memory.
+// memoryServer is [realServer] for the in-memory server.
 func memoryServer(t *testing.T, opts *kopf.APIServerOptions) string {
 	t.Helper()
 	listener, err := kopf.NewAPIServer(opts).Listen("127.0.0.1:0")
@@ -111,7 +111,7 @@ func memoryServer(t *testing.T, opts *kopf.APIServerOptions) string {
 	return path
 }
 
-// runSuite runs the program of a suite in the folder of its source, where its data is, and returns what became of its specs.
+// runSuite runs the program of a suite in the folder of its source, which contains its data, and returns the results of its specs.
 func runSuite(t *testing.T, binary, source, kubeconfig, report string) []spec {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
@@ -135,14 +135,14 @@ func runSuite(t *testing.T, binary, source, kubeconfig, report string) []spec {
 	return specsOf(all)
 }
 
-// spec is what became of one spec of a suite.
+// spec is the result of one spec of a suite.
 type spec struct {
 	name   string
 	state  types.SpecState
-	reason string // of a failure
+	reason string // the reason of a failure
 }
 
-// specsOf returns the specs of reports; those of one name get numbers, in the order that they ran in.
+// specsOf returns the specs of reports. Specs with the same name are numbered in the order of their runs.
 func specsOf(all []types.Report) []spec {
 	var specs []spec
 	seen := map[string]int{}
@@ -156,7 +156,7 @@ func specsOf(all []types.Report) []spec {
 			switch passed := s.State.Is(types.SpecStatePassed); {
 			case s.State.Is(types.SpecStatePending | types.SpecStateSkipped), passed && !s.LeafNodeType.Is(types.NodeTypeIt):
 				continue
-			case !s.LeafNodeType.Is(types.NodeTypeIt): // what prepares or cleans up has failed
+			case !s.LeafNodeType.Is(types.NodeTypeIt): // the preparation or the cleanup failed
 				name = s.LeafNodeType.String()
 			}
 			if seen[name]++; seen[name] > 1 {
@@ -201,8 +201,8 @@ func parseKnown(text string) map[string]map[string]string {
 	return known
 }
 
-// judge returns what is wrong: specs that pass on the real server alone and are not known, and known ones that do pass. With some of
-// the specs alone, those that did not run are fine.
+// judge returns the new differences: specs that pass on the real server alone and are not known, and known ones that pass. With some, only a part of the
+// specs ran, and missing ones are no difference.
 func judge(want, got []spec, known map[string]string, some bool) []string {
 	states := map[string]spec{}
 	for _, s := range got {

@@ -20,8 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// An operator as tutorials of controller-runtime write it: a custom resource that starts a Job again and again, whose objects are
-// defaulted and validated by webhooks.
+// An operator in the style of controller-runtime tutorials: a custom resource that starts a Job repeatedly, with webhooks for defaults and validation.
 
 const (
 	taskGroup      = "tasks.example.com"
@@ -43,7 +42,7 @@ type Task struct {
 	Status            TaskStatus `json:"status,omitempty"`
 }
 
-// TaskSpec is what is to be run, and when.
+// TaskSpec specifies the Job, and its interval.
 type TaskSpec struct {
 	Every             string                  `json:"every"`
 	Suspend           *bool                   `json:"suspend,omitempty"`
@@ -52,7 +51,7 @@ type TaskSpec struct {
 	JobTemplate       batchv1.JobTemplateSpec `json:"jobTemplate"`
 }
 
-// TaskStatus is what runs.
+// TaskStatus has the running Jobs.
 type TaskStatus struct {
 	Active             []corev1.ObjectReference `json:"active,omitempty"`
 	LastScheduleTime   *metav1.Time             `json:"lastScheduleTime,omitempty"`
@@ -77,7 +76,7 @@ func (t *Task) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// TaskList is a list of them.
+// TaskList is a list of tasks.
 type TaskList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
@@ -96,7 +95,7 @@ func (l *TaskList) DeepCopyObject() runtime.Object {
 // taskWebhooks default and validate.
 type taskWebhooks struct{}
 
-// Default fills in what is left out.
+// Default sets the missing fields.
 func (taskWebhooks) Default(_ context.Context, t *Task) error {
 	t.Spec.ConcurrencyPolicy = cmp.Or(t.Spec.ConcurrencyPolicy, policyAllow)
 	if t.Spec.Suspend == nil {
@@ -108,7 +107,7 @@ func (taskWebhooks) Default(_ context.Context, t *Task) error {
 	return nil
 }
 
-// ValidateCreate refuses names that are too long, and wrong intervals; it warns of short ones.
+// ValidateCreate refuses names that are too long, and invalid intervals. It warns of short ones.
 func (taskWebhooks) ValidateCreate(_ context.Context, t *Task) (admission.Warnings, error) {
 	var faults field.ErrorList
 	if len(t.Name) > maxNameLength {
@@ -143,7 +142,7 @@ func (taskWebhooks) ValidateDelete(_ context.Context, t *Task) (admission.Warnin
 // taskReconciler starts the Jobs.
 type taskReconciler struct{ client.Client }
 
-// setUp has the manager call the reconciler and the webhooks.
+// setUp adds the reconciler and the webhooks to the manager.
 func (r *taskReconciler) setUp(ctx context.Context, m ctrl.Manager) error {
 	r.Client = m.GetClient()
 	if err := m.GetFieldIndexer().IndexField(ctx, &batchv1.Job{}, ownerIndex, func(o client.Object) []string {
@@ -160,7 +159,7 @@ func (r *taskReconciler) setUp(ctx context.Context, m ctrl.Manager) error {
 	return ctrl.NewWebhookManagedBy(m, &Task{}).WithDefaulter(taskWebhooks{}).WithValidator(taskWebhooks{}).Complete()
 }
 
-// Reconcile looks at the Jobs of a task, reports them in its status, removes old ones, and starts the next one when it is due.
+// Reconcile reads the Jobs of a task, reports them in its status, removes old ones, and starts the next one when it is due.
 func (r *taskReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	task := &Task{}
 	if err := r.Get(ctx, req.NamespacedName, task); err != nil {
@@ -229,7 +228,7 @@ func (r *taskReconciler) report(ctx context.Context, task *Task, jobs, active []
 	return r.Status().Update(ctx, task)
 }
 
-// start creates the next Job. Its name is that of its time, so that it is not created twice.
+// start creates the next Job. The time determines its name, so that it is not created twice.
 func (r *taskReconciler) start(ctx context.Context, task *Task) error {
 	now := time.Now().UTC()
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{

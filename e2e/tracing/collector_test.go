@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc"
 )
 
-// received is a span that a collector has got.
+// received is a span that a collector has received.
 type received struct {
 	service, name     string
-	trace, id, parent string // in hexadecimal digits; no parent is ""
+	trace, id, parent string // in hexadecimal digits; "" without a parent
 	links             []string
 	attrs             map[string]string
 	events            int
@@ -32,7 +32,7 @@ type collectorServer struct {
 	spans   []received
 }
 
-// newCollector serves until the end of the test.
+// newCollector starts a server that runs until the end of the test.
 func newCollector(t *testing.T) *collectorServer {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *collectorServer) find(service, name string) []received {
 	return all
 }
 
-// texts returns attributes by their keys, as far as they are texts.
+// texts returns the attributes with string values, by their keys.
 func texts(attrs []*common.KeyValue) map[string]string {
 	all := make(map[string]string)
 	for _, a := range attrs {

@@ -23,13 +23,13 @@ import (
 	"github.com/kopf-go/kopf/internal/pages"
 )
 
-// The names of the services, as the spans have them.
+// The names of the services in the spans.
 const (
 	operator  = "operator"
 	apiServer = "apiserver"
 )
 
-// TestPage holds that the adapter of the page is the one that is tested here.
+// TestPage checks that the adapter on the page equals the one in this folder.
 func TestPage(t *testing.T) {
 	blocks, err := pages.Read(filepath.Join("..", "..", "docs", "tracing.md"))
 	if err != nil {
@@ -117,7 +117,7 @@ func TestOpenTelemetry(t *testing.T) {
 
 func anySpan(received) bool { return true }
 
-// getDefault is a handler that makes a request.
+// getDefault is a handler that sends a request.
 func getDefault(ctx context.Context, ch *kopf.Change) error {
 	return ch.Client.Get(ctx, kopf.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "default"}, nil, nil)
 }
@@ -125,7 +125,7 @@ func getDefault(ctx context.Context, ch *kopf.Change) error {
 // traced are the labels of the objects of one operator.
 func traced(by string) kopf.Match { return kopf.Match{"traced": by} }
 
-// world is a control plane and operators that all export their spans to one collector.
+// world is a control plane with operators that export their spans to one collector.
 type world struct {
 	cluster   *cluster.Cluster
 	collector *collectorServer

@@ -1,4 +1,4 @@
-// Package definitions judges the definitions of kopf by those of controller-gen, for the same structs.
+// Package definitions compares the CRDs of kopf with those of controller-gen, for the same structs.
 package definitions
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/kopf-go/kopf/e2e/judges/definitions/kinds"
 )
 
-// parser returns what controller-gen knows of the package with the structs.
+// parser returns the parser of controller-gen for the package with the structs.
 func parser(t *testing.T) (*crd.Parser, *loader.Package) {
 	t.Helper()
 	roots, err := loader.LoadRoots("./kinds")
@@ -36,7 +36,7 @@ func parser(t *testing.T) (*crd.Parser, *loader.Package) {
 	return p, roots[0]
 }
 
-// canonical returns an object without descriptions, annotations, and what is empty because it was made in Go.
+// canonical returns an object without descriptions, annotations, and empty fields that come from Go types.
 func canonical(t *testing.T, object any) any {
 	t.Helper()
 	data, err := json.Marshal(object)
@@ -50,7 +50,7 @@ func canonical(t *testing.T, object any) any {
 	return stripped(v, false)
 }
 
-// stripped leaves out descriptions, but not properties of that name.
+// stripped removes descriptions, but not properties of that name.
 func stripped(v any, names bool) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -91,7 +91,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestConditions compares the types that kopf has of its own with those of Kubernetes.
+// TestTypes compares the types that kopf defines itself with those of Kubernetes.
 func TestTypes(t *testing.T) {
 	p, _ := parser(t)
 	type all struct {
@@ -123,7 +123,7 @@ func TestTypes(t *testing.T) {
 		ident := crd.TypeIdent{Package: roots[0], Name: of[dot+1:]}
 		p.NeedFlattenedSchemaFor(ident)
 		got := canonical(t, properties.View(kopf.FieldPath(field)))
-		if field == "duration" { // which is any text for Kubernetes
+		if field == "duration" { // it is any text for Kubernetes
 			delete(got.(map[string]any), "pattern")
 		}
 		if diff := cmp.Diff(canonical(t, p.FlattenedSchemata[ident]), got); diff != "" {
@@ -146,7 +146,7 @@ func TestPlurals(t *testing.T) {
 	}
 }
 
-// TestMarkers holds that the documentation answers all markers of controller-gen.
+// TestMarkers checks that the documentation covers all markers of controller-gen.
 func TestMarkers(t *testing.T) {
 	registry := &markers.Registry{}
 	if err := (crd.Generator{}).RegisterMarkers(registry); err != nil {
@@ -160,7 +160,7 @@ func TestMarkers(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	for _, d := range registry.AllDefinitions() {
 		if strings.HasPrefix(d.Name, "kubebuilder:validation:items:") {
-			continue // those of items are in one line
+			continue // those for items share one line
 		}
 		if name := d.Name[strings.LastIndexByte(d.Name, ':')+1:]; !strings.Contains(section, name+"`") {
 			t.Errorf("docs/controller-runtime.md does not answer the marker %s", d.Name)

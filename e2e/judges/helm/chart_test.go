@@ -1,4 +1,4 @@
-// Package helm judges the charts of the command manifests by Helm itself.
+// Package helm tests the charts of the command manifests with Helm itself.
 package helm
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// operators are what charts are made of.
+// operators are the operators of the charts.
 var operators = map[string]func(*kopf.Registry){
 	"changes": func(r *kopf.Registry) {
 		r.OnCreate("kopfexamples", func(context.Context, *kopf.Change) error { return nil }, &kopf.ChangeOptions{ID: "create"})
@@ -39,7 +39,7 @@ var operators = map[string]func(*kopf.Registry){
 	},
 }
 
-// installations are the arguments, and the values that make the same installation of any other chart.
+// installations are the arguments, and the values with which any other chart makes the same installation.
 var installations = []struct {
 	name, args string
 	values     map[string]any
@@ -70,7 +70,7 @@ func command(t *testing.T, register func(*kopf.Registry), args ...string) string
 	return out.String()
 }
 
-// chart makes a chart, and returns its folder.
+// chart creates a chart, and returns its folder.
 func chart(t *testing.T, register func(*kopf.Registry), args string) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "web")
@@ -78,7 +78,7 @@ func chart(t *testing.T, register func(*kopf.Registry), args string) string {
 	return folder
 }
 
-// template returns what Helm makes of a chart.
+// template returns the output of Helm for a chart.
 func template(t *testing.T, folder string, values map[string]any) (string, error) {
 	t.Helper()
 	c, err := loader.Load(folder)
@@ -97,7 +97,7 @@ func template(t *testing.T, folder string, values map[string]any) (string, error
 	return release.Manifest, nil
 }
 
-// canonical returns the objects of a text as JSON, sorted, without the annotation that is for Helm.
+// canonical returns the objects of a text as JSON, sorted, without the annotation for Helm.
 func canonical(t *testing.T, text string) (all []string) {
 	t.Helper()
 	for document := range strings.SplitSeq("\n"+text, "\n---") {
@@ -221,7 +221,7 @@ func TestValues(t *testing.T) {
 	})
 }
 
-// TestGoldens renders the charts that the tests of the package installation keep.
+// TestGoldens renders the golden charts of the package installation.
 func TestGoldens(t *testing.T) {
 	const folder = "../../../internal/installation/testdata"
 	entries, err := os.ReadDir(folder)

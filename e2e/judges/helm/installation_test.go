@@ -45,7 +45,7 @@ func deploymentOf(t *testing.T, c *cluster.Cluster) (d *struct {
 	return d
 }
 
-// TestInstallation has Helm's client install, upgrade and uninstall a chart on a real API server.
+// TestInstallation installs, upgrades and uninstalls a chart with Helm's client on a real API server.
 func TestInstallation(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()

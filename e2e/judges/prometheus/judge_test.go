@@ -31,7 +31,7 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 )
 
-// recorded are the pages of two hours of a busy operator.
+// recorded returns the pages of two hours of a busy operator.
 var recorded = sync.OnceValue(func() func(t *testing.T) []page {
 	var pages []page
 	return func(t *testing.T) []page {
@@ -42,7 +42,7 @@ var recorded = sync.OnceValue(func() func(t *testing.T) []page {
 	}
 })
 
-// parse hands over the samples of a page, and returns the types of its metrics, and the number of its exemplars.
+// parse passes the samples of a page to take, and returns the types of its metrics.
 func parse(t *testing.T, body []byte, contentType string, take func(labels.Labels, float64)) (types map[string]string) {
 	t.Helper()
 	p, err := textparse.New(body, contentType, nil, textparse.ParserOptions{})
@@ -92,7 +92,7 @@ func TestParsers(t *testing.T) {
 	})
 	t.Run("OB-34 its parser takes the page as OpenMetrics, with the same series", func(t *testing.T) {
 		open, openTypes := series(last.open, "application/openmetrics-text; version=1.0.0; charset=utf-8")
-		for i := range open { // the numbers in labels of histograms are written as floats there
+		for i := range open { // the numbers in labels of histograms are floats there
 			open[i] = regexp.MustCompile(`le="(\d+)\.0"`).ReplaceAllString(open[i], `le="$1"`)
 		}
 		for i := range text {
@@ -119,7 +119,7 @@ func engine(t *testing.T) *promql.Engine {
 	return promqltest.NewTestEngineWithOpts(t, promql.EngineOpts{MaxSamples: 50_000_000, Timeout: time.Minute})
 }
 
-// query returns what an expression has at a time.
+// query returns the value of an expression at a time.
 func query(t *testing.T, e *promql.Engine, q storage.Queryable, expr string, at time.Time) promql.Vector {
 	t.Helper()
 	one, err := e.NewInstantQuery(context.Background(), q, nil, expr, at)
@@ -161,7 +161,7 @@ func stored(t *testing.T, pages []page, contentType string) *teststorage.TestSto
 	return db
 }
 
-// manifests returns the queries of the dashboard, and the rules, of the operator of this test.
+// manifests returns the queries of the dashboard, and the rules, of the operator in this test.
 func manifests(t *testing.T) (queries []string, rules []rulefmt.Rule, groups []byte) {
 	t.Helper()
 	before := kopf.DefaultRegistry()
@@ -213,7 +213,7 @@ var kubebuilders = []string{
 	`histogram_quantile(0.90, sum(rate(workqueue_work_duration_seconds_bucket{job="$job", namespace="$namespace"}[5m])) by (instance, name, le))`,
 	`histogram_quantile(0.99, sum(rate(workqueue_work_duration_seconds_bucket{job="$job", namespace="$namespace"}[5m])) by (instance, name, le))`,
 	`sum(rate(workqueue_retries_total{job="$job", namespace="$namespace"}[5m])) by (instance, name)`,
-	`count by (job) (controller_runtime_reconcile_total{namespace=~"$namespace"})`, // of which the variables take the values
+	`count by (job) (controller_runtime_reconcile_total{namespace=~"$namespace"})`, // the variables get their values from it
 }
 
 var variables = strings.NewReplacer("$job", "web", "$namespace", "ops", "$pod", "web-0", "$__rate_interval", "5m")
@@ -250,7 +250,7 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// firing reports whether a rule fires at any time of a range, as Prometheus does that looks each minute.
+// firing reports whether a rule fires at any time of a range, with one evaluation per minute as in Prometheus.
 func firing(t *testing.T, e *promql.Engine, q storage.Queryable, rule rulefmt.Rule, from, to time.Time) bool {
 	t.Helper()
 	since := make(map[string]time.Time)
@@ -271,7 +271,7 @@ func firing(t *testing.T, e *promql.Engine, q storage.Queryable, rule rulefmt.Ru
 	return false
 }
 
-// alertCase is some series under which an alert fires, and some under which it does not, by minutes from 1970 on. "@" stands for the labels of the target.
+// alertCase has series for which an alert fires, and series for which it does not, by minutes from 1970 on. "@" is replaced by the labels of the target.
 type alertCase struct{ fires, quiet []string }
 
 const histogram = `kopf_handler_duration_seconds_bucket{@,handler="h",le="5"} 0+5x120
@@ -387,7 +387,7 @@ func TestOperators(t *testing.T) {
 	})
 }
 
-// FuzzCheck holds that what kopf takes of a function of a user, the parser of Prometheus takes as well.
+// FuzzCheck checks that the parser of Prometheus accepts each page of a user function that kopf accepts.
 func FuzzCheck(f *testing.F) {
 	for _, text := range []string{"# TYPE a counter\na{b=\"c\"} 1 2\n", "a{b=\"\\n\",} NaN\n", "# HELP a\n#\n\na +Inf\n", "a 1e5 7\n", "# HELP a b\n # TYPE a gauge\n", "a{} 1\n"} {
 		f.Add(text)

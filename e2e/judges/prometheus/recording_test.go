@@ -1,4 +1,5 @@
-// Package prometheus has Prometheus judge the metrics, the dashboard and the alerts of an operator: its parsers take the pages, and its engine runs all queries over pages of a busy operator.
+// Package prometheus tests the metrics, the dashboard and the alerts of an operator with Prometheus: its parsers read the pages, and its engine runs all
+// queries over pages of a busy operator.
 package prometheus
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// page is what an operator has shown at one time.
+// page is a page of an operator's metrics at one time.
 type page struct {
 	at         time.Time
 	text, open []byte
@@ -40,7 +41,7 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-// sites returns the handlers of an operator that does a bit of everything.
+// sites returns the handlers of an operator that uses many features.
 func sites() *kopf.Registry {
 	r := &kopf.Registry{}
 	outcome := func(o *kopf.Object) error {
@@ -72,7 +73,7 @@ func sites() *kopf.Registry {
 	return r
 }
 
-// pipe is a listener whose connections are in memory.
+// pipe is a listener with in-memory connections.
 type pipe struct {
 	connections chan net.Conn
 	once        sync.Once
@@ -106,7 +107,7 @@ func (p *pipe) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// scrape asks for a page.
+// scrape requests a page.
 func scrape(t *testing.T, client *http.Client, accept, wantType string) []byte {
 	t.Helper()
 	req, err := http.NewRequest("GET", "http://operator/metrics", nil)
@@ -126,13 +127,13 @@ func scrape(t *testing.T, client *http.Client, accept, wantType string) []byte {
 	return body
 }
 
-// prometheusAccepts is what Prometheus asks for.
+// prometheusAccepts is the Accept header of Prometheus.
 const prometheusAccepts = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 
 // step is the time between two pages.
 const step = 30 * time.Second
 
-// record runs an operator in a bubble of time, does something at each step, and returns the pages.
+// record runs an operator in a synctest bubble, calls a function at each step, and returns the pages.
 func record(t *testing.T, registry *kopf.Registry, steps int, do func(ctx context.Context, step int, client *kopf.Client)) (pages []page) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -170,7 +171,7 @@ func record(t *testing.T, registry *kopf.Registry, steps int, do func(ctx contex
 	return pages
 }
 
-// busy has sites come, change and go.
+// busy creates, changes and deletes sites.
 func busy(t *testing.T) func(ctx context.Context, step int, client *kopf.Client) {
 	return func(ctx context.Context, step int, client *kopf.Client) {
 		name := fmt.Sprintf("site-%d", step%10)

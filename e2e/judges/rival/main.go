@@ -1,5 +1,5 @@
-// Command rival stands for the Lease that the judge has several electors compete for, and works while it holds it. What it is, an operator
-// of ours, an elector of client-go, or a manager of controller-runtime, and where everything is, stands in its environment.
+// This command competes for the Lease of the election tests, and works while it holds it. The environment configures its type (an operator of kopf, an
+// elector of client-go, or a manager of controller-runtime), and all addresses.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// rival is what all kinds have in common.
+// The common part of all types.
 type rival struct {
 	rivalry.Config
 	journal *os.File
@@ -51,12 +51,12 @@ func newRival() (*rival, error) {
 	return r, err
 }
 
-// client returns a client that says with each request who sends it, and when: after all that could still keep it from being sent.
+// client returns a client that adds the sender and the time to each request, immediately before it is sent.
 func (r *rival) client() *http.Client {
 	return &http.Client{Transport: r.mark(http.DefaultTransport.(*http.Transport).Clone())}
 }
 
-// mark is [rival.client] for a transport.
+// mark is [client] for a transport.
 func (r *rival) mark(next http.RoundTripper) http.RoundTripper { return &marker{r, next} }
 
 type marker struct {
@@ -72,7 +72,7 @@ func (m *marker) RoundTrip(req *http.Request) (*http.Response, error) {
 	return m.next.RoundTrip(req)
 }
 
-// note writes a line, which is there even if the process is killed afterwards.
+// note writes a line, which survives if the process is killed afterwards.
 func (r *rival) note(a rivalry.Act) {
 	a.Identity = r.Identity
 	line, err := json.Marshal(a)
@@ -80,7 +80,7 @@ func (r *rival) note(a rivalry.Act) {
 		_, err = r.journal.Write(append(line, '\n'))
 	}
 	if err != nil {
-		log.Fatal(err) // without a journal, nothing can be judged
+		log.Fatal(err) // the test needs the journal
 	}
 }
 
@@ -97,11 +97,11 @@ const (
 	step        = 15 * time.Millisecond
 	stepsAWrite = 8
 
-	writeTimeout = 100 * time.Millisecond // the work goes on without a network
+	writeTimeout = 100 * time.Millisecond // the work continues without a network
 )
 
-// work works for a while, until its context ends, and takes some time to end then. The time of each step is taken before the context is
-// looked at: a process that is stopped in between has not worked afterwards.
+// work works for a while, until its context is canceled, and then takes some time to end. It reads the clock of each step before it checks the context: a
+// process that is suspended in between has not worked afterwards.
 func (r *rival) work(ctx context.Context, duration time.Duration, write func(ctx context.Context, call, n int) error) {
 	call, began := r.number(), time.Now()
 	r.note(rivalry.Act{At: began, Kind: rivalry.Begun, Call: call})
@@ -113,7 +113,7 @@ func (r *rival) work(ctx context.Context, duration time.Duration, write func(ctx
 		r.note(rivalry.Act{At: now, Kind: rivalry.Step, Call: call})
 		if n%stepsAWrite == 0 {
 			writing, end := context.WithTimeout(ctx, writeTimeout)
-			_ = write(writing, call, n) // a network that fails, and a Lease that is lost, are what is tried here
+			_ = write(writing, call, n) // network failures and a lost Lease are part of the test
 			end()
 		}
 		pause(ctx, step/2+rand.N(step))
@@ -125,7 +125,7 @@ func (r *rival) work(ctx context.Context, duration time.Duration, write func(ctx
 	r.note(rivalry.Act{At: time.Now(), Kind: rivalry.Ended, Call: call})
 }
 
-// pause waits, or less long.
+// pause waits until a time has passed, or the context is canceled.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -133,7 +133,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// result is the patch of one write, which tells who has made it.
+// result returns the patch of one write, with its sender.
 func (r *rival) result(fence uint64, call, n int) map[string]any {
 	return map[string]any{"data": map[string]string{"identity": r.Identity, "fence": strconv.FormatUint(fence, 10), "write": fmt.Sprintf("%d/%d", call, n)}}
 }

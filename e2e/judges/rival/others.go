@@ -21,15 +21,15 @@ import (
 	"github.com/kopf-go/kopf/e2e/judges/rivalry"
 )
 
-// restConfig is how client-go reaches the server.
+// restConfig returns the client-go configuration for the server.
 func (r *rival) restConfig() *rest.Config {
 	config := &rest.Config{Host: r.Server, QPS: -1}
-	config.ContentType = "application/json" // which the judge reads
+	config.ContentType = "application/json" // the test reads the body
 	config.Wrap(r.mark)
 	return config
 }
 
-// skewed is a lock of a process whose clock is wrong: the times that it writes are.
+// skewed is a lock of a process with a wrong clock, which affects the times that it writes.
 type skewed struct {
 	resourcelock.Interface
 	by time.Duration
@@ -51,7 +51,7 @@ func (s *skewed) Update(ctx context.Context, record resourcelock.LeaderElectionR
 	return s.Interface.Update(ctx, s.skew(record))
 }
 
-// lock returns the Lease as client-go uses it.
+// lock returns the Lease for client-go.
 func (r *rival) lock() (resourcelock.Interface, error) {
 	clients, err := kubernetes.NewForConfig(r.restConfig())
 	if err != nil {
@@ -62,13 +62,13 @@ func (r *rival) lock() (resourcelock.Interface, error) {
 	return &skewed{lock, r.Skew}, nil
 }
 
-// lead works until the context ends.
+// lead works until the context is canceled.
 func (r *rival) lead(ctx context.Context) {
 	client := r.client()
 	r.work(ctx, math.MaxInt64, func(ctx context.Context, call, n int) error { return r.send(ctx, client, call, n) })
 }
 
-// runElector runs an elector of client-go, which ends its work before it gives the Lease up.
+// runElector runs an elector of client-go, which ends its work before it releases the Lease.
 func (r *rival) runElector(ctx context.Context) error {
 	klog.SetLogger(funcr.New(logTo, funcr.Options{}))
 	lock, err := r.lock()
@@ -130,5 +130,5 @@ func (r *rival) runManager(ctx context.Context) error {
 	return m.Start(ctx)
 }
 
-// logTo writes a line of the libraries' logs.
+// logTo writes a line to the log.
 func logTo(prefix, args string) { log.Println(prefix, args) }

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf/e2e/judges/rivalry"
 )
 
-// runOurs runs an operator with an election, whose handlers work.
+// runOurs runs an operator of kopf with an election, whose handlers work.
 func (r *rival) runOurs(ctx context.Context) error {
 	registry := &kopf.Registry{}
 	result := kopf.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: rivalry.Namespace, Name: rivalry.Result}

@@ -1,4 +1,4 @@
-// Package rivalry is what the judge of elections and the processes that it judges have to agree on.
+// Package rivalry has the shared definitions of the election tests and the processes that they run.
 package rivalry
 
 import (
@@ -10,33 +10,33 @@ import (
 	"time"
 )
 
-// The kinds of electors.
+// The types of electors.
 const (
 	Ours     = "ours"
 	ClientGo = "client-go"
 	Manager  = "controller-runtime"
 )
 
-// Config is what a process gets.
+// Config configures a process.
 type Config struct {
 	Kind     string
-	Identity string // of the process
-	Server   string // the way to the API server
+	Identity string // the identity of the process
+	Server   string // the address of the API server
 	Journal  string // the file for its [Act]s
 
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 
-	Skew      time.Duration // how far its clock is ahead, by what it writes into the Lease
-	Unwinding time.Duration // how long its work takes to end
+	Skew      time.Duration // the skew of its clock, for times in the Lease
+	Unwinding time.Duration // the time that its work takes to end
 }
 
-// Variable is the variable of the environment with the [Config] as JSON.
+// Variable is the environment variable with the [Config] as JSON.
 const Variable = "KOPF_RIVAL"
 
 // Headers of the requests.
 const (
 	IdentityHeader = "X-Rival"
-	SentHeader     = "X-Rival-Sent" // nanoseconds of the clock that all processes share
+	SentHeader     = "X-Rival-Sent" // in nanoseconds, by the clock of the machine
 )
 
 // The objects.
@@ -44,7 +44,7 @@ const (
 	Namespace  = "default"
 	Lease      = "rivals"
 	Result     = "results"
-	Label      = "rivals" // of the objects that ours handles
+	Label      = "rivals" // of the objects that kopf handles
 	LeasesPath = "/apis/coordination.k8s.io/v1/namespaces/" + Namespace + "/leases"
 	LeasePath  = LeasesPath + "/" + Lease
 	MapsPath   = "/api/v1/namespaces/" + Namespace + "/configmaps"
@@ -55,11 +55,11 @@ const (
 const (
 	Begun     = "begun"
 	Step      = "step"
-	Unwinding = "unwinding" // after the end of the context
+	Unwinding = "unwinding" // after the context was canceled
 	Ended     = "ended"
 )
 
-// Act is one line of a journal: at that time, the process was working, by what it knew.
+// Act is one line of a journal: at that time, the process believed that it may work.
 type Act struct {
 	At       time.Time
 	Identity string
@@ -67,7 +67,7 @@ type Act struct {
 	Call     int
 }
 
-// Patch sends a merge patch, and writes what the object is then.
+// Patch sends a merge patch, and writes the resulting object.
 func Patch(ctx context.Context, client *http.Client, url string, patch []byte, to io.Writer) error {
 	return send(ctx, client, http.MethodPatch, url, "application/merge-patch+json", patch, to)
 }
@@ -77,7 +77,7 @@ func Create(ctx context.Context, client *http.Client, url string, object []byte)
 	return send(ctx, client, http.MethodPost, url, "application/json", object, io.Discard)
 }
 
-// Get writes an object.
+// Get reads an object, and writes it.
 func Get(ctx context.Context, client *http.Client, url string, to io.Writer) error {
 	return send(ctx, client, http.MethodGet, url, "", nil, to)
 }

@@ -1,4 +1,4 @@
-// Package kinds has structs with the tags of kopf, and with the markers of controller-gen, which say the same.
+// Package kinds has structs with tags of kopf, and with equivalent markers of controller-gen.
 package kinds
 
 import (
@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Gallery is the kind as controller-gen has it.
+// Gallery is the kind for controller-gen.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=gal,categories=all
@@ -25,7 +25,7 @@ type Gallery struct {
 	Status            GalleryStatus `json:"status,omitempty"`
 }
 
-// GallerySpec has what there is.
+// GallerySpec is the desired state.
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.class) || has(self.class)",message="the class cannot be changed"
 type GallerySpec struct {
@@ -76,7 +76,7 @@ type GallerySpec struct {
 	Flags  []*bool           `json:"flags,omitempty"`
 	Data   []byte            `json:"data,omitempty"`
 
-	// Types of Go that hold less than the schema of controller-gen has: kopf adds the limits by itself, as docs/deviations.md says at TD-10.
+	// Go types with a smaller range than the schema of controller-gen: kopf adds the limits itself, see TD-10 in docs/deviations.md.
 
 	// +kubebuilder:validation:Minimum=-128
 	// +kubebuilder:validation:Maximum=127
@@ -115,12 +115,12 @@ type Room struct {
 	Walls *int32 `json:"walls" required:"false"`
 }
 
-// Mode is a word.
+// Mode is an enum.
 //
 // +kubebuilder:validation:Enum=on;off
 type Mode string
 
-// Enum returns the words.
+// Enum returns the values.
 func (Mode) Enum() []string { return []string{"on", "off"} }
 
 // Tuning has defaults.
@@ -139,9 +139,9 @@ type Cache struct {
 	Size int64 `json:"size,omitempty" default:"64"`
 }
 
-// GalleryStatus is what there is.
+// GalleryStatus is the observed state.
 type GalleryStatus struct {
-	// Of a status, kopf requires only what the tag says: see TD-12 in docs/deviations.md.
+	// In a status, kopf requires only fields with a tag for that, see TD-12 in docs/deviations.md.
 
 	// +optional
 	Observed int64  `json:"observed"`

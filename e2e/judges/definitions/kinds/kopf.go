@@ -2,7 +2,7 @@ package kinds
 
 import "github.com/kopf-go/kopf"
 
-// KopfGallery is the kind as kopf has it.
+// KopfGallery is the kind for kopf.
 type KopfGallery struct {
 	kopf.Meta `json:",inline"`
 	Spec      GallerySpec   `json:"spec"`
