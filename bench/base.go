@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// buildBase compiles our operators, as they are written now, with kopf as it was in a commit. The commit is checked out for as long as that takes.
+// buildBase compiles the operators of the bench, as they are now, with kopf at a commit. It checks out the commit for the build only.
 func buildBase(ctx context.Context, dir, commit string) (err error) {
 	tree := filepath.Join(dir, "tree")
 	if err := git(ctx, "worktree", "add", "--detach", tree, commit); err != nil {
 		return err
 	}
 	defer func() {
-		// The context may be what has ended the build.
+		// The context may be canceled, which has ended the build.
 		if removed := git(context.WithoutCancel(ctx), "worktree", "remove", "--force", tree); err == nil {
 			err = removed
 		}
@@ -40,7 +40,7 @@ func buildBase(ctx context.Context, dir, commit string) (err error) {
 	return compile(ctx, filepath.Join(dir, "base"), modfile, "-tags=noembed", "./operators/kopf")
 }
 
-// shortCommit returns how a commit is called in tables.
+// shortCommit returns the name of a commit in tables.
 func shortCommit(ctx context.Context, commit string) (string, error) {
 	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", commit+"^{commit}").CombinedOutput()
 	if err != nil {

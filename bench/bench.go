@@ -9,28 +9,29 @@ import (
 	"time"
 )
 
-// bench has jobs done, and prints and collects what they show.
+// bench runs jobs, and prints and collects their results.
 type bench struct {
-	dir       string // with the programs
+	dir       string // contains the programs
 	rounds    int
-	alone     bool // whether the operators are those of kopf alone
+	alone     bool // whether all operators are those of kopf
 	operators []variant
 	idle      map[string]int64         // the settled memory of idle operators, by their name
 	restarted map[string]time.Duration // CPU times of restarts, by the operator's name and the number of objects
 	findings  []finding
 }
 
-// finding is what one job has shown.
+// finding is the result of one job.
 type finding struct {
 	place, job string
 	text       string // about it, for the page
-	command    string // that does it again
+	command    string // runs the job again
 	tables     []table
 	verdicts   []verdict
 	charts     []chart
 }
 
-// do has groups of jobs done at a place. Within a group, an operator does all jobs before the next one's turn, so that one may go on where another ended.
+// do runs groups of jobs at a place. Within a group, an operator runs all jobs before the next operator, so that a job may continue with the objects of
+// another.
 func (b *bench) do(ctx context.Context, p place, groups [][]job) error {
 	for _, jobs := range groups {
 		if len(jobs) > 0 && jobs[0].kopfOnly && !b.alone {
@@ -67,7 +68,7 @@ func (b *bench) rounded(ctx context.Context, p place, jobs []job) ([][]result, e
 		all[i] = make([][]result, len(b.operators))
 	}
 	for round := range b.rounds {
-		for k, v := range b.operators { // in turns, so that what else the machine does hits all alike
+		for k, v := range b.operators { // in turns, so that other load on the machine affects all alike
 			for i, j := range jobs {
 				fmt.Fprintf(os.Stderr, "%s, %s, round %d of %d: %s\n", p.name(), j.name, round+1, b.rounds, v.name)
 				r, err := j.run(ctx, p, v, b.dir)
@@ -87,7 +88,7 @@ func (b *bench) rounded(ctx context.Context, p place, jobs []job) ([][]result, e
 	return medians, nil
 }
 
-// complete computes what takes two jobs to know: the memory of an object, and what another order of keys costs.
+// complete computes results from two jobs: the memory of an object, and the cost of another order of keys.
 func (b *bench) complete(j job, medians []result) {
 	for k, v := range b.operators {
 		restarted := fmt.Sprint(v.name, ", ", j.count)
@@ -106,7 +107,7 @@ func (b *bench) complete(j job, medians []result) {
 	}
 }
 
-// tell prints what a job has shown.
+// tell prints the result of a job.
 func (b *bench) tell(p place, j job, medians []result) error {
 	place := p.name()
 	if j.args != nil {
@@ -122,7 +123,7 @@ func (b *bench) tell(p place, j job, medians []result) error {
 	return f.print()
 }
 
-// command returns what does a job again.
+// command returns a command that runs a job again.
 func command(p place, j job) string {
 	c := fmt.Sprintf("go run . -jobs '^%s$'", j.name)
 	switch {
@@ -151,7 +152,7 @@ func (f finding) print() error {
 	return nil
 }
 
-// binaries tells how large the programs are.
+// binaries reports the sizes of the programs.
 func (b *bench) binaries() error {
 	t := table{header: []string{"program", "MB"}}
 	v := verdict{operator: "kopf", target: "binary of the first example, as it is shipped", limit: none, most: "≤ 9.0 MB"}

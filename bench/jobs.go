@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// result is what one run of a job has shown. Zero means that the job does not show it.
+// result is the result of one run of a job. Zero means that the job does not measure it.
 type result struct {
 	wall      time.Duration
 	cpu       time.Duration
@@ -16,17 +16,17 @@ type result struct {
 	etcd      time.Duration // of etcd alone
 	settled   int64         // bytes
 	peak      int64
-	p50, p99  time.Duration // until the results are there
-	recorded  tail          // until all is written, with the record of what was handled
+	p50, p99  time.Duration // until the result is in the status
+	recorded  tail          // until all is written, including the last-handled configuration
 	requests  map[string]int
-	perObject int64   // bytes of memory, beyond those of an idle operator
-	reordered float64 // CPU compared with a restart whose stored state is as the operator writes it
+	perObject int64   // bytes of memory, in addition to an idle operator
+	reordered float64 // CPU, relative to a restart with the stored state as the operator writes it
 }
 
-// tail is how long half of the objects, and 99 % of them, take at most.
+// tail has the maximum times for half of the objects, and for 99 % of them.
 type tail struct{ p50, p99 time.Duration }
 
-// tailOf sorts the durations.
+// tailOf computes the tail from durations.
 func tailOf(took []time.Duration) tail {
 	if len(took) == 0 {
 		return tail{}
@@ -35,7 +35,7 @@ func tailOf(took []time.Duration) tail {
 	return tail{took[len(took)/2], took[len(took)*99/100]}
 }
 
-// kind is the kind of a job, which selects its targets.
+// kind is the kind of a job, which determines its targets.
 type kind int
 
 const (
@@ -56,64 +56,64 @@ const (
 	unparented
 )
 
-// job is one of the tasks that the operators are given.
+// job is one of the tasks for the operators.
 type job struct {
 	kind    kind
 	name    string
 	unit    int  // the number of objects or changes that the costs are divided by
-	count   int  // of widgets that are there before the operator
-	handled bool // which were handled by the same operator before
-	// shared is set if another operator may have handled them that leaves the same in the status.
+	count   int  // the number of widgets before the operator starts
+	handled bool // which the same operator has handled
+	// shared is set if the job can use widgets that another operator has handled, because both leave the same status.
 	shared bool
-	// reordered is set if the state that was stored with them is written differently: other programs keep neither the order of keys nor the spacing.
+	// reordered is set if the stored state has another format: other programs keep neither the order of keys nor the spacing.
 	reordered bool
-	// namespaces is how many of them the operator watches, each by itself; 0 for the whole cluster.
+	// namespaces is the number of separately watched namespaces; 0 for the whole cluster.
 	namespaces int
-	pages      int                // of each object, which are its children; 0 if it has none, or others
-	kopfOnly   bool               // whether the job is for kopf alone
-	changed    bool               // whether objects are changed, so that they are handled again
-	orderly    bool               // whether replicas are stopped in good order
-	args       []string           // of the operator, in addition to its own
-	before     func(server) error // is done before the operator starts
-	// again is do for a job that starts more operators, and ends the first one.
+	pages      int                // the number of pages of each object, which are its children; 0 if it has none, or others
+	kopfOnly   bool               // whether only kopf runs the job
+	changed    bool               // whether the job changes objects, so that they are handled again
+	orderly    bool               // whether replicas are shut down
+	args       []string           // additional arguments of the operator
+	before     func(server) error // runs before the operator starts
+	// again replaces do for a job that starts more operators, and stops the first one.
 	again func(ctx context.Context, s server, o *operator, start func() (*operator, error)) (result, error)
-	// do lives through the job with an operator that has just been started. A negative CPU time is what is not to be counted.
+	// do runs the job with an operator that has just started. A negative CPU time in the result is subtracted.
 	do func(ctx context.Context, s server, o *operator) (result, error)
 }
 
-// server is an API server with widgets, as the jobs see it.
+// server is an API server with widgets, for the jobs.
 type server interface {
-	// Kubeconfig returns the path of a file that tells how to reach the server.
+	// Kubeconfig returns the path of a kubeconfig for the server.
 	Kubeconfig() string
 	// Add creates one more widget.
 	Add(ctx context.Context) error
-	// Change changes the status of the widgets from one number on, as another client would.
+	// Change changes the status of count widgets, starting with one, like another client.
 	Change(ctx context.Context, from, count int) error
-	// Resize adds one to the size that is wanted of so many widgets from one number on. They are handled when the status has it.
+	// Resize increments the desired size of count widgets, starting with one. They are handled when the status has the new size.
 	Resize(ctx context.Context, from, count int) error
-	// OnHandled has a function called with how long it took to answer each widget in its status, and to write all of it, for those that are
-	// added or resized from now on.
+	// OnHandled calls a function for each widget that is added or resized from now on. It gets the times until the status has the size, and until all is
+	// written.
 	OnHandled(f func(answered, recorded time.Duration))
-	// Handled returns how many widgets are handled, with all that is written for them.
+	// Handled returns the number of completely handled widgets.
 	Handled() (int, error)
-	// CPU returns the time that etcd has spent on processors, and that of the whole server; zero if the server is part of the bench.
+	// CPU returns the CPU time of etcd, and of the whole server; zero if the server is part of the bench.
 	CPU() (etcd, all time.Duration)
-	// Watched returns when the first watch of the operator began, and how long the server took for its answers until then.
+	// Watched returns the start of the operator's first watch, and the server's time for responses until then.
 	Watched(ctx context.Context) (time.Time, time.Duration, error)
-	// Requests returns what an operator that has ended has asked of widgets, by the verb.
+	// Requests returns the requests for widgets by an operator that has ended, by verb.
 	Requests(ctx context.Context) (map[string]int, error)
-	// Close ends the use of the server.
+	// Close releases the server.
 	Close()
 }
 
-// place is where jobs are done. Its servers are used one after the other.
+// place is where jobs run. Its servers are used one after the other.
 type place interface {
 	open(ctx context.Context, v variant, dir string, j job) (server, error)
 	name() string
 	close()
 }
 
-// run has the job done once.
+// run runs the job once.
 func (j job) run(ctx context.Context, p place, v variant, dir string) (result, error) {
 	s, err := p.open(ctx, v, dir, j)
 	if err != nil {
@@ -157,7 +157,7 @@ func (j job) run(ctx context.Context, p place, v variant, dir string) (result, e
 	return r, err
 }
 
-// waitFor waits for what an operator is to do.
+// waitFor waits for a condition while the operator runs.
 func waitFor(ctx context.Context, o *operator, done func() (bool, error)) error {
 	limit := time.Now().Add(15 * time.Minute)
 	for {
@@ -184,7 +184,7 @@ func waitForHandled(ctx context.Context, s server, o *operator, count int) error
 	})
 }
 
-// waitForWatch waits until an operator watches and has come to rest.
+// waitForWatch waits until an operator watches and is idle.
 func waitForWatch(ctx context.Context, s server, o *operator) error {
 	err := waitFor(ctx, o, func() (bool, error) {
 		at, _, err := s.Watched(ctx)
@@ -196,7 +196,7 @@ func waitForWatch(ctx context.Context, s server, o *operator) error {
 	return o.settle(ctx)
 }
 
-// backlog has many new objects handled.
+// backlog measures the handling of many new objects.
 func backlog(count int) job {
 	return job{kind: handling, name: fmt.Sprintf("backlog of %d", count), unit: count, count: count, do: func(ctx context.Context, s server, o *operator) (result, error) {
 		if err := waitForHandled(ctx, s, o, count); err != nil {
@@ -206,19 +206,19 @@ func backlog(count int) job {
 	}}
 }
 
-// restart starts an operator over objects that it has handled before.
+// restart starts an operator with objects that it has handled before.
 func restart(count int) job {
 	return job{kind: restarting, name: fmt.Sprintf("restart over %d", count), unit: count, count: count, handled: true, do: nothing}
 }
 
-// restartReordered is a restart over objects whose stored state has another order of keys, and spaces.
+// restartReordered is a restart with objects whose stored state has another order of keys, and spaces.
 func restartReordered(count int) job {
 	j := restart(count)
 	j.name, j.reordered = j.name+", keys in another order", true
 	return j
 }
 
-// restartHuge starts the operator of kopf over so many objects that no other one is tried. The wall time is from its start until it has come to rest.
+// restartHuge starts the operator of kopf with too many objects for the others. The wall time is from its start until it is idle.
 func restartHuge(count int) job {
 	j := restart(count)
 	j.kind, j.kopfOnly = huge, true
@@ -231,7 +231,7 @@ func restartHuge(count int) job {
 	return j
 }
 
-// nothing is done but to start.
+// nothing does no work except the start.
 func nothing(context.Context, server, *operator) (result, error) { return result{}, nil }
 
 // ignored changes the status of handled objects as fast as the server can, at most 10,000 times a second.
@@ -253,7 +253,7 @@ func ignored(count int) job {
 	}}
 }
 
-// changing changes the status of handled objects at a rate, and measures for how long.
+// changing changes the status of handled objects at a rate, for a duration.
 func changing(perSecond int, over time.Duration) job {
 	count := int(over.Seconds() * float64(perSecond))
 	return job{kind: other, name: fmt.Sprintf("%d changes a second to ignore", perSecond), unit: count, count: 1000, handled: true, do: func(ctx context.Context, s server, o *operator) (result, error) {
@@ -268,7 +268,7 @@ func changing(perSecond int, over time.Duration) job {
 	}}
 }
 
-// atRate calls a function with the changes to make, some at a time, so that there are so many a second.
+// atRate calls a function for batches of changes, at the given rate per second.
 func atRate(ctx context.Context, count, perSecond int, change func(from, count int) error) error {
 	began := time.Now()
 	ticker := time.NewTicker(max(10*time.Millisecond, time.Second/time.Duration(perSecond)))
@@ -308,7 +308,7 @@ func storm(objects, count, perSecond int) job {
 	}}
 }
 
-// times collects how long objects take.
+// times collects the handling times of objects.
 type times struct {
 	mu                 sync.Mutex // guards all below
 	answered, recorded []time.Duration
@@ -324,7 +324,7 @@ func newTimes(s server) *times {
 	return t
 }
 
-// waitFor waits until so many objects have been seen to be handled.
+// waitFor waits until the given number of objects is handled.
 func (t *times) waitFor(ctx context.Context, o *operator, count int) error {
 	return waitFor(ctx, o, func() (bool, error) {
 		t.mu.Lock()
@@ -333,7 +333,7 @@ func (t *times) waitFor(ctx context.Context, o *operator, count int) error {
 	})
 }
 
-// show ends the collection, and puts what it has shown into the result.
+// show ends the collection, and sets the times in the result.
 func (t *times) show(s server, r *result) {
 	s.OnHandled(nil)
 	t.mu.Lock()
@@ -342,7 +342,7 @@ func (t *times) show(s server, r *result) {
 	r.p50, r.p99, r.recorded = answered.p50, answered.p99, tailOf(t.recorded)
 }
 
-// latency creates an object now and then, and measures how long it takes until it is handled.
+// latency creates objects at a low rate, and measures the time until each is handled.
 func latency(count, perSecond int) job {
 	return job{kind: answering, name: fmt.Sprintf("%d created, %d a second", count, perSecond), unit: count, do: func(ctx context.Context, s server, o *operator) (result, error) {
 		if err := waitForWatch(ctx, s, o); err != nil {
@@ -364,7 +364,7 @@ func latency(count, perSecond int) job {
 	}}
 }
 
-// namespaced starts an operator that watches many namespaces, each by itself, and has nothing to do.
+// namespaced starts an idle operator that watches many namespaces separately.
 func namespaced(count int) job {
 	return job{kind: other, name: fmt.Sprintf("idle in %d namespaces", count), unit: 1, namespaces: count, do: func(ctx context.Context, s server, o *operator) (result, error) {
 		err := waitForWatch(ctx, s, o)
@@ -372,7 +372,7 @@ func namespaced(count int) job {
 	}}
 }
 
-// idle starts an operator that has nothing to do: its wall time is that until the first watch, beyond what the server took.
+// idle starts an operator without work. Its wall time is that until the first watch, without the time of the server.
 func idle() job {
 	return job{kind: resting, name: "idle", unit: 1, do: func(ctx context.Context, s server, o *operator) (result, error) {
 		if err := waitForWatch(ctx, s, o); err != nil {

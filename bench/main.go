@@ -1,13 +1,13 @@
-// Command bench lets an operator of kopf and one of controller-runtime do the same jobs in turns, and prints their costs.
+// Command bench runs the same jobs with operators of kopf and of controller-runtime in turns, and prints their costs.
 //
 //	go run . -quick                # five minutes, for a first look
-//	go run . -quick -base COMMIT   # five minutes, to compare our operator with what it was in a commit
+//	go run . -quick -base COMMIT   # five minutes, to compare kopf now with kopf at a commit
 //	go run .                       # on a replaying API server
 //	go run . -server real          # on a real control plane
 //	go run . -sweep                # how the costs grow
 //	go run . -trace                # where the time of an object goes
 //	go run . -big                  # 100,000 objects on a real control plane
-//	go run . -websites             # operators that make other objects
+//	go run . -websites             # operators that create other objects
 //	go run . -write ../docs        # all of it, and the page about it
 package main
 
@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// options are what the command line tells.
+// options are the options of the command line.
 type options struct {
 	quick           bool
 	rounds          int
@@ -132,7 +132,7 @@ func (o *options) bench(ctx context.Context) error {
 	return nil
 }
 
-// onReplay does the jobs on a replaying server, which each has for itself.
+// onReplay runs the jobs on replaying servers, one for each job.
 func (o *options) onReplay(ctx context.Context, b *bench) error {
 	jobs := []job{idle(), backlog(1000), backlog(10_000), restart(10_000), restart(50_000), restartReordered(50_000), restart(big), latency(500, 50), ignored(20_000), storm(10_000, 10_000, 1000), namespaced(200), restartHuge(10 * big),
 		standingBy(big), takingOver(big), handingOver("hand-overs while idle over 1000", 20, 1000, 0, syscall.SIGTERM),
@@ -143,7 +143,7 @@ func (o *options) onReplay(ctx context.Context, b *bench) error {
 	if jobs = o.wanted(jobs); len(jobs) == 0 {
 		return fmt.Errorf("there is no job with a name like %q", o.jobs)
 	}
-	if slices.ContainsFunc(jobs, isBig) && jobs[0].kind != resting { // the memory per object is compared with an operator without any
+	if slices.ContainsFunc(jobs, isBig) && jobs[0].kind != resting { // the memory per object is relative to an operator without objects
 		jobs = append([]job{idle()}, jobs...)
 	}
 	var groups [][]job
@@ -156,7 +156,7 @@ func (o *options) onReplay(ctx context.Context, b *bench) error {
 	return b.binaries()
 }
 
-// onReal does the jobs on a real server, where those come one after the other that go on with the same objects.
+// onReal runs the jobs on a real server. Jobs that use the same objects run one after the other.
 func (o *options) onReal(ctx context.Context, b *bench) error {
 	groups := [][]job{{backlog(3000), ignored(3000)}, {backlog(10_000), restart(10_000), storm(10_000, 2000, 100)}, {latency(500, 25), latency(1000, 50)}}
 	if o.quick {
@@ -187,7 +187,7 @@ func (o *options) onReal(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// shared has a job done with objects that another operator has handled.
+// shared returns a job with objects that another operator has handled.
 func shared(j job) job {
 	j.shared = true
 	return j

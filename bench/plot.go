@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// chart is a drawing of lines over two logarithmic axes, for a page with a light or a dark ground.
+// chart is a plot of lines with two logarithmic axes, for a page with a light or a dark background.
 type chart struct {
 	file        string
-	title, x, y string // what the axes tell, with the units
+	title, x, y string // the labels of the axes, with the units
 	lines       []line
 }
 
@@ -24,13 +24,13 @@ type line struct {
 
 type point struct{ x, y float64 }
 
-// The drawing's size, and the frame of the axes in it, in pixels.
+// The size of the picture, and the frame of the axes in it, in pixels.
 const (
 	width, height            = 720, 400
 	left, right, top, bottom = 76, 700, 84, 340
 )
 
-// colors are distinguishable on both backgrounds. The dashes help people who do not see all colors.
+// colors are distinguishable on both backgrounds. The dashes help people with color blindness.
 var colors = []string{"#2f81f7", "#e16f24", "#8957e5", "#2da44e"}
 
 var dashes = []string{"", "7 4", "2 4", "10 4 2 4"}
@@ -38,7 +38,7 @@ var dashes = []string{"", "7 4", "2 4", "10 4 2 4"}
 const style = `text{font:13px system-ui,sans-serif;fill:#57606a}.title{font-size:15px;font-weight:600;fill:#24292f}.grid{stroke:#8c959f;stroke-opacity:.35}.axis{stroke:#8c959f}` +
 	`@media(prefers-color-scheme:dark){text{fill:#9da7b1}.title{fill:#e6edf3}}`
 
-// svg returns the drawing.
+// svg returns the picture.
 func (c chart) svg() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img"><title>%s</title><style>%s</style>`+"\n",
@@ -90,7 +90,7 @@ func (c chart) axes() (x, y axis) {
 	return x, y
 }
 
-// axis is a logarithmic scale between two places.
+// axis is a logarithmic scale between two positions.
 type axis struct {
 	from, to   float64
 	start, end float64
@@ -126,7 +126,7 @@ func (a axis) above() float64 {
 	return a.to
 }
 
-// ticks returns the powers of ten, and their doubles and halves where these are few.
+// ticks returns the powers of ten, and their doubles and halves if these are few.
 func (a axis) ticks() []float64 {
 	steps := []float64{1, 2, 5}
 	if a.to/a.from > 1000 {
@@ -143,7 +143,7 @@ func (a axis) ticks() []float64 {
 	return all
 }
 
-// short writes a number as people read it on an axis.
+// short formats a number for an axis.
 func short(v float64) string {
 	switch {
 	case v >= 1e6:
@@ -157,7 +157,7 @@ func short(v float64) string {
 
 func escaped(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a builder takes everything
+	_ = xml.EscapeText(&b, []byte(text)) // a builder returns no errors
 	return b.String()
 }
 

@@ -19,16 +19,16 @@ import (
 	"github.com/kopf-go/kopf/bench/replay"
 )
 
-// variant is an operator of the bench, in one of its settings.
+// variant is an operator of the bench, with its settings.
 type variant struct {
 	name    string
 	program string // "kopf", "runtime", "client" or "base"
 	workers int
-	writes  int // of requests for each object
+	writes  int // the number of requests for each object
 	args    []string
 }
 
-// quiet has our operator log as little as the other one.
+// quiet has kopf log as little as the other operator.
 var quiet = []string{"run", "--quiet"}
 
 var variants = []variant{
@@ -41,12 +41,12 @@ var variants = []variant{
 	{"requests alone, two writes", "client", 16, 2, nil},
 }
 
-// based are our operator now and as it was in a commit.
+// based returns variants of kopf now and at a commit.
 func based(commit string) []variant {
 	return []variant{variants[0], {"kopf at " + commit, "base", 0, 1, quiet}, variants[1], {"kopf at " + commit + ", two writes", "base", 0, 2, quiet}}
 }
 
-// build compiles the operators as they would be shipped, except that those of kopf write profiles if requested, and returns the folder with them.
+// build compiles the operators as they would be shipped, and returns their folder. Those of kopf write profiles if requested.
 func build(ctx context.Context, profiles, base string) (string, error) {
 	dir, err := os.MkdirTemp("", "kopf-bench-")
 	if err != nil {
@@ -78,10 +78,10 @@ func build(ctx context.Context, profiles, base string) (string, error) {
 	return dir, buildBase(ctx, dir, base)
 }
 
-// compile builds a program. The arguments may begin with a folder to do it in.
+// compile builds a program. The arguments may begin with a folder for the build.
 func compile(ctx context.Context, path string, args ...string) error {
 	var folder []string
-	if strings.HasPrefix(args[0], "-C") { // which go wants first
+	if strings.HasPrefix(args[0], "-C") { // the go command requires it first
 		folder, args = args[:1], args[1:]
 	}
 	args = slices.Concat([]string{"build"}, folder, []string{"-trimpath", "-ldflags=-s -w", "-o", path}, args)
@@ -99,7 +99,7 @@ type operator struct {
 	started time.Time
 	stderr  bytes.Buffer
 	ended   chan struct{} // closed when it has ended
-	err     error         // then: why
+	err     error         // the result after that
 }
 
 func (v variant) start(dir, kubeconfig string, namespaces int) (*operator, error) {
@@ -121,7 +121,7 @@ func (v variant) start(dir, kubeconfig string, namespaces int) (*operator, error
 	return o, nil
 }
 
-// stop ends the operator in good order, or at once if that takes too long.
+// stop shuts the operator down. It kills the operator if that takes too long.
 func (o *operator) stop() error {
 	if err := o.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		<-o.ended
@@ -137,16 +137,15 @@ func (o *operator) stop() error {
 }
 
 func (o *operator) kill() {
-	_ = o.cmd.Process.Kill() // which fails if it has ended
+	_ = o.cmd.Process.Kill() // it fails if the process has ended
 	<-o.ended
 }
 
 func (o *operator) cpu() time.Duration { return cpuTime(o.cmd.Process.Pid) }
 
-// cpuTime returns the time that a process has spent on processors, from the clock that the kernel keeps of it: /proc has it in
-// hundredths of a second only.
+// cpuTime returns the CPU time of a process, from its clock in the kernel: /proc only has hundredths of a second.
 func cpuTime(pid int) time.Duration {
-	const scheduled = 2 // CPUCLOCK_SCHED, the kind of clock that counts nanoseconds
+	const scheduled = 2 // CPUCLOCK_SCHED, the kind of clock with nanoseconds
 	var t unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|scheduled), &t); err != nil {
 		return 0
@@ -170,10 +169,10 @@ func (o *operator) memory() (now, peak int64) {
 	return now, peak
 }
 
-// calm is how long an operator that has come to rest has done nothing.
+// calm is the time without CPU usage after which an operator counts as idle.
 const calm = 2500 * time.Millisecond
 
-// settle waits until the operator has done nothing for a while, or for too long.
+// settle waits until the operator is idle, or until a timeout.
 func (o *operator) settle(ctx context.Context) error {
 	const noise = 10 * time.Millisecond
 	last, since := time.Duration(-1), time.Now()

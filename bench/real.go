@@ -29,48 +29,47 @@ const (
 
 const (
 	widgets = "/apis/bench.kopf.dev/v1/namespaces/default/widgets"
-	// many is how many requests are made at once where that is wanted.
+	// many is the number of concurrent requests.
 	many = 16
 )
 
-// definition makes the widgets what they are on the replaying server.
+// definition is the CRD of the widgets, as the replaying server defines them.
 const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.bench.kopf.dev"},` +
 	`"spec":{"group":"bench.kopf.dev","scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},` +
 	`"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
 
-// realPlace is the place with a control plane of its own. Its server is the same for all runs; the widgets of one run are those
-// of the next one, too, if that is what it wants.
+// realPlace is the place with a separate control plane. All runs use the same server. A run can also use the widgets of the previous one.
 type realPlace struct {
 	cluster *cluster.Cluster
 	stop    context.CancelFunc // ends the watch
-	besides []string           // the collections of other objects that go with the widgets
+	besides []string           // the collections of other objects for the widgets
 	watched sync.WaitGroup
 
 	mu      sync.Mutex // guards following
 	widgets []state
-	there   int // widgets
+	there   int // the number of widgets
 	handled int
-	by      string // the operator that has handled all
-	writes  int    // of an object that is handled
+	by      string // the operator that has handled all of them
+	writes  int    // the number of writes for a handled object
 	seen    func(answered, recorded time.Duration)
 
-	rewatched int   // how often the watch has begun again
-	failed    error // why it does not
+	rewatched int   // the number of restarts of the watch
+	failed    error // the error that has ended it
 }
 
-// state is what our own watch knows of a widget.
+// state is the state of a widget in the bench's own watch.
 type state struct {
 	there    bool
-	size     string        // that is wanted
+	size     string        // the desired size
 	begun    time.Time     // when it was added or resized
-	answered time.Duration // how long it took since then until the status had the size, or zero
-	handled  time.Time     // when all was written that belongs to it, or zero
+	answered time.Duration // the time until the status had the size, or zero
+	handled  time.Time     // when all writes for it were done, or zero
 }
 
 // startReal starts the control plane and its widgets.
 func startReal(ctx context.Context, args ...string) (*realPlace, error) {
 	c, err := cluster.Start(ctx, &cluster.Options{Log: os.Stderr, APIServerArgs: append(args,
-		"--delete-collection-workers=16", "--etcd-compaction-interval=1m", // for what happens between the runs
+		"--delete-collection-workers=16", "--etcd-compaction-interval=1m", // for the changes between the runs
 	)})
 	if err != nil {
 		return nil, err
@@ -94,7 +93,7 @@ func startReal(ctx context.Context, args ...string) (*realPlace, error) {
 	return p, nil
 }
 
-// warm has the server work for a while before anybody is measured, for it is slow at first.
+// warm uses the server for a while before the measurements, because it is slow at first.
 func (p *realPlace) warm(ctx context.Context) error {
 	const count = 1000
 	if err := p.renew(ctx, count); err != nil {
@@ -119,14 +118,14 @@ func (p *realPlace) define(ctx context.Context) error {
 	return until(ctx, func() (bool, error) {
 		_, err := p.cluster.Request(ctx, http.MethodGet, widgets, nil)
 		var status *cluster.StatusError
-		if errors.As(err, &status) { // first it knows nothing of them, then it prepares itself
+		if errors.As(err, &status) { // first it does not serve them, and then it initializes their storage
 			return false, nil
 		}
 		return err == nil, err
 	})
 }
 
-// until waits for what the server is to do.
+// until waits for a condition of the server.
 func until(ctx context.Context, done func() (bool, error)) error {
 	for limit := time.Now().Add(15 * time.Minute); time.Now().Before(limit); {
 		if ok, err := done(); ok || err != nil {
@@ -139,8 +138,7 @@ func until(ctx context.Context, done func() (bool, error)) error {
 	return errors.New("the server takes too long")
 }
 
-// watch follows all widgets. It is as little work as it can be, for all programs have the machine together; still the server may take it
-// for too slow and end it.
+// watch watches all widgets. It does as little work as possible, because all programs share the machine. Nevertheless the server may end it as too slow.
 func (p *realPlace) watch(ctx context.Context) error {
 	for version := ""; ; {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.cluster.URL()+widgets+"?watch=true&timeoutSeconds=7200&resourceVersion="+version, nil)
@@ -167,7 +165,7 @@ func (p *realPlace) watch(ctx context.Context) error {
 	}
 }
 
-// read takes all events of a watch in, and returns the version of the last one when the server has ended it.
+// read processes all events of a watch, and returns the version of the last one when the server has ended it.
 func (p *realPlace) read(body io.Reader) (version string, err error) {
 	for lines := bufio.NewReaderSize(body, 64<<10); ; {
 		text, err := lines.ReadBytes('\n')
@@ -185,7 +183,7 @@ func (p *realPlace) read(body io.Reader) (version string, err error) {
 	}
 }
 
-// follow takes an event in. What is looked for in its text is nowhere else in widgets.
+// follow processes an event. The searched texts occur only once in widgets.
 func (p *realPlace) follow(event []byte) error {
 	_, name, ok := bytes.Cut(event, []byte(`"name":"widget-`))
 	if !ok {
@@ -243,7 +241,7 @@ func sizeIn(text []byte) string {
 	return string(size[:len(size)-len(bytes.TrimLeft(size, "0123456789"))])
 }
 
-// counts returns how many widgets there are, and how many of them are handled.
+// counts returns the number of widgets, and the number of handled ones.
 func (p *realPlace) counts() (there, handled int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -327,7 +325,7 @@ func (p *realPlace) handle(ctx context.Context, v variant, dir string, count int
 	return o.stop()
 }
 
-// atOnce calls a function with all numbers below count, many at a time, and returns the first error.
+// atOnce calls a function with all numbers below count, many concurrently, and returns the first error.
 func atOnce(count int, f func(i int) error) error {
 	var wg sync.WaitGroup
 	var next atomic.Int64
@@ -350,7 +348,7 @@ var (
 	verbLabel     = regexp.MustCompile(`verb="(\w+)"`)
 )
 
-// requests returns how many requests have been made about widgets, by whomever but our watch. Watches count when they end.
+// requests returns the number of requests for widgets, except those of the bench's own watch. Watches count when they end.
 func (p *realPlace) requests(ctx context.Context) (map[string]int, error) {
 	data, err := p.cluster.Request(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {
@@ -373,7 +371,7 @@ func (p *realPlace) requests(ctx context.Context) (map[string]int, error) {
 	return all, nil
 }
 
-// countVerbs returns the sums of a metric of requests, by their verbs.
+// countVerbs returns the sums of a metric of requests, by verb.
 func countVerbs(metric *regexp.Regexp, data []byte) (map[string]int, error) {
 	all := map[string]int{}
 	for _, m := range metric.FindAllSubmatch(data, -1) {
@@ -386,7 +384,7 @@ func countVerbs(metric *regexp.Regexp, data []byte) (map[string]int, error) {
 	return all, nil
 }
 
-// watches returns the number of watches of widgets, one of which is that of the bench.
+// watches returns the number of watches of widgets, including that of the bench.
 func (p *realPlace) watches(ctx context.Context) (int, error) {
 	data, err := p.cluster.Request(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {
@@ -492,7 +490,7 @@ func (s *realServer) Handled() (int, error) {
 	return handled, err
 }
 
-// Watched knows no time: that of a real server's answers isn't known either.
+// Watched returns no times, because the response times of a real server are unknown.
 func (s *realServer) Watched(ctx context.Context) (time.Time, time.Duration, error) {
 	if n, err := s.watches(ctx); n < 2 || err != nil {
 		return time.Time{}, 0, err

@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// reordered returns patches whose texts that are objects have another order of keys, and spaces: some programs that handle such texts
-// keep neither.
+// reordered returns patches with another order of keys, and spaces, in strings that contain objects. Some programs change both in such strings.
 func reordered(patches []json.RawMessage) ([]json.RawMessage, error) {
 	var all []json.RawMessage
 	for _, patch := range patches {
@@ -28,7 +27,7 @@ func reordered(patches []json.RawMessage) ([]json.RawMessage, error) {
 	return all, nil
 }
 
-// reorderedTexts changes the texts inside of a value.
+// reorderedTexts changes the strings in a value.
 func reorderedTexts(value any) (any, error) {
 	var err error
 	switch v := value.(type) {
@@ -55,7 +54,7 @@ func reorderedTexts(value any) (any, error) {
 	return value, nil
 }
 
-// backwards writes a value with the keys of its objects from the last to the first, and spaces.
+// backwards encodes a value with the keys of its objects in reverse order, and with spaces.
 func backwards(text []byte) ([]byte, error) {
 	var list []json.RawMessage
 	if json.Unmarshal(text, &list) == nil && list != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/kopf-go/kopf/bench/replay"
 )
 
-// replaying is the place with a replaying server for each run.
+// replaying is the place with a separate replaying server for each run.
 type replaying struct {
-	marks map[string][]json.RawMessage // what an operator leaves on an object that it has handled, by the operator
+	marks map[string][]json.RawMessage // patches of an operator to a handled object, by operator
 }
 
 func (*replaying) name() string { return replayName }
@@ -53,7 +53,7 @@ func replayed(dir string, count, writes int, marks []json.RawMessage) (*replayed
 	return r, nil
 }
 
-// marksOf returns what an operator leaves on an object that it has handled, as patches.
+// marksOf returns the patches of an operator to a handled object.
 func (p *replaying) marksOf(ctx context.Context, v variant, dir string) ([]json.RawMessage, error) {
 	key := fmt.Sprint(v.program, v.writes)
 	if marks, ok := p.marks[key]; ok {
@@ -79,7 +79,7 @@ func (p *replaying) marksOf(ctx context.Context, v variant, dir string) ([]json.
 	return s.Patches(), o.stop()
 }
 
-// replayedServer is a replaying server as the jobs see it.
+// replayedServer adapts a replaying server for the jobs.
 type replayedServer struct {
 	*replay.Server
 	kubeconfig string
@@ -110,7 +110,7 @@ func (s *replayedServer) Resize(_ context.Context, from, count int) error {
 	return nil
 }
 
-// CPU is none, for the server is part of the bench.
+// CPU returns zero, because the server is part of the bench.
 func (s *replayedServer) CPU() (etcd, all time.Duration) { return 0, 0 }
 
 func (s *replayedServer) Handled() (int, error) { return s.Server.Handled(), nil }

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// This file has the jobs for several replicas, of which one works: the holder of a Lease. They are for our operator alone, on the replaying server.
+// This file has the jobs for several replicas with an election. They run only with kopf, on the replaying server.
 
 const replicasName = "replicas"
 
 // elected are the arguments of a replica.
 var elected = []string{"--leader-elect=bench", "--leader-elect-namespace=default"}
 
-// standingBy has an operator stand by over handled objects while another holder has the Lease.
+// standingBy measures a standby operator with handled objects, while another holder has the Lease.
 func standingBy(count int) job {
 	return job{kind: other, name: fmt.Sprintf("standing by over %d", count), unit: count, count: count, handled: true, kopfOnly: true, args: elected, before: holdLease, do: func(ctx context.Context, s server, o *operator) (result, error) {
 		return result{}, waitForWatch(ctx, s, o)
@@ -33,8 +33,8 @@ func holdLease(s server) error {
 	return nil
 }
 
-// takingOver has an operator that stands by over handled objects get the Lease, when one of them is to be handled. The wall time is from the answer by which it has it until the
-// server gets the first patch, which is a little more than until the handler is called.
+// takingOver gives the Lease to a standby operator with handled objects, one of which must be handled. The wall time is from the response with the Lease
+// until the server gets the first patch. It is a little longer than the time until the handler is called.
 func takingOver(count int) job {
 	return job{kind: takeover, name: fmt.Sprintf("taking over %d", count), unit: count, count: count, handled: true, kopfOnly: true, changed: true, args: elected, before: holdLease, do: func(ctx context.Context, s server, o *operator) (result, error) {
 		if err := waitForWatch(ctx, s, o); err != nil {
@@ -61,8 +61,7 @@ func takingOver(count int) job {
 	}}
 }
 
-// handingOver stops the replica that works, again and again, while another one stands by. p50 and p99 are the times from the signal to the first patch of the
-// next one.
+// handingOver stops the leader repeatedly, while another replica stands by. p50 and p99 are the times from the signal to the first patch of the next leader.
 func handingOver(name string, times, count, perSecond int, signal syscall.Signal) job {
 	j := job{kind: handover, name: name, unit: times, count: count, handled: true, kopfOnly: true, changed: true, args: elected, orderly: signal == syscall.SIGTERM}
 	j.again = func(ctx context.Context, s server, o *operator, start func() (*operator, error)) (result, error) {
@@ -90,7 +89,7 @@ func handingOver(name string, times, count, perSecond int, signal syscall.Signal
 	return j
 }
 
-// handovers is what the hand-overs of a job have in common.
+// handovers is the common state of a job's handovers.
 type handovers struct {
 	ctx              context.Context
 	server           *replayedServer
@@ -99,7 +98,7 @@ type handovers struct {
 	resized          int
 }
 
-// once stops a replica, and returns how long it took until another one worked.
+// once stops a replica, and returns the time until another one worked.
 func (h *handovers) once(leader, next *operator) (time.Duration, error) {
 	if err := h.settle(next); err != nil {
 		return 0, err
@@ -115,7 +114,7 @@ func (h *handovers) once(leader, next *operator) (time.Duration, error) {
 		}
 	}
 	began := time.Now()
-	_ = leader.cmd.Process.Signal(h.signal) // if it has ended, nothing takes over below
+	_ = leader.cmd.Process.Signal(h.signal) // if it has ended, the takeover below fails
 	var first, resized time.Time
 	err := waitFor(ctx, next, func() (bool, error) {
 		got, at := h.server.Led()
@@ -124,7 +123,7 @@ func (h *handovers) once(leader, next *operator) (time.Duration, error) {
 			return got.After(before) && !at.IsZero(), nil
 		}
 		resized = time.Now()
-		return got.After(before) && !at.IsZero(), h.server.Resize(ctx, h.next(), 1) // there is always something to do: the one that ends may still handle the first of them
+		return got.After(before) && !at.IsZero(), h.server.Resize(ctx, h.next(), 1) // so that there is always work: the ending replica may still handle the first of them
 	})
 	stop()
 	<-leader.ended
@@ -139,12 +138,12 @@ func (h *handovers) settle(o *operator) error {
 	if err := o.settle(h.ctx); err != nil {
 		return err
 	}
-	return pause(h.ctx, rand.N(2400*time.Millisecond)) // so that the signal comes at any time between two attempts of the one that stands by
+	return pause(h.ctx, rand.N(2400*time.Millisecond)) // so that the signal comes at a random time between two attempts of the standby replica
 }
 
 func (h *handovers) next() int { h.resized++; return h.resized % h.count }
 
-// load changes the specs of objects at the rate until the context ends.
+// load changes the specs of objects at the rate until the context is canceled.
 func (h *handovers) load(ctx context.Context) error {
 	for h.perSecond > 0 && pause(ctx, 10*time.Millisecond) == nil {
 		for range max(1, h.perSecond/100) {

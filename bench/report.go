@@ -34,7 +34,7 @@ var headings = []struct{ place, title, text string }{
 	{"build", "Size", "Static binaries without debugging data."},
 }
 
-// write writes the page about all findings into a folder, and the drawings.
+// write writes the page about all findings, and the plots, to a folder.
 func (b *bench) write(ctx context.Context, folder string) error {
 	intro, err := b.introduction(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (b *bench) introduction(ctx context.Context) (string, error) {
 	).Replace(introduction), nil
 }
 
-// counted returns a number of things, in words if it is small.
+// counted formats a number of things, in words if it is small.
 func counted(n int, of string) string {
 	text := fmt.Sprint(n)
 	if words := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight"}; n < len(words) {
@@ -107,7 +107,7 @@ func counted(n int, of string) string {
 	return text
 }
 
-// summarize writes how many targets are met, and which are missed.
+// summarize writes the number of met targets, and the missed ones.
 func (b *bench) summarize(page *bytes.Buffer) {
 	met, missed := 0, table{header: []string{"missed", "operator", "measured", "requests alone", "goal"}}
 	for _, f := range b.findings {
@@ -129,7 +129,7 @@ func (b *bench) summarize(page *bytes.Buffer) {
 		"`go run . -jobs REGEXP -operators kopf -profiles FOLDER` writes profiles of it.\n")
 }
 
-// describe writes a job's part of the page.
+// describe writes the section about a job.
 func (f finding) describe(page *bytes.Buffer) {
 	fmt.Fprintf(page, "\n### %s\n", strings.ToUpper(f.job[:1])+f.job[1:])
 	if f.text != "" {

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// sweep is a job done in many sizes.
+// sweep is a job in several sizes.
 type sweep struct {
 	name  string
-	size  string // what the sizes are
+	size  string // describes the sizes
 	sizes []int
 	job   func(size int) job
-	most  map[string]int // the largest size for a program's operators, if not all
+	most  map[string]int // the largest size for a program's operators, if it is limited
 	drawn []drawn
 }
 
-// drawn is a figure that is drawn over the sizes.
+// drawn is a plotted figure.
 type drawn struct {
 	file, title, unit string
 	of                func(r result) float64
 }
 
-// sweeps returns all of them. What an operator asks of the server is in the tables only.
+// sweeps returns all sweeps. The numbers of requests are in the tables only.
 func sweeps(quick bool) []sweep {
 	over := sweep{
 		name: "starting over more and more objects", size: "objects", sizes: []int{1000, 10_000, big, 5 * big}, job: restart, most: map[string]int{"runtime": big},
@@ -50,7 +50,7 @@ func sweeps(quick bool) []sweep {
 	return []sweep{over, ignore, handle}
 }
 
-// sweep does the sweeps, each job once: that the lines are straight shows that their points are no accidents.
+// sweep runs the sweeps, each job once: straight lines show that their points are no outliers.
 func (b *bench) sweep(ctx context.Context, p place, all []sweep) error {
 	for _, s := range all {
 		results := make([][]result, len(b.operators))
@@ -111,6 +111,6 @@ func (s sweep) charts(names []variant, results [][]result) []chart {
 	return all
 }
 
-// inSweeps reports whether an operator takes part. One of controller-runtime represents all of them, because the number of workers and of writes
-// makes no difference to an operator without work.
+// inSweeps reports whether an operator takes part. One operator of controller-runtime represents all of them, because the numbers of workers and of writes
+// do not matter without work.
 func inSweeps(v variant) bool { return v.program == "kopf" || v.workers > 1 && v.writes == 1 }

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// table is some figures, with names in the first column.
+// table is a table of figures, with names in the first column.
 type table struct {
 	header []string
 	rows   [][]string
 }
 
-// withoutEmpty returns the table without the columns that have nothing in them.
+// withoutEmpty returns the table without its empty columns.
 func (t table) withoutEmpty() table {
 	var kept []int
 	for i := range t.header {
@@ -37,7 +37,7 @@ func (t table) withoutEmpty() table {
 	return smaller
 }
 
-// text writes the table for people at a terminal.
+// text writes the table for a terminal.
 func (t table) text(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, row := range append([][]string{t.header}, t.rows...) {
@@ -58,7 +58,7 @@ func (t table) markdown() string {
 	return b.String()
 }
 
-// none stands for what a job does not show.
+// none replaces figures that a job does not measure.
 const none = "–"
 
 func millis(d time.Duration) string {
@@ -96,7 +96,7 @@ func verbs(requests map[string]int) string {
 	return strings.Join(all, ", ")
 }
 
-// measured makes a table of what a job has shown of each operator.
+// measured returns a table with the results of a job for each operator.
 func measured(j job, names []variant, medians []result) table {
 	t := table{header: []string{"operator", "wall, ms", "CPU, ms", "CPU, µs each", "server CPU, ms", "etcd CPU, ms", "p50, ms", "p99, ms", "recorded p50, ms", "recorded p99, ms", "settled, MiB", "peak, MiB", "B per object", "requests", "requests each"}}
 	for i, v := range names {
@@ -114,13 +114,13 @@ func measured(j job, names []variant, medians []result) table {
 	return t.withoutEmpty()
 }
 
-// listedFromEtcd are, among the requests, the objects that the server has read from etcd for lists, instead of from its watch cache.
+// listedFromEtcd is the number of objects that the server has read from etcd for lists, instead of from its watch cache.
 const listedFromEtcd = "listed from etcd"
 
-// requestsEach returns how many requests were made for each object; those for all of them, which list and watch, are left out.
+// requestsEach returns the number of requests for each object, without lists and watches.
 func (r result) requestsEach(j job) float64 { return changes(r) / float64(j.unit) }
 
-// changes returns how many requests were made that neither list nor watch.
+// changes returns the number of requests without lists and watches.
 func changes(r result) float64 {
 	sum := 0
 	for verb, n := range r.requests {

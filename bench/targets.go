@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// figure is one of the things that are compared.
+// figure is one of the compared figures.
 type figure struct {
 	name string
 	of   func(r result) float64
@@ -27,7 +27,7 @@ var (
 
 var compared = []figure{cpu, serverCPU, wall, p50, p99, recorded50, recorded99, settled, peak}
 
-// comparison is one operator of kopf, or the requests alone, and the operators that it is compared with: those of one other program, with as many writes.
+// comparison is one operator of kopf, or the requests alone, and the operators for comparison: those of one other program, with as many writes.
 type comparison struct {
 	subject int
 	others  []int
@@ -59,7 +59,7 @@ func comparisons(names []variant, with string) []comparison {
 	return all
 }
 
-// ratio returns the figure of the subject divided by the best of the others, and 0 if either is not shown.
+// ratio returns the figure of the subject divided by the best of the others, 0 if one of them is missing.
 func (c comparison) ratio(f figure, medians []result) float64 {
 	best := 0.0
 	for _, k := range c.others {
@@ -73,7 +73,7 @@ func (c comparison) ratio(f figure, medians []result) float64 {
 	return f.of(medians[c.subject]) / best
 }
 
-// ratios makes a table of all ratios to another program's operators.
+// ratios returns a table of all ratios to another program's operators.
 func ratios(names []variant, medians []result, with string) table {
 	t := table{header: []string{"ratio of"}}
 	for _, f := range compared {
@@ -89,18 +89,18 @@ func ratios(names []variant, medians []result, with string) table {
 	return t.withoutEmpty()
 }
 
-// target is the goal of a figure in a job.
+// target is the target for a figure in a job.
 type target struct {
 	kind  kind
 	only  func(j job) bool // nil for all jobs of the kind
-	where string           // the place, or empty for all
+	where string           // the place, empty for all
 	name  string
 	most  float64
-	// of is the figure: as a share of that of controller-runtime, or if absolute is set, as it is, in the unit of the format.
+	// of is the figure: relative to that of controller-runtime, or, if absolute is set, in the unit of the format.
 	of       figure
 	absolute bool
 	format   string
-	writes   int // 0 for any number of them
+	writes   int // 0 for any number
 }
 
 const big = 100_000
@@ -130,7 +130,7 @@ var targets = []target{
 	{kind: parenting, name: "requests per website", absolute: true, most: 4, format: "%.2f"},
 	{kind: reparenting, name: "CPU", of: cpu, most: 0.5},
 	{kind: reparenting, name: "settled memory", of: settled, most: 0.2},
-	{kind: reparenting, name: "requests except lists", of: figure{of: changes}, absolute: true, most: 3, format: "%.0f"}, // one of each kind may have to teach
+	{kind: reparenting, name: "requests except lists", of: figure{of: changes}, absolute: true, most: 3, format: "%.0f"}, // one of each kind may be the first apply
 	{kind: reparentingPages, name: "CPU", of: cpu, most: 0.5},
 	{kind: reparentingPages, name: "settled memory", of: settled, most: 0.2},
 	{kind: reparentingPages, name: "settled memory", of: figure{of: func(r result) float64 { return float64(r.settled) / (1 << 20) }}, absolute: true, most: 60, format: "%.0f MiB"},
@@ -139,7 +139,7 @@ var targets = []target{
 	{kind: repairing, name: "CPU per change", of: cpu, most: 0.5},
 	{kind: repairing, name: "p50", of: p50, most: 0.5},
 	{kind: repairing, name: "p99", of: p99, most: 0.5},
-	{kind: repairing, name: "requests per change", absolute: true, most: 1.01, format: "%.2f"}, // with those that teach
+	{kind: repairing, name: "requests per change", absolute: true, most: 1.01, format: "%.2f"}, // including the first applies
 	{kind: answering, name: "recorded p50", of: recorded50, most: 1},
 	{kind: answering, name: "recorded p99", of: recorded99, most: 1},
 	{kind: ignoring, name: "CPU per change", of: cpu, most: 0.3},
@@ -153,10 +153,10 @@ var targets = []target{
 	{kind: resting, name: "from start to the first watch", of: figure{of: func(r result) float64 { return float64(r.wall) / float64(time.Millisecond) }}, absolute: true, most: 20, format: "%.1f ms"},
 }
 
-// verdict tells whether a target is met.
+// verdict is the result of a target.
 type verdict struct {
 	operator, target, measured, most string
-	limit                            string // what the requests alone show, or none
+	limit                            string // the figure of the requests alone, or none
 	met                              bool
 }
 
@@ -200,7 +200,7 @@ func judge(j job, where string, names []variant, medians []result) []verdict {
 	return all
 }
 
-// compare compares one operator of kopf, and the requests alone that it makes, with those of controller-runtime.
+// compare compares one operator of kopf, and its requests alone, with those of controller-runtime.
 func compare(t target, subject int, names []variant, medians []result) (all []verdict) {
 	limit := none
 	for _, c := range comparisons(names, "runtime") {
@@ -228,7 +228,7 @@ func verdicts(all []verdict) table {
 	return t.withoutEmpty()
 }
 
-// median returns the median of each figure by itself.
+// median returns the median of each figure separately.
 func median(all []result) result {
 	duration := func(of func(result) time.Duration) time.Duration {
 		values := make([]time.Duration, 0, len(all))

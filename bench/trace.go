@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf/bench/replay"
 )
 
-// policy has the server log the requests about widgets, with their times.
+// policy has the server log the requests for widgets, with their times.
 const policy = `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["RequestReceived","ResponseStarted"],` +
 	`"rules":[{"level":"Metadata","verbs":["create","patch"],"resources":[{"group":"bench.kopf.dev"}]},{"level":"None"}]}`
 
@@ -26,7 +26,7 @@ const traceText = `The table follows each of 500 objects from its creation, 25 p
 - *seen*: a watch shows the last write. Until then, the server stores the change and sends the event.
 - *answered after*: the time of the server's answer to that write.`
 
-// audited is a request in the log of the server.
+// audited is a request in the audit log of the server.
 type audited struct {
 	Verb      string
 	ObjectRef struct{ Name string }
@@ -34,7 +34,7 @@ type audited struct {
 	Done      time.Time `json:"stageTimestamp"`
 }
 
-// tracing shows where the time of an object goes, on a real server.
+// tracing measures the steps in the handling of an object, on a real server.
 func (o *options) tracing(ctx context.Context, b *bench) error {
 	auditLog, policyFile := filepath.Join(b.dir, "audit.log"), filepath.Join(b.dir, "policy.json")
 	if err := os.WriteFile(policyFile, []byte(policy), 0o600); err != nil {
@@ -131,7 +131,7 @@ func readCalls(path string) (map[string]time.Time, error) {
 	return all, nil
 }
 
-// readAudit returns the requests of a part of the log by the names of their objects, in order.
+// readAudit returns the requests in a part of the log by the names of their objects, in order.
 func readAudit(path string, from int) (map[string][]audited, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -21,18 +21,18 @@ import (
 	"github.com/kopf-go/kopf/bench/replay"
 )
 
-// This file has the jobs for operators that make other objects: a website for each widget, or pages alone. They are done on a real control plane, for they are about what
-// that makes of the children: defaults, versions, and who owns which field.
+// This file has the jobs for operators that create other objects: a website for each widget, or pages alone. They run on a real control plane, because its
+// defaults, versions, and managed fields of children matter.
 
 const websitesName = "websites"
 
-// collections are where the children are, and which ones may be deleted.
+// collections are the paths of the children, and of those that may be deleted.
 var collections = []string{"/api/v1/namespaces/default/configmaps", "/apis/apps/v1/namespaces/default/deployments", "/api/v1/namespaces/default/services?fieldSelector=metadata.name%21%3Dkubernetes"}
 
-// websitesPlace is a real place whose operators make children.
+// websitesPlace is a real place whose operators create children.
 type websitesPlace struct {
 	*realPlace
-	pages int // that the objects have now
+	pages int // the current number for each object
 }
 
 func (*websitesPlace) name() string { return websitesName }
@@ -58,7 +58,7 @@ func (p *websitesPlace) open(ctx context.Context, v variant, dir string, j job) 
 
 var childMetric = regexp.MustCompile(`(?m)^apiserver_request_total\{(.*resource="(?:configmaps|deployments|services)",.*)\} (\S+)$`)
 
-// requestsOfChildren returns how many requests have been made about the kinds of the children, but for lists and watches, which the server makes itself, too.
+// requestsOfChildren returns the numbers of requests for the kinds of the children, except lists and watches, which the server itself sends, too.
 func (p *websitesPlace) requestsOfChildren(ctx context.Context) (map[string]int, error) {
 	data, err := p.cluster.Request(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {
@@ -73,7 +73,7 @@ func (p *websitesPlace) requestsOfChildren(ctx context.Context) (map[string]int,
 // websitesServer is the real server during one run.
 type websitesServer struct {
 	*realServer
-	before map[string]int // requests about children
+	before map[string]int // the earlier requests for children
 	drifts int
 }
 
@@ -90,7 +90,7 @@ func (s *websitesServer) Requests(ctx context.Context) (map[string]int, error) {
 	return all, err
 }
 
-// drift has another client change the pages of websites, one after the other, and returns how long it took until they were right again.
+// drift has another client change the pages of websites, one after the other. It returns the times until the operator has restored them.
 func (s *websitesServer) drift(ctx context.Context, o *operator, count, perSecond int) ([]time.Duration, error) {
 	ctx, stop := context.WithCancel(ctx)
 	d := &driftWatch{since: map[string]time.Time{}}
@@ -118,10 +118,10 @@ func (s *websitesServer) drift(ctx context.Context, o *operator, count, perSecon
 	return d.all(), err
 }
 
-// drifted is what the other client writes.
+// drifted is the page of the other client.
 const drifted = "Another client was here."
 
-// watchPages begins a watch of all config maps.
+// watchPages starts a watch of all config maps.
 func (s *websitesServer) watchPages(ctx context.Context) (io.ReadCloser, error) {
 	list, err := s.cluster.Request(ctx, http.MethodGet, collections[0]+"?limit=1", nil)
 	if err != nil {
@@ -147,15 +147,15 @@ func (s *websitesServer) watchPages(ctx context.Context) (io.ReadCloser, error) 
 	return resp.Body, nil
 }
 
-// driftWatch sees pages change and come back.
+// driftWatch records the changes of pages, and when they are restored.
 type driftWatch struct {
 	mu    sync.Mutex // guards all below
 	since map[string]time.Time
 	took  []time.Duration
-	err   error // why it sees no more
+	err   error // the error that has ended the watch
 }
 
-// read takes the events of a watch in until it ends.
+// read processes the events of a watch until it ends.
 func (d *driftWatch) read(body io.Reader) {
 	for lines := bufio.NewReaderSize(body, 64<<10); ; {
 		text, err := lines.ReadBytes('\n')
@@ -165,7 +165,7 @@ func (d *driftWatch) read(body io.Reader) {
 			d.mu.Unlock()
 			return
 		}
-		_, rest, _ := bytes.Cut(text, []byte(`"name":"`)) // that of its metadata comes first
+		_, rest, _ := bytes.Cut(text, []byte(`"name":"`)) // the name in its metadata comes first
 		name, _, _ := strings.Cut(string(rest[:min(len(rest), 64)]), `"`)
 		if bytes.Contains(text, []byte(drifted)) {
 			d.since[name] = time.Now()
@@ -189,21 +189,22 @@ func (d *driftWatch) ended() error {
 	return d.err
 }
 
-// making has websites made for many new objects.
+// making measures the creation of websites for many new objects.
 func making(count int) job {
 	j := backlog(count)
 	j.kind, j.name = parenting, fmt.Sprintf("%d websites are made", count)
 	return j
 }
 
-// remaking starts an operator over websites that it has made before.
+// remaking starts an operator with websites that it has created before.
 func remaking(count int) job {
 	j := restart(count)
 	j.kind, j.name = reparenting, fmt.Sprintf("restart over %d websites", count)
 	return j
 }
 
-// mending has another client change the page of each website once, at a rate. p50 and p99 are the times from such a change until the page is right again, as another client sees both.
+// mending has another client change the page of each website once, at a rate. p50 and p99 are the times from such a change until the page is restored, as
+// seen by another client.
 func mending(count, perSecond int) job {
 	return job{kind: repairing, name: fmt.Sprintf("%d of their pages are changed, %d a second", count, perSecond), unit: count, count: count, handled: true, changed: true, do: func(ctx context.Context, s server, o *operator) (result, error) {
 		if err := waitForWatch(ctx, s, o); err != nil {
@@ -217,12 +218,12 @@ func mending(count, perSecond int) job {
 	}}
 }
 
-// childless starts an operator without any object.
+// childless starts an operator without objects.
 func childless() job {
 	return job{kind: unparented, name: "no objects", unit: 1, do: waitForIt}
 }
 
-// pages starts an operator over objects that have many pages each, which one operator has made for all.
+// pages starts an operator with objects that have many pages each. One operator has created the pages for all.
 func pages(owners, each int) job {
 	j := restart(owners)
 	j.kind, j.name, j.unit = reparentingPages, fmt.Sprintf("restart over %d pages of %d objects", owners*each, owners), owners*each
@@ -234,7 +235,7 @@ func waitForIt(ctx context.Context, s server, o *operator) (result, error) {
 	return result{}, waitForWatch(ctx, s, o)
 }
 
-// onWebsites does the jobs about children, each once: they take long.
+// onWebsites runs the jobs about children, each once, because they take long.
 func (o *options) onWebsites(ctx context.Context, b *bench) error {
 	p, err := startReal(ctx)
 	if err != nil {
@@ -248,7 +249,7 @@ func (o *options) onWebsites(ctx context.Context, b *bench) error {
 	groups := [][]job{{making(1000), remaking(1000), mending(1000, 50)}, {remaking(10_000)}, {childless()}, {pages(10_000, 10)}}
 	for _, jobs := range groups {
 		if len(jobs) == 1 {
-			some.rounds = 1 // for it is what takes long
+			some.rounds = 1 // more rounds would take too long
 		}
 		if jobs = o.wanted(jobs); len(jobs) == 0 {
 			continue

@@ -27,8 +27,7 @@ const (
 	quotas      = "/api/v1/namespaces/default/resourcequotas"
 )
 
-// wrongTypes are fragments of objects whose values have another type than the field. After a ~, the message contains a Go type that the in-memory server
-// does not have.
+// wrongTypes are fragments of objects whose values have another type than the field. After a ~, the message has a Go type that is unknown in memory.
 var wrongTypes = []struct {
 	collection, valid string
 	wrong             []string

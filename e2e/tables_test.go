@@ -14,8 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The tables of built-in kinds. The real server prints the expected file of the in-memory server's unit tests, and the in-memory server has the same
-// columns.
+// The tables of built-in kinds. The real server prints the expected file of the in-memory server's unit tests. Both servers have the same columns.
 
 const cellsFile = "../internal/apiserver/table/testdata/cells.txt"
 

@@ -1,5 +1,4 @@
-// Package examples_test holds that the examples keep their promises, on the API server in memory, and that they are as
-// short as they should be.
+// Package examples_test tests the examples on the in-memory API server, and limits their length.
 package examples_test
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/kopf-go/kopf/internal/promises"
 )
 
-// TestExamples plays each example on an API server of its own.
+// TestExamples runs each example on a separate API server.
 func TestExamples(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links all examples")
@@ -30,7 +29,7 @@ func TestExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = served.Close() }) // nothing is kept
+		t.Cleanup(func() { _ = served.Close() }) // ignore the error
 		kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 		if err := served.WriteKubeconfig(kubeconfig); err != nil {
 			t.Fatal(err)
@@ -39,7 +38,7 @@ func TestExamples(t *testing.T) {
 	})
 }
 
-// TestPromises holds that nothing is promised by an example that is not there.
+// TestPromises checks that the promises belong to existing examples.
 func TestPromises(t *testing.T) {
 	names := strings.Join(promises.Names(t, ".."), " ") + " "
 	for name := range promises.All {
@@ -49,10 +48,10 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// long are the examples whose lesson needs more than a screen: all the parts of a program, types, and everything.
+// long are the examples that need more than a screen: all the parts of a program, types, and everything.
 var long = map[string]bool{"12-embedded": true, "13-hooks": true, "20-typed": true, "99-all-at-once": true}
 
-// TestLessons holds that each example begins with what it teaches, in a few sentences, and is not longer than that takes.
+// TestLessons checks that each example begins with its lesson, in a few sentences, and has a limited length.
 func TestLessons(t *testing.T) {
 	for _, name := range promises.Names(t, "..") {
 		t.Run(name, func(t *testing.T) {
@@ -79,13 +78,13 @@ func TestLessons(t *testing.T) {
 	}
 }
 
-// TestEmbedded runs an example with the API server in its own memory, as the README says, and looks at what it leaves.
+// TestEmbedded runs an example with the embedded API server, as in the README, and checks the remaining files.
 func TestEmbedded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links an example")
 	}
 	folder := t.TempDir()
-	program := filepath.Join(t.TempDir(), "operator.exe") // as one system wants to have it
+	program := filepath.Join(t.TempDir(), "operator.exe") // Windows requires the suffix
 	if out, err := exec.Command("go", "build", "-o", program, "./01-minimal").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -100,7 +99,7 @@ func TestEmbedded(t *testing.T) {
 	defer deadline.Stop()
 	kubeconfig := filepath.Join(folder, "kopf.kubeconfig")
 	seen := greeted(t, kubeconfig)
-	if cmd.Process.Signal(os.Interrupt) != nil { // there is no such thing on Windows
+	if cmd.Process.Signal(os.Interrupt) != nil { // Windows has no such signal
 		_ = cmd.Process.Kill()
 	}
 	err := cmd.Wait()
@@ -121,7 +120,7 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// greeted tells whether the greeting comes, by way of the kubeconfig that the operator writes.
+// greeted reports whether the object gets its greeting, by the kubeconfig that the operator writes.
 func greeted(t *testing.T, kubeconfig string) bool {
 	for range 600 {
 		info, err := kopf.LoginWithKubeconfig(t.Context(), &kopf.Login{Kubeconfig: kubeconfig})
@@ -155,7 +154,7 @@ func absolute(t *testing.T, path string) string {
 	return abs
 }
 
-// TestReadme holds that the README shows the first example as it is.
+// TestReadme checks that the README shows the first example unchanged.
 func TestReadme(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// TestTyped holds that an operator whose kind is a struct is one file, and needs no manifests on the embedded server.
+// TestTyped checks that an operator whose kind is a struct is one file, and needs no manifests on the embedded server.
 func TestTyped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links an example")
@@ -43,7 +43,7 @@ func TestTyped(t *testing.T) {
 		deadline := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 		defer deadline.Stop()
 		handled := handlesWebsite(t, filepath.Join(folder, "kopf.kubeconfig"))
-		if cmd.Process.Signal(os.Interrupt) != nil { // there is no such thing on Windows
+		if cmd.Process.Signal(os.Interrupt) != nil { // Windows has no such signal
 			_ = cmd.Process.Kill()
 		}
 		if err := cmd.Wait(); !handled || err != nil && runtime.GOOS != "windows" {
@@ -52,7 +52,7 @@ func TestTyped(t *testing.T) {
 	})
 }
 
-// handlesWebsite creates a website as soon as the server runs, and reports whether it is handled.
+// handlesWebsite creates a website as soon as the server runs, and reports whether the operator handles it.
 func handlesWebsite(t *testing.T, kubeconfig string) bool {
 	for range 600 {
 		info, err := kopf.LoginWithKubeconfig(t.Context(), &kopf.Login{Kubeconfig: kubeconfig})

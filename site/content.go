@@ -20,10 +20,10 @@ type section struct {
 	text          string
 }
 
-// The repository's own HTML in Markdown is trusted: it has the pictures.
+// The repository's own HTML in Markdown is trusted: it contains the pictures.
 var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithRendererOptions(goldmarkhtml.WithUnsafe()))
 
-// convert returns the tree of a page in Markdown.
+// convert parses a page in Markdown.
 func convert(source []byte) (*html.Node, error) {
 	var b bytes.Buffer
 	if err := markdown.Convert(source, &b); err != nil {
@@ -32,7 +32,7 @@ func convert(source []byte) (*html.Node, error) {
 	return parse(b.String())
 }
 
-// dress makes of a tree what the site shows: without comments, with callouts, colors, diagrams, and tables that scroll.
+// dress converts a tree for the site: without comments, with callouts, colors, diagrams, and tables that scroll.
 func dress(body *html.Node) {
 	var comments []*html.Node
 	for n := range body.Descendants() {
@@ -58,7 +58,7 @@ func dress(body *html.Node) {
 
 var callout = regexp.MustCompile(`^\[!(NOTE|TIP|IMPORTANT|WARNING|CAUTION)\]\s*`)
 
-// dressCallout makes a callout of a quotation that GitHub shows as one.
+// dressCallout converts a quotation to a callout if GitHub shows it as one.
 func dressCallout(quote *html.Node) {
 	paragraph := first(quote, "p")
 	if paragraph == nil || paragraph.FirstChild == nil || paragraph.FirstChild.Type != html.TextNode {
@@ -82,14 +82,14 @@ func dressCallout(quote *html.Node) {
 	replace(quote, box)
 }
 
-// dressBlock colors a block of code, or draws what it describes.
+// dressBlock colors a block of code, or draws its diagram.
 func dressBlock(code *html.Node, language string) {
 	text := textOf(code)
 	if language == "mermaid" {
 		if diagram, err := drawMermaid(text); err == nil {
 			replace(code.Parent, diagram)
 		}
-		return // what cannot be drawn is shown as its source
+		return // it is shown as its source
 	}
 	for child := code.FirstChild; child != nil; child = code.FirstChild {
 		code.RemoveChild(child)
@@ -102,7 +102,7 @@ var (
 	blocks   = []string{"p", "li", "td", "th", "pre", "div"}
 )
 
-// divide gives the headings of a tree their anchors, and returns the sections below those that a table of contents has.
+// divide sets the anchors of headings, and returns the sections for a table of contents.
 func divide(body *html.Node) []section {
 	counts := make(map[string]int)
 	for _, h := range elements(body, headings...) {
@@ -126,13 +126,13 @@ func divide(body *html.Node) []section {
 		case n.Type == html.TextNode && len(sections) > 0 && !within(n, "h1", "h2", "h3", "svg", "details"):
 			sections[len(sections)-1].text += n.Data
 		case n.Type == html.ElementNode && len(sections) > 0 && slices.Contains(blocks, n.Data):
-			sections[len(sections)-1].text += " " // its text does not go on with the word before
+			sections[len(sections)-1].text += " " // a word does not continue across elements
 		}
 	}
 	return sections
 }
 
-// linkHeadings puts a link to itself into each heading. It comes after everything that reads the headings' texts.
+// linkHeadings adds a link to itself to each heading. It runs after all code that reads the headings' texts.
 func linkHeadings(body *html.Node) {
 	for _, h := range elements(body, headings[1:]...) {
 		link := element("a", []string{"class", "anchor", "href", "#" + attribute(h, "id"), "aria-label", "Link to: " + textOf(h)}, textNode("#"))
@@ -140,7 +140,7 @@ func linkHeadings(body *html.Node) {
 	}
 }
 
-// describe returns the text of the first paragraph, cut at a word.
+// describe returns the text of the first paragraph, truncated at a word.
 func describe(body *html.Node) string {
 	for _, p := range elements(body, "p") {
 		if text := strings.Join(strings.Fields(textOf(p)), " "); text != "" && !within(p, "div") {
@@ -150,7 +150,7 @@ func describe(body *html.Node) string {
 	return ""
 }
 
-// shorten cuts a text at a word, if it has more bytes than the limit.
+// shorten truncates a text at a word, if it has more bytes than the limit.
 func shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -12,7 +12,7 @@ import (
 	xhtml "golang.org/x/net/html"
 )
 
-// This file draws the sequence diagrams of Mermaid that the documentation has, and lists what its flowcharts connect.
+// This file draws the Mermaid sequence diagrams of the documentation, and lists the connections of its flowcharts.
 
 // drawMermaid returns an element for a diagram.
 func drawMermaid(text string) (*xhtml.Node, error) {
@@ -35,11 +35,11 @@ var (
 
 // A step is a message, a note, the beginning of a frame, or its end.
 type step struct {
-	kind, text string // "message", "back", "note", "opt" and its like, "end"
+	kind, text string // "message", "back", "note", a frame such as "opt", or "end"
 	from, to   int    // columns
 }
 
-// A sequence is what a sequence diagram says.
+// A sequence is a parsed sequence diagram.
 type sequence struct {
 	ids, names []string // of the participants
 	steps      []step
@@ -75,15 +75,15 @@ func readSequence(text string) (*sequence, error) {
 	return s, nil
 }
 
-// The measures of a diagram, in pixels.
+// The dimensions of a diagram, in pixels.
 const (
-	letter    = 6.2 // the width of one, about
+	letter    = 6.2 // the approximate width of a letter
 	rowHeight = 36
 	boxWidth  = 108
 	boxHeight = 44
 )
 
-// place returns where the participants are, so far from each other that the labels fit between them.
+// place returns the positions of the participants, with enough space between them for the labels.
 func (s *sequence) place() []float64 {
 	x := make([]float64, len(s.ids))
 	for i := range x {
@@ -185,7 +185,7 @@ func drawMessage(b, labels *strings.Builder, t step, from, to float64, y int) {
 	}
 }
 
-// drawNote draws a text in a box around a middle, but within the width of the diagram.
+// drawNote draws a text in a box around a center, within the width of the diagram.
 func drawNote(b, labels *strings.Builder, text string, middle, width float64, y int) {
 	lines, half := fold(text), 0.0
 	for _, line := range lines {
@@ -200,7 +200,7 @@ func drawNote(b, labels *strings.Builder, text string, middle, width float64, y 
 
 var edge = regexp.MustCompile(`^(\w+)(?:\["(.+?)"\])?(?: --> (\w+)(?:\["(.+?)"\])?)?$`)
 
-// listFlowchart returns a list of what a flowchart connects: each box with those that its arrows lead to.
+// listFlowchart returns a list of a flowchart's connections: each box with the targets of its arrows.
 func listFlowchart(text string) (*xhtml.Node, error) {
 	labels, targets := make(map[string]string), make(map[string][]string)
 	var order []string

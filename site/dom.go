@@ -10,9 +10,9 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// This file has what the other files need to work on HTML as a tree.
+// This file has helpers for trees of HTML.
 
-// parse returns a tree of HTML, below an element of its own.
+// parse parses HTML below a new element.
 func parse(text string) (*html.Node, error) {
 	body := &html.Node{Type: html.ElementNode, Data: "body", DataAtom: atom.Body}
 	nodes, err := html.ParseFragment(strings.NewReader(text), body)
@@ -34,7 +34,7 @@ func parseElement(text string) (*html.Node, error) {
 	return n, nil
 }
 
-// render returns the HTML of what is below a node.
+// render returns the HTML of a node's children.
 func render(n *html.Node) (string, error) {
 	var b strings.Builder
 	for child := range n.ChildNodes() {
@@ -47,7 +47,7 @@ func render(n *html.Node) (string, error) {
 
 func textNode(text string) *html.Node { return &html.Node{Type: html.TextNode, Data: text} }
 
-// element returns an element with attributes, which are given as names and values in turns.
+// element returns an element. The attributes are alternating names and values.
 func element(name string, attributes []string, children ...*html.Node) *html.Node {
 	n := &html.Node{Type: html.ElementNode, Data: name, DataAtom: atom.Lookup([]byte(name))}
 	for pair := range slices.Chunk(attributes, 2) {
@@ -63,7 +63,7 @@ func appendAll(n *html.Node, children []*html.Node) {
 	}
 }
 
-// elements returns the elements of the names below a node, in their order. The tree may be changed while they are walked.
+// elements returns the elements with the names below a node, in order. The tree may change during iteration.
 func elements(n *html.Node, names ...string) []*html.Node {
 	var found []*html.Node
 	for d := range n.Descendants() {
@@ -82,7 +82,7 @@ func first(n *html.Node, names ...string) *html.Node {
 	return nil
 }
 
-// within reports whether a node is inside of an element of one of the names.
+// within reports whether a node is inside of an element with one of the names.
 func within(n *html.Node, names ...string) bool {
 	for a := range n.Ancestors() {
 		if slices.Contains(names, a.Data) {
@@ -92,7 +92,7 @@ func within(n *html.Node, names ...string) bool {
 	return false
 }
 
-// replace puts a node in the place of another one.
+// replace replaces a node by another one.
 func replace(old, n *html.Node) {
 	old.Parent.InsertBefore(n, old)
 	old.Parent.RemoveChild(old)
@@ -124,7 +124,7 @@ func setAttribute(n *html.Node, name, value string) {
 	n.Attr = append(n.Attr, html.Attribute{Key: name, Val: value})
 }
 
-// textOf returns the text below a node as a reader sees it.
+// textOf returns the visible text below a node.
 func textOf(n *html.Node) string {
 	if n.Type == html.TextNode {
 		return n.Data
@@ -138,7 +138,7 @@ func textOf(n *html.Node) string {
 	return b.String()
 }
 
-// anchorOf returns the anchor that GitHub makes of a heading, without the number of a repeated one.
+// anchorOf returns GitHub's anchor of a heading, without the number of a repeated one.
 func anchorOf(heading string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

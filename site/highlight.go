@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// tokens returns the tokens of a text, by its lines. An unknown language has plain text alone.
+// tokens returns the tokens of a text, by line. An unknown language has only plain text.
 func tokens(text, language string) [][]chroma.Token {
 	lexer := lexers.Get(language)
 	if lexer == nil {
@@ -53,7 +53,7 @@ func highlight(text, language string) []*html.Node {
 	return nodes
 }
 
-// highlightFile returns the nodes of a file, whose lines have the anchors that GitHub gives them.
+// highlightFile returns the nodes of a file, whose lines have the anchors of GitHub.
 func highlightFile(text, name string) []*html.Node {
 	language := ""
 	if lexer := lexers.Match(name); lexer != nil {

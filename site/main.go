@@ -1,4 +1,4 @@
-// Command site makes a site of the documentation: of the Markdown files of the repository, the examples, and the comments of the package.
+// Command site creates a site from the documentation: from the Markdown files of the repository, the examples, and the comments of the package.
 //
 //	go run . -out ../public
 //	go run . -serve 127.0.0.1:8000

@@ -19,19 +19,19 @@ import (
 	xhtml "golang.org/x/net/html"
 )
 
-// This file makes the page of the package's exported names, as pkg.go.dev shows it.
+// This file creates the page of the package's exported names, similar to pkg.go.dev.
 
 const (
 	importPath    = "github.com/kopf-go/kopf"
 	referencePath = "reference.html"
 )
 
-// A reference is the page while it is written.
+// A reference is the page during its creation.
 type reference struct {
 	bytes.Buffer
 	pkg   *doc.Package
 	files *token.FileSet
-	types map[string]bool // the exported ones, which declarations link to
+	types map[string]bool // the exported ones, as targets of links in declarations
 }
 
 // loadReference adds the page, and returns it.
@@ -60,7 +60,7 @@ func (s *site) loadReference() (*page, error) {
 		return nil, err
 	}
 	for _, n := range elements(body, "pre") {
-		// A block of code in a comment has no language. One that names the package is in Go.
+		// A block of code in a comment has no language. A block with the package name is Go.
 		if text := textOf(n); first(n, "code") == nil && strings.Contains(text, "kopf.") {
 			n.RemoveChild(n.FirstChild)
 			appendAll(n, highlight(text, "go"))
@@ -75,7 +75,7 @@ func (s *site) loadReference() (*page, error) {
 	return s.add(&page{Path: referencePath, Label: "Reference", body: body}), nil
 }
 
-// readPackage reads the package in a folder, with its examples.
+// readPackage parses the package in a folder, with its examples.
 func readPackage(root string) (*reference, error) {
 	found, err := build.ImportDir(root, 0)
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *reference) comment(text string) {
 	r.Write(printer.HTML(r.pkg.Parser().Parse(text)))
 }
 
-// index writes the list of what there is, by kind.
+// index writes the list of exported names, by kind.
 func (r *reference) index() {
 	r.printf("<h2 id=%q>Index</h2><ul class=\"index\">", "pkg-index")
 	for _, f := range r.pkg.Funcs {
@@ -144,22 +144,22 @@ func (r *reference) entry(anchor string, f *ast.FuncDecl) {
 	r.printf("<li><a href=\"#%s\"><code>%s</code></a></li>", anchor, html.EscapeString(r.source(f)))
 }
 
-// source returns the source of a declaration, without a function's body and comment. go/doc has taken those off.
+// source returns the source of a declaration, without a function's body and comment, which go/doc has removed.
 func (r *reference) source(node any) string {
 	var b bytes.Buffer
 	if err := format.Node(&b, r.files, node); err != nil {
-		return err.Error() // go/doc would not have parsed it
+		return err.Error() // it cannot fail for parsed source
 	}
 	return b.String()
 }
 
 var commentLine = regexp.MustCompile(`^(\t*)// ([^\s-].*)$`)
 
-// reflow returns a declaration whose comments have short lines, so that they are read without scrolling.
+// reflow returns a declaration with short comment lines, which need no scrolling.
 func reflow(source string) string {
 	const width = 80
 	var b strings.Builder
-	indent, column := "", 0 // those of a comment that goes on; no column outside of comments
+	indent, column := "", 0 // of the current comment; no column outside of comments
 	for line := range strings.Lines(source) {
 		m := commentLine.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
 		if column > 0 && (m == nil || m[1] != indent) {
@@ -250,10 +250,10 @@ func fieldsOf(expr ast.Expr) []*ast.Field {
 	return nil
 }
 
-// code writes Go with colors. Names that are declared in it get their anchors, and those of types lead to them.
+// code writes Go with colors. Declared names get anchors, and types get links.
 func (r *reference) code(text string, anchors map[string]string) {
 	for _, line := range tokens(text, "go") {
-		before := "" // what the line has up to the token
+		before := "" // the line before the token
 		for _, t := range line {
 			node, lead := tokenNode(t), strings.TrimSpace(before)
 			declared := lead == "" || lead == "var" || lead == "const" || strings.HasSuffix(lead, ",")
@@ -264,13 +264,13 @@ func (r *reference) code(text string, anchors map[string]string) {
 			case t.Type.InCategory(chroma.Name) && r.types[t.Value] && !strings.HasSuffix(lead, ".") && lead != "type":
 				node = element("a", []string{"href", "#" + t.Value}, node)
 			}
-			_ = xhtml.Render(&r.Buffer, node) // a buffer takes everything
+			_ = xhtml.Render(&r.Buffer, node) // a buffer returns no errors
 			before += t.Value
 		}
 	}
 }
 
-// examples writes examples to be opened, below a heading if that has a level.
+// examples writes collapsible examples, below a heading if there is a level.
 func (r *reference) examples(level int, examples []*doc.Example) {
 	if level > 0 && len(examples) > 0 {
 		r.printf("<h%d id=%q>Examples</h%d>", level, "pkg-examples", level)

@@ -8,14 +8,14 @@ import (
 	"unicode"
 )
 
-// An index is what the script searches.
+// An index is the data of the search script.
 type index struct {
-	Pages    [][3]string      `json:"pages"`    // their paths, their titles, and what links call them
+	Pages    [][3]string      `json:"pages"`    // their paths, their titles, and their titles in links
 	Sections [][3]any         `json:"sections"` // the number of the page, the anchor and the heading
 	Words    map[string][]int `json:"words"`    // the sections of a word: the number of the first, and the distance to each next one; none for a common word
 }
 
-// searchIndex returns the index. As a script, rather than plain JSON, it can be loaded by a page that is opened as a file.
+// searchIndex returns the index as a script, not as plain JSON, so that it also works for pages that are opened as files.
 func (s *site) searchIndex() ([]byte, error) {
 	all := &index{Words: make(map[string][]int)}
 	for _, p := range s.pages {
@@ -49,8 +49,8 @@ func (x *index) add(p *page) {
 
 var nameParts = regexp.MustCompile(`\p{Lu}+\p{Ll}*|\p{Ll}+`)
 
-// words returns the words of a text in order, each of them once, without numbers and single letters. A name such as RequestRate is
-// three of them: the words in it can be searched, too.
+// words returns the words of a text, sorted and unique, without numbers and single letters. A name such as RequestRate counts as three words, so that its
+// parts are searchable.
 func words(text string) []string {
 	var all []string
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// repository is where files are that the site does not have.
+// repository is the address of files that are not part of the site.
 const repository = "https://github.com/kopf-go/kopf/blob/main/"
 
 // A page is one of the site.
@@ -20,19 +20,19 @@ type page struct {
 	Source      string // the file in the repository, with slashes; empty for the reference
 	Path        string // the file in a version of the site
 	Title       string // of the first heading
-	Label       string // in the navigation
+	Label       string // its name in the navigation
 	Description string
 	Sections    []section
 	Chapter     bool // whether it belongs to the README of its folder
 	Prev, Next  *page
-	called      []string // how links to it call it, in small letters
+	called      []string // its titles in links, in lower case
 	body        *html.Node
 }
 
-// Root is what leads from the page to the top of its version.
+// Root returns the path from the page to the root of its version.
 func (p *page) Root() string { return strings.Repeat("../", strings.Count(p.Path, "/")) }
 
-// Contents returns the sections for the table of contents. It has no sections of the third level if they were too many to be looked through.
+// Contents returns the sections for the table of contents. It omits the third level if there are too many sections.
 func (p *page) Contents() []section {
 	const most = 60
 	var two, three []section
@@ -142,8 +142,8 @@ func (s *site) loadMarkdown() error {
 	return nil
 }
 
-// navigate makes the navigation of docs/README.md: its headings are the groups, and the first links of its rows and list items are the pages. The
-// other pages in the folder of a README come after it as its chapters. What is nowhere in docs/README.md comes last.
+// navigate builds the navigation from docs/README.md. Its headings are the groups, and the first links of its rows and list items are the pages. The other
+// pages in the folder of a README follow as its chapters. Pages that are missing in docs/README.md come last.
 func (s *site) navigate(reference *page) {
 	home, contents := s.sources["README.md"], s.sources["docs/README.md"]
 	home.Label, contents.Label = "Overview", "All pages"
@@ -193,7 +193,7 @@ func (s *site) navigate(reference *page) {
 	}
 }
 
-// link makes the links of a page lead to pages of the site, and words of code to the reference.
+// link replaces links of a page by links to pages of the site, and adds links from code to the reference.
 func (s *site) link(p *page) error {
 	for _, n := range elements(p.body, "a") {
 		target := attribute(n, "href")
@@ -227,20 +227,20 @@ func (s *site) link(p *page) error {
 	return nil
 }
 
-// nameIn returns the anchor in the reference of what a word of code names, empty if it is no name of the package.
+// nameIn returns the anchor of a code word in the reference, empty if it is no name of the package.
 func (s *site) nameIn(code string) string {
 	name := strings.TrimPrefix(strings.TrimPrefix(code, "*"), "kopf.")
 	if s.names[name] {
 		return name
 	}
-	// Pages call a setting Settings.Networking.RequestRate, or without the first word.
+	// Pages refer to a setting as Settings.Networking.RequestRate, or without the first word.
 	if group, field, ok := strings.Cut(strings.TrimPrefix(name, "Settings."), "."); ok && s.names[group+"Settings."+field] {
 		return group + "Settings." + field
 	}
 	return ""
 }
 
-// pageOf returns the page of a file or a folder, nil if the site has none. Files of examples become pages when they are linked to.
+// pageOf returns the page of a file or a folder, nil if the site has none. Files of examples become pages at the first link.
 func (s *site) pageOf(source string) (*page, error) {
 	if p := s.sources[source]; p != nil {
 		return p, nil
@@ -274,7 +274,7 @@ func (s *site) siblings(source string) *html.Node {
 	return p
 }
 
-// fileInfo returns what is known of a file, nil if there is none.
+// fileInfo returns the information about a file, nil if it does not exist.
 func fileInfo(file string) os.FileInfo {
 	info, err := os.Stat(file)
 	if err != nil {

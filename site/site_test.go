@@ -18,13 +18,13 @@ import (
 	"golang.org/x/net/html"
 )
 
-// output is a site that was written: its files, and the trees of its pages.
+// output is a written site: its files, and the trees of its pages.
 type output struct {
 	files map[string][]byte
 	pages map[string]*html.Node
 }
 
-// builtSite writes the site of this repository, and reads it.
+// builtSite writes the site of this repository, and parses it.
 func builtSite(t *testing.T) *output {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func builtSite(t *testing.T) *output {
 	return o
 }
 
-// resolve returns the file that a link leads to, and the anchor; no file if it leads out of the site.
+// resolve returns the file and the anchor of a link; no file if it leads out of the site.
 func resolve(from, link string) (file, anchor string) {
 	if strings.Contains(link, ":") {
 		return "", ""
@@ -231,7 +231,7 @@ func testSearch(t *testing.T, o *output) {
 	}
 }
 
-// balanced returns an error if an element is not closed, or another one is.
+// balanced returns an error if an element is not closed, or the wrong one is.
 func balanced(data []byte) error {
 	void := []string{"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 	var open []string
@@ -280,7 +280,7 @@ func TestReflow(t *testing.T) {
 	}
 }
 
-// TestNavigation holds that the navigation is that of docs/README.md, in its order, and that no page is left out.
+// TestNavigation checks that the navigation equals that of docs/README.md, in its order, and contains all pages.
 func TestNavigation(t *testing.T) {
 	s := &site{root: t.TempDir(), sources: make(map[string]*page)}
 	for file, text := range map[string]string{
@@ -323,7 +323,7 @@ func TestBalanced(t *testing.T) {
 	}
 }
 
-// TestVersions holds that an older version stays, and that all are in the menu, the newest first.
+// TestVersions checks that an older version remains, and that the menu contains all, the newest first.
 func TestVersions(t *testing.T) {
 	dir := t.TempDir()
 	s := &site{root: t.TempDir(), pages: []*page{{Path: "index.html", Title: "kopf", body: element("body", nil)}}}
@@ -370,7 +370,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// TestSections holds that headings have the anchors that GitHub gives them.
+// TestSections checks that headings have the anchors of GitHub.
 func TestSections(t *testing.T) {
 	body, err := convert([]byte("# A `kopf.Main()`, and more\n\nfirst\n\n## Über_uns – 2\n\n|a|b|\n|-|-|\n|c|d|\n\n### Same\n\n### Same\n\n#### Deep\n\nlast\n"))
 	if err != nil {
@@ -391,7 +391,7 @@ func TestSections(t *testing.T) {
 	}
 }
 
-// TestDiagram holds that a sequence diagram has its participants, messages and frames.
+// TestDiagram checks the participants, messages and frames of a sequence diagram.
 func TestDiagram(t *testing.T) {
 	n, err := drawMermaid("sequenceDiagram\n participant A as One<br>more\n participant B\n opt sometimes\n A->>B: ask <it>\n B-->>A: answer\n end\n B->>B: think\n")
 	if err != nil {
@@ -409,7 +409,7 @@ func TestDiagram(t *testing.T) {
 	}
 }
 
-// TestDiagrams holds that a drawing is well-formed, whatever the text says.
+// TestDiagrams checks that a drawing is well-formed for all texts.
 func TestDiagrams(t *testing.T) {
 	for text, drawable := range map[string]bool{
 		"sequenceDiagram\nparticipant A as x<br>y\nA->>A: <b>\nopt\nend\nend": true,

@@ -25,7 +25,7 @@ var (
 `))
 )
 
-// A view is what the template of a page gets.
+// A view is the data of a page template.
 type view struct {
 	*page
 	Groups            []group
@@ -41,7 +41,7 @@ func (s *site) write(out, name, released string) error {
 		if err := os.RemoveAll(filepath.Join(out, folder)); err != nil {
 			return err
 		}
-		if err := writeFile(filepath.Join(out, folder, "index.html"), nil); err != nil { // so that it is among the versions
+		if err := writeFile(filepath.Join(out, folder, "index.html"), nil); err != nil { // so that it is in the list of versions
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func (s *site) write(out, name, released string) error {
 	return writeFile(filepath.Join(out, "index.html"), []byte(b.String()))
 }
 
-// writeVersion writes the pages of a version, and what they load.
+// writeVersion writes the pages of a version, and their assets.
 func (s *site) writeVersion(out string, v view) error {
 	for _, p := range s.pages {
 		body, err := render(p.body)
@@ -103,7 +103,7 @@ func (s *site) writeVersion(out string, v view) error {
 	return s.copyPictures(out)
 }
 
-// copyPictures copies the pictures of the documentation to where the pages expect them.
+// copyPictures copies the pictures of the documentation to the folder of the pages.
 func (s *site) copyPictures(out string) error {
 	return filepath.WalkDir(s.file("docs"), func(file string, d os.DirEntry, err error) error {
 		if err != nil || !slices.Contains([]string{".svg", ".png", ".jpg", ".gif", ".webp"}, filepath.Ext(file)) {
@@ -135,7 +135,7 @@ func versionsIn(out string) ([]string, error) {
 	return versions, nil
 }
 
-// compareVersions compares by the numbers. A name that does not begin with a number, such as "latest", is newer than all that do.
+// compareVersions compares versions by their numbers. A name without a leading number, such as "latest", is newer than all others.
 func compareVersions(a, b string) int {
 	numbers := func(version string) (all []int) {
 		for part := range strings.SplitSeq(version, ".") {
@@ -150,7 +150,7 @@ func compareVersions(a, b string) int {
 	return cmp.Or(slices.Compare(numbers(a), numbers(b)), strings.Compare(a, b))
 }
 
-// writeFile writes a file, and makes the folders that it is in.
+// writeFile writes a file, and creates its folders.
 func writeFile(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Command embedded measures what the API server in memory costs, in a process of its own, and fails if that is more than it may be:
+// Command embedded measures the cost of the in-memory API server, in a separate process, and fails if it exceeds the limits:
 //
 //	go run ./embedded
 package main
@@ -31,13 +31,13 @@ func main() {
 	}
 }
 
-// usage is what a process has used until now.
+// usage is the resource usage of a process so far.
 type usage struct {
 	CPU  time.Duration
 	Peak int64 // of the resident memory, in bytes
 }
 
-// serve serves until the input ends, and answers each line of it with what the process has used.
+// serve serves until the input ends, and answers each line of it with the usage.
 func serve() error {
 	served, err := kopf.NewAPIServer(nil).Listen("127.0.0.1:0")
 	if err != nil {
@@ -58,7 +58,7 @@ func serve() error {
 	return nil
 }
 
-// server is the process that serves.
+// server is the measured process.
 type server struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -91,7 +91,7 @@ func (s *server) stop() {
 	_ = s.cmd.Wait()
 }
 
-// used returns what the process has used until now.
+// used returns the usage of the process.
 func (s *server) used() (u usage, err error) {
 	if _, err := io.WriteString(s.in, "\n"); err != nil {
 		return u, err
@@ -105,7 +105,7 @@ func (s *server) used() (u usage, err error) {
 
 const configMaps = "/api/v1/namespaces/default/configmaps"
 
-// send makes a request, and reads the whole answer.
+// send sends a request, and reads the whole response.
 func (s *server) send(method, path, body string) error {
 	req, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
 	if err != nil {
@@ -126,12 +126,12 @@ func (s *server) send(method, path, body string) error {
 	return err
 }
 
-// create makes a ConfigMap with some bytes of data.
+// create creates a ConfigMap with some bytes of data.
 func (s *server) create(name string, bytes int) error {
 	return s.send(http.MethodPost, configMaps, fmt.Sprintf(`{"metadata": {"name": %q}, "data": {"text": %q}}`, name, strings.Repeat("x", bytes)))
 }
 
-// annotate writes an object anew.
+// annotate changes an annotation of an object.
 func (s *server) annotate(name string, n int) error {
 	return s.send(http.MethodPatch, configMaps+"/"+name, fmt.Sprintf(`{"metadata": {"annotations": {"n": "%d"}}}`, n))
 }
@@ -181,7 +181,7 @@ func patchedOften(patch func(s *server, n int) error) (int64, error) {
 	return u.Peak, err
 }
 
-// listedAfterWrites returns what the list of one object costs right after a write, among many: the difference between writes with and without it.
+// listedAfterWrites returns the cost of a list of one object right after a write, among many objects: the difference between writes with and without it.
 func listedAfterWrites(count int) (time.Duration, error) {
 	s, err := start()
 	if err != nil {
@@ -198,7 +198,7 @@ func listedAfterWrites(count int) (time.Duration, error) {
 	cost := func(listing bool) (time.Duration, error) {
 		before, err := s.used()
 		for n := 0; n < times && err == nil; n++ {
-			written++ // so that no write is one that changes nothing
+			written++ // so that each write is a change
 			if err = s.annotate(fmt.Sprintf("object-%d", n*97%count), written); err == nil && listing {
 				err = s.send(http.MethodGet, configMaps+"?limit=1", "")
 			}

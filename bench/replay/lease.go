@@ -10,23 +10,23 @@ import (
 
 const leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 
-// lease is the Lease of an election, of which there is one at most.
+// lease is the Lease of an election. There is at most one.
 type lease struct {
 	object  map[string]any // nil if it does not exist
 	version int
-	foreign int       // if not 0, another holder is there: how often it has renewed the Lease
+	foreign int       // if not 0, another holder has it: the number of its renewals
 	got     time.Time // when an operator got it last
-	first   time.Time // when an object was patched first since then
+	first   time.Time // the first patch of an object after that
 }
 
-// HoldLease has the Lease held by another holder, which is no operator, and renews it whenever it is read.
+// HoldLease gives the Lease to another holder, which is no operator. It is renewed with each read.
 func (s *Server) HoldLease() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lease.foreign = 1
 }
 
-// ReleaseLease has the other holder release it.
+// ReleaseLease has the other holder release the Lease.
 func (s *Server) ReleaseLease() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,21 +35,21 @@ func (s *Server) ReleaseLease() {
 	s.lease.store(map[string]any{"metadata": map[string]any{"name": "bench", "namespace": "default"}, "spec": map[string]any{"holderIdentity": "", "leaseDurationSeconds": 1}})
 }
 
-// Led returns when an operator got the Lease last, and when an object was patched first since then; zero for not yet.
+// Led returns the time when an operator last got the Lease, and the time of the first patch of an object afterwards; zero for not yet.
 func (s *Server) Led() (got, first time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lease.got, s.lease.first
 }
 
-// worked notes that an object was patched. The caller holds the lock.
+// worked records a patch of an object. The caller holds the lock.
 func (l *lease) worked() {
 	if l.first.IsZero() && !l.got.IsZero() {
 		l.first = time.Now()
 	}
 }
 
-// store takes the Lease as it is written. The caller holds the lock.
+// store stores a written Lease. The caller holds the lock.
 func (l *lease) store(object map[string]any) {
 	before := l.holder()
 	l.version++
@@ -103,5 +103,5 @@ func (s *Server) serveLease(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d}`, code)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(l.object) // the operator may have gone
+	_ = json.NewEncoder(w).Encode(l.object) // the operator may have ended
 }

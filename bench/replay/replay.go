@@ -1,5 +1,5 @@
-// Package replay is an API server that is never the bottleneck: it knows one kind of objects, keeps next to nothing of them,
-// and writes lists and events from templates. It takes what an operator that handles the objects asks of it, and nothing else.
+// Package replay is an API server that is never the bottleneck. It serves one kind of objects, keeps little of their state, and writes lists and events from
+// templates. It supports only the requests of an operator for these objects.
 package replay
 
 import (
@@ -25,7 +25,7 @@ type Server struct {
 	mu       sync.Mutex // guards following
 	widgets  []widget
 	version  int
-	log      []event // of all changes; a watch goes on from a place in it
+	log      []event // all changes; a watch continues from an index
 	grown    chan struct{}
 	handled  int
 	requests map[string]int
@@ -33,27 +33,27 @@ type Server struct {
 	answered time.Duration
 	seen     func(answered, recorded time.Duration)
 	patches  []json.RawMessage // the first ones
-	writes   int               // of an object that is handled
+	writes   int               // the number of writes for a handled object
 
 	lease       lease
-	namespaces  int // besides the one with the widgets
-	connections int // that were opened
+	namespaces  int // in addition to the one with the widgets
+	connections int // the number of opened connections
 }
 
-// Namespaces is how the names of the namespaces without widgets begin.
+// Namespaces is the prefix for names of namespaces without widgets.
 const Namespaces = "bench-"
 
-// widget is what differs from one object to another.
+// widget is the variable state of an object.
 type widget struct {
 	version     int
 	annotations map[string]string
 	finalizers  []string
 	status      json.RawMessage
-	size        int // that is wanted
+	size        int // the desired size
 	generation  int
-	begun       time.Time     // when it was added or resized; zero for those that were there from the start
-	answered    time.Duration // how long it took since then until the status had the size, or zero
-	handled     bool          // whether all is written that belongs to it
+	begun       time.Time     // when it was added or resized; zero for those from the start
+	answered    time.Duration // the time until the status had the size, or zero
+	handled     bool          // whether all writes for it are done
 }
 
 type event struct {
@@ -61,8 +61,8 @@ type event struct {
 	raw []byte
 }
 
-// New starts a server with so many widgets, handled already or not. How a handled one looks is told by marks, which are merged into
-// each, such as those that an operator has left on another one. With two writes, an object is handled when it has an annotation as well.
+// New starts a server with count widgets. The marks, such as patches of an operator to another widget, are merged into each. Widgets with marks are handled.
+// With two writes, an object is handled only if it also has an annotation.
 func New(count, writes int, marks []json.RawMessage) (*Server, error) {
 	s := &Server{grown: make(chan struct{}), requests: map[string]int{}, version: 1000, writes: writes}
 	for i := range count {
@@ -76,7 +76,7 @@ func New(count, writes int, marks []json.RawMessage) (*Server, error) {
 	s.log = nil
 	s.http = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	s.http.EnableHTTP2 = true
-	s.http.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 100} // as kube-apiserver does by default
+	s.http.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 100} // the default of kube-apiserver
 	s.http.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			s.mu.Lock()
@@ -94,7 +94,7 @@ func (s *Server) Close() {
 	s.http.Close()
 }
 
-// WriteKubeconfig writes how to reach the server.
+// WriteKubeconfig writes a kubeconfig for the server.
 func (s *Server) WriteKubeconfig(path string) error {
 	config := map[string]any{
 		"apiVersion": "v1", "kind": "Config", "current-context": "replay",
@@ -112,7 +112,7 @@ func (s *Server) WriteKubeconfig(path string) error {
 // Name returns the name of a widget.
 func Name(i int) string { return fmt.Sprintf("widget-%06d", i) }
 
-// Len returns how many widgets there are.
+// Len returns the number of widgets.
 func (s *Server) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *Server) Add() {
 	s.changed(i, "ADDED")
 }
 
-// Tick changes the status of a widget, as somebody else would.
+// Tick changes the status of a widget, like another client.
 func (s *Server) Tick(i, tick int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *Server) Tick(i, tick int) error {
 	return nil
 }
 
-// Resize adds one to the size that is wanted of a widget.
+// Resize increments the desired size of a widget.
 func (s *Server) Resize(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,29 +153,29 @@ func (s *Server) Resize(i int) {
 	s.changed(i, "MODIFIED")
 }
 
-// OnHandled has a function called for each widget that is handled from now on, with the times since it was added or resized: until the status
-// had its size, and until all was written.
+// OnHandled calls a function for each widget that is handled from now on. It gets the times since the widget was added or resized: until the status had its
+// size, and until all was written.
 func (s *Server) OnHandled(f func(answered, recorded time.Duration)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = f
 }
 
-// Handled returns how many widgets are handled.
+// Handled returns the number of handled widgets.
 func (s *Server) Handled() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.handled
 }
 
-// SetNamespaces sets how many namespaces there are besides the one with the widgets.
+// SetNamespaces sets the number of namespaces in addition to the one with the widgets.
 func (s *Server) SetNamespaces(count int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.namespaces = count
 }
 
-// Requests returns how many requests were made so far, by their verb, and how many connections; requests that are not about widgets are left out.
+// Requests returns the numbers of requests so far, by verb, and of connections. It omits requests that are not about widgets.
 func (s *Server) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,14 +189,14 @@ func (s *Server) Requests() map[string]int {
 	return all
 }
 
-// Patches returns the first patches that were made.
+// Patches returns the first patches.
 func (s *Server) Patches() []json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.patches)
 }
 
-// Watched returns when the first watch of widgets began, and how long the server took for its answers until then.
+// Watched returns the start of the first watch of widgets, and the server's time for responses until then.
 func (s *Server) Watched() (time.Time, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +212,7 @@ func (s *Server) changed(i int, typ string) {
 	s.grown = make(chan struct{})
 }
 
-// merge merges a patch into a widget. The caller holds the lock, or is alone.
+// merge merges a patch into a widget. The caller holds the lock, or has the only reference.
 func (s *Server) merge(i int, patch []byte) error {
 	var change struct {
 		Metadata struct {
@@ -249,7 +249,7 @@ func (s *Server) merge(i int, patch []byte) error {
 	return nil
 }
 
-// note notes how far a widget is.
+// note updates the progress of a widget.
 func (s *Server) note(w *widget) {
 	var status struct {
 		Size    int  `json:"size"`
@@ -315,7 +315,7 @@ const item = `{"name":"part-of-a-widget","value":"a value of some length, as the
 const managed = `[{"manager":"bench","operation":"Update","apiVersion":"bench.kopf.dev/v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1",` +
 	`"fieldsV1":{"f:spec":{".":{},"f:description":{},"f:items":{},"f:options":{".":{},"f:color":{},"f:finish":{},"f:material":{},"f:packing":{},"f:priority":{},"f:region":{}},"f:size":{}}}}]`
 
-// encode appends a widget.
+// encode appends the JSON of a widget.
 func (s *Server) encode(b []byte, i int) []byte {
 	w := &s.widgets[i]
 	b = append(b, `{"apiVersion":"bench.kopf.dev/v1","kind":"Widget","metadata":{`...)
@@ -337,9 +337,9 @@ func (s *Server) encode(b []byte, i int) []byte {
 
 const widgets = "/apis/bench.kopf.dev/v1/widgets"
 
-// fixed are the answers that never change.
+// fixed are the constant responses.
 var fixed = map[string]string{
-	// The kind keeps whatever is written.
+	// The kind keeps all fields.
 	"/openapi/v3/apis/bench.kopf.dev/v1": `{"openapi":"3.0.0","info":{"title":"Widgets","version":"v1"},"paths":{},"components":{"schemas":{"dev.kopf.bench.v1.Widget":` +
 		`{"type":"object","x-kubernetes-preserve-unknown-fields":true,"x-kubernetes-group-version-kind":[{"group":"bench.kopf.dev","kind":"Widget","version":"v1"}]}}}}`,
 	"/version":                   `{"major":"1","minor":"36","gitVersion":"v1.36.3"}`,
@@ -392,7 +392,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"kind":"Event","apiVersion":"v1"}`)
 	case path == "/api/v1/namespaces" && !watch:
 		s.listNamespaces(w)
-	case watch: // where there is nothing
+	case watch: // there are no objects
 		if strings.HasSuffix(path, "/widgets") {
 			s.count("watch", began)
 		}
@@ -406,7 +406,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		http.NewResponseController(w).Flush()
 		<-r.Context().Done()
-	case r.Method == http.MethodGet && (strings.Count(path, "/") == 4 || strings.HasSuffix(path, "/widgets")): // a list where there is nothing
+	case r.Method == http.MethodGet && (strings.Count(path, "/") == 4 || strings.HasSuffix(path, "/widgets")): // a list without objects
 		if strings.HasSuffix(path, "/widgets") {
 			s.count("list", began)
 		}
@@ -438,7 +438,7 @@ func (s *Server) count(verb string, began time.Time) {
 	}
 }
 
-// spent counts the time of the answers before the first watch.
+// spent adds the time of a response before the first watch.
 func (s *Server) spent(began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -474,7 +474,7 @@ func (s *Server) list(w http.ResponseWriter, limit, token string) {
 	w.Write(append(b, `]}`...))
 }
 
-// watch writes all changes from a version on, or all widgets first if that is asked for.
+// watch writes all changes after a version, or first all widgets if the client requests them.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	flush := http.NewResponseController(w).Flush
 	w.WriteHeader(http.StatusOK)
@@ -536,9 +536,9 @@ func (s *Server) get(w http.ResponseWriter, name string) {
 	w.Write(s.encode(nil, i))
 }
 
-// patch changes a widget, and answers with what it is then.
+// patch changes a widget, and returns its new state.
 func (s *Server) patch(w http.ResponseWriter, r *http.Request, name string) {
-	name, _, _ = strings.Cut(name, "/") // the status is changed in the same way
+	name, _, _ = strings.Cut(name, "/") // the status changes in the same way
 	i, err := strconv.Atoi(strings.TrimPrefix(name, "widget-"))
 	body, failed := io.ReadAll(r.Body)
 	if r.Header.Get("Content-Type") == "application/json-patch+json" && failed == nil {
@@ -568,7 +568,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, name string) {
 	w.Write(s.log[len(s.log)-1].raw)
 }
 
-// mergeable turns a JSON patch into a merge patch, as far as the two mean the same for what operators leave in a status.
+// mergeable converts a JSON patch to an equivalent merge patch, for the operations of operators in a status.
 func mergeable(body []byte) ([]byte, error) {
 	var operations []struct {
 		Op, Path string
@@ -579,10 +579,10 @@ func mergeable(body []byte) ([]byte, error) {
 	}
 	var all any = map[string]any{}
 	for _, o := range operations {
-		if o.Op == "test" { // there are no namesakes here
+		if o.Op == "test" { // names are unique here
 			continue
 		}
-		value := o.Value // nil for what is removed
+		value := o.Value // nil for a removal
 		keys := strings.Split(strings.TrimPrefix(o.Path, "/"), "/")
 		for _, key := range slices.Backward(keys) {
 			value = map[string]any{strings.NewReplacer("~1", "/", "~0", "~").Replace(key): value}
@@ -592,7 +592,7 @@ func mergeable(body []byte) ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// overlaid returns both patches as one.
+// overlaid merges two patches.
 func overlaid(a, b any) any {
 	all, isMap := a.(map[string]any)
 	more, ok := b.(map[string]any)

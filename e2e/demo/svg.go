@@ -16,8 +16,7 @@ const (
 	paneHeight = rows*lineHeight + 52
 )
 
-// svg draws the terminals next to each other. Each line appears at its time and stays until the end of the loop. With reduced motion, all lines are visible
-// at once.
+// svg draws the terminals next to each other. Each line appears at its time and stays until the loop ends. With reduced motion, all lines are visible.
 func (r *recording) svg() string {
 	var out, styles strings.Builder
 	times, length := r.schedule()

@@ -1,5 +1,4 @@
-// Command 02-children makes a pod for each object from a template. The pod is owned by the object, so it goes when
-// the object goes.
+// Command 02-children creates a pod for each object from a template. The object owns the pod, so that Kubernetes deletes the pod with the object.
 package main
 
 import (
@@ -19,7 +18,7 @@ var pod = template.Must(template.New("pod.yaml").Parse(manifest))
 func main() {
 	// The result goes to status.create_fn, where the columns of "kubectl get" look for it.
 	kopf.OnCreate("kopfexamples", create, &kopf.ChangeOptions{ID: "create_fn"})
-	kopf.Needs("pods", "create", "patch") // which create does by its client
+	kopf.Needs("pods", "create", "patch") // create uses them by its client
 	kopf.Main()
 }
 
@@ -32,13 +31,13 @@ func create(ctx context.Context, c *kopf.Change) error {
 	if err != nil {
 		return kopf.Permanent(err)
 	}
-	// The children are owned, named, placed and labelled like the object. There is nothing to do on deletion.
+	// Adopt sets the owner reference, the name, the namespace and the labels of the children. There is nothing to do on deletion.
 	if err := c.Adopt(children, &kopf.HierarchyOptions{Strict: true}); err != nil {
 		return err
 	}
 	var uids []string
 	for _, child := range children {
-		// With a name of its own, it is the same one when the handler has to be called again.
+		// The fixed name leads to the same object if the handler is called again.
 		if err := c.Client.Apply(ctx, child, nil); err != nil {
 			return err
 		}

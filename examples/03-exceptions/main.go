@@ -1,5 +1,4 @@
-// Command 03-exceptions shows what becomes of handlers that fail: for now, for good, or for
-// reasons that nobody has thought of.
+// Command 03-exceptions shows handlers that fail: temporarily, permanently, or with unexpected errors.
 package main
 
 import (
@@ -19,7 +18,7 @@ func main() {
 	kopf.Main()
 }
 
-// waiting is called again, five seconds later.
+// waiting is retried after five seconds.
 func waiting(ctx context.Context, c *kopf.Change) error {
 	if c.Retry < 1 {
 		return kopf.Temporary(errors.New("this is not the time yet"), 5*time.Second)
@@ -32,17 +31,17 @@ func hopeless(ctx context.Context, c *kopf.Change) error {
 	return kopf.Permanent(errors.New("the object makes no sense"))
 }
 
-// stubborn has an error that says nothing about retries, so its options do: three attempts, a second apart.
+// stubborn returns an error without information about retries, so its options apply: three attempts, with a delay of a second.
 func stubborn(ctx context.Context, c *kopf.Change) error {
 	return errors.New("something has gone wrong")
 }
 
-// strict has such an error too, but with its options that is the end.
+// strict returns such an error, too, but its options allow no retries.
 func strict(ctx context.Context, c *kopf.Change) error {
 	return errors.New("something has gone wrong for good")
 }
 
-// panicking does not end the operator; its stack is in the log.
+// panicking does not end the operator. Its stack is in the log.
 func panicking(ctx context.Context, c *kopf.Change) error {
 	panic("nobody has thought of this")
 }

@@ -1,4 +1,4 @@
-// Command 04-events posts Kubernetes events about its objects, which kubectl describe shows below them.
+// Command 04-events posts Kubernetes events about its objects, which "kubectl describe" shows.
 package main
 
 import (

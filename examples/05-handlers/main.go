@@ -1,5 +1,5 @@
-// Command 05-handlers shows the handlers of all that can happen to an object, and their order. Change it with kubectl,
-// start the operator again, and delete the object, to see them called.
+// Command 05-handlers shows all handlers of an object's life, and their order. To see all calls, change an object with kubectl, restart the operator, and
+// delete the object.
 package main
 
 import (

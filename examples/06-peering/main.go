@@ -1,12 +1,12 @@
-// Command 06-peering shows operators that give way to each other. Start it twice, with different priorities:
+// Command 06-peering shows operators that pause for each other. Start it twice, with different priorities:
 //
 //	kubectl apply -f examples/crd.yaml -f examples/peering.yaml
 //	kubectl wait --for=condition=Established -f examples/crd.yaml -f examples/peering.yaml
 //	kubectl apply -f examples/peering-objects.yaml
-//	go run ./examples/06-peering run --priority 1
+//	go run ./examples/06-peering run --priority 1 # pauses for the other one.
 //	go run ./examples/06-peering run --priority 2
 //
-// The first one pauses as soon as the second one is there, and goes on when that ends. To let both of them pause:
+// To pause both of them, and to resume them:
 //
 //	go run ./examples/06-peering freeze --peering default --lifetime 10m
 //	go run ./examples/06-peering resume --peering default

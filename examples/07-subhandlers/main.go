@@ -1,5 +1,5 @@
-// Command 07-subhandlers shows a handler that leaves its work to others, one for each item of the spec. Each
-// of them has its own retries, and is done once.
+// Command 07-subhandlers shows a handler that delegates its work to sub-handlers, one for each item of the spec. Each of them has its own retries, and
+// succeeds once.
 package main
 
 import (
@@ -15,7 +15,7 @@ func main() {
 	kopf.Main()
 }
 
-// create is called again until all of its sub-handlers are done, and makes the same ones each time.
+// create is called again until all of its sub-handlers have finished. It registers the same ones each time.
 func create(ctx context.Context, c *kopf.Change) error {
 	for _, item := range c.Spec().Strings("items") {
 		c.Subhandler(kopf.HandlerID(item), func(ctx context.Context, c *kopf.Change) error {

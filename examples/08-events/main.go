@@ -1,4 +1,4 @@
-// Command 08-events shows the handlers of single events, with no memory and no retries.
+// Command 08-events shows event handlers, without stored state and without retries.
 package main
 
 import (
@@ -19,7 +19,7 @@ func seen(ctx context.Context, e *kopf.WatchEvent) error {
 	return nil
 }
 
-// failing is called with the next event all the same.
+// failing is still called with the next event.
 func failing(ctx context.Context, e *kopf.WatchEvent) error {
 	return errors.New("errors of such handlers are logged and forgotten")
 }

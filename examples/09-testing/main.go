@@ -1,4 +1,4 @@
-// Command 09-testing is an operator that has to be patient, with tests that are not: an hour of retries passes in a blink.
+// Command 09-testing is an operator with long delays. Its tests are fast: an hour of retries takes no time.
 package main
 
 import (
@@ -14,13 +14,13 @@ func main() {
 	kopf.Main()
 }
 
-// warehouse is what the operator works with, and tests replace.
+// warehouse is the external system of the operator, which tests replace.
 type warehouse struct {
-	// delivered tells whether an item has come. Nothing ever comes to the zero value.
+	// delivered reports whether an item has arrived. In the zero value, no item ever arrives.
 	delivered func(item string) bool
 }
 
-// register says which handlers there are, so that tests can have them in registries of their own.
+// register adds the handlers to a registry, so that tests can use their own.
 func register(r *kopf.Registry, w *warehouse) {
 	r.OnCreate("kopfexamples", w.order, &kopf.ChangeOptions{ID: "order", Timeout: 24 * time.Hour})
 	r.OnDelete("kopfexamples", w.cancel, &kopf.ChangeOptions{ID: "cancel"})

@@ -10,14 +10,14 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// lab is an operator with its handlers on an API server in memory, and a client to play with both.
+// lab is an operator on an in-memory API server, and a client for tests.
 type lab struct {
 	t      *testing.T
 	client *kopf.Client
 	runner *kopf.Runner
 }
 
-// newLab starts the operator. In a bubble of testing/synctest, its clock and that of the test stand still until all wait for something.
+// newLab starts the operator. In a bubble of testing/synctest, the clock stands still until all goroutines wait.
 func newLab(t *testing.T, w *warehouse) *lab {
 	t.Helper()
 	server := kopf.NewAPIServer(nil)
@@ -50,10 +50,10 @@ func (l *lab) create(field string) {
 	}
 }
 
-// wait waits for the object to be as it should, and says what it has waited for if that takes too long.
+// wait waits until a condition of the object holds. If that takes too long, the test fails with the description.
 func (l *lab) wait(what string, condition func(object *kopf.Body) bool) *kopf.Body {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.runner.Context(), 24*time.Hour) // which take no time
+	ctx, cancel := context.WithTimeout(l.runner.Context(), 24*time.Hour) // they take no time
 	defer cancel()
 	object, err := kopf.WaitFor(ctx, l.client, ref, what, condition)
 	if err != nil {
@@ -81,7 +81,7 @@ func TestNothingIsOrdered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, new(warehouse))
 		l.create("")
-		time.Sleep(25 * time.Hour) // nothing more is tried
+		time.Sleep(25 * time.Hour) // there are no more attempts
 		if object := l.wait("to be there", func(object *kopf.Body) bool { return object != nil }); object.Status().Len() > 0 {
 			t.Errorf("got the status %v", object.Status().Map())
 		}

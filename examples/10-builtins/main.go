@@ -1,5 +1,5 @@
-// Command 10-builtins shows that built-in kinds are handled as any others: pods with a label "lifetime" live as long
-// as it says. To see it: kubectl run sleeper --image=busybox --labels=lifetime=30s -- sleep 3600
+// Command 10-builtins shows that built-in kinds are handled like all others: the label "lifetime" of a pod limits its life. To see it: kubectl run sleeper
+// --image=busybox --labels=lifetime=30s -- sleep 3600
 package main
 
 import (
@@ -14,20 +14,20 @@ func main() {
 	kopf.OnEvent("pods", see, nil)
 	kopf.OnDaemon("pods", limit, &kopf.DaemonOptions{
 		Labels:           kopf.Match{"lifetime": kopf.Present},
-		WithoutFinalizer: true, // the pod may go whenever it wants
+		WithoutFinalizer: true, // the daemon must not block the deletion of the pod
 	})
 	kopf.OnCreate("namespaces", welcome, nil)
-	kopf.Needs("pods", "delete") // which limit does by its client
+	kopf.Needs("pods", "delete") // limit uses it by its client
 	kopf.Main()
 }
 
-// see is called for all that happens to pods. Nothing is stored on them for it.
+// see is called for all events of pods. It stores nothing on them.
 func see(ctx context.Context, e *kopf.WatchEvent) error {
 	e.Logger.Info("A pod is seen.", "type", e.Type, "phase", e.Status().String("phase"))
 	return nil
 }
 
-// limit deletes the pod when its time is over. It ends before that if the pod is deleted, or loses its label.
+// limit deletes the pod after its lifetime. It ends earlier if the pod is deleted, or loses its label.
 func limit(ctx context.Context, d *kopf.Daemon) error {
 	lifetime, err := time.ParseDuration(d.Labels()["lifetime"])
 	if err != nil {
@@ -38,7 +38,7 @@ func limit(ctx context.Context, d *kopf.Daemon) error {
 		return nil
 	}
 	d.Logger.Info("The time of the pod is over.")
-	// The deletion lets the daemon stop, which must not cut the deletion off.
+	// The deletion stops the daemon, which must not cancel the request.
 	return d.Client.Delete(context.WithoutCancel(ctx), d.Body.Reference(), nil)
 }
 

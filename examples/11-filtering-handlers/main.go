@@ -1,5 +1,4 @@
-// Command 11-filtering-handlers shows how handlers choose the objects and the changes that they are called for: by
-// labels, annotations and fields, by their absence, and by any function.
+// Command 11-filtering-handlers shows how handlers select objects and changes: by labels, annotations and fields, by their absence, and by functions.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command 12-embedded is a program of its own, without the command line of operators: it has two operators and a web
-// server in it, which share what they want to, and begin and end together.
+// Command 12-embedded is a program without the command line of operators. It contains two operators and a web server, which share some state, and start and
+// end together.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	kopf.ConfigureLogging(nil) // as other operators do, or any other handler of log/slog
+	kopf.ConfigureLogging(nil) // like other operators, or use any other handler of log/slog
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// run runs all that the program is made of. The first part that ends has the others end, too.
+// run runs all parts of the program. When one of them ends, it ends the others, too.
 func run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -37,7 +37,7 @@ func run(ctx context.Context) error {
 	memo := new(kopf.Memo)
 	memo.Store("counter", counter)
 	settings := kopf.NewSettings()
-	settings.Peering.Standalone = true // the operators do different things, and need not give way to each other
+	settings.Peering.Standalone = true // the operators do different work, and need not pause for each other
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func run(ctx context.Context) error {
 	slog.Info("The numbers are served.", "url", "http://"+listener.Addr().String())
 	go func() {
 		<-ctx.Done()
-		_ = server.Close() // nobody is waited for
+		_ = server.Close() // do not wait for clients
 	}()
 	var failures []error
 	for range parts {

@@ -1,5 +1,5 @@
-// Command 13-hooks shows the handlers of the operator itself: its start and its end, its login, and its probes. To see
-// what the probes tell: --liveness=http://127.0.0.1:8080/healthz
+// Command 13-hooks shows the handlers of the operator itself: its startup and cleanup, its login, and its probes. To see the results of the probes:
+// --liveness=http://127.0.0.1:8080/healthz
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 	kopf.Main()
 }
 
-// count is how many objects were handled. It is in the operator's memo, which the memos of all objects begin as a copy of.
+// count is the number of handled objects. It is in the operator's memo. The memos of all objects start as a copy of that.
 type count struct{ *atomic.Int64 }
 
 func startup(ctx context.Context, a *kopf.Activity) error {
@@ -32,7 +32,7 @@ func startup(ctx context.Context, a *kopf.Activity) error {
 	return nil
 }
 
-// connect is called until it succeeds; the operator does nothing before that.
+// connect is retried until it succeeds. The operator does nothing before that.
 func connect(ctx context.Context, a *kopf.Activity) error {
 	if a.Retry < 2 {
 		return kopf.Temporary(errors.New("the database is still asleep"), 100*time.Millisecond)
@@ -45,7 +45,7 @@ func cleanup(ctx context.Context, a *kopf.Activity) error {
 	return nil
 }
 
-// login is called at the start, whenever what it has returned expires, and when the API server does not accept it any more.
+// login is called at the start, when the returned credentials expire, and when the API server no longer accepts them.
 func login(ctx context.Context, l *kopf.Login) (*kopf.ConnectionInfo, error) {
 	info, err := kopf.LoginWithKubeconfig(ctx, l)
 	if info != nil {

@@ -1,5 +1,4 @@
-// Command 14-daemons shows functions that run as long as their object exists: one looks at whether it is asked to stop,
-// the other one lets its context tell.
+// Command 14-daemons shows functions that run as long as their object exists. One checks whether it is stopped, and the other one uses its context.
 package main
 
 import (
@@ -12,13 +11,13 @@ import (
 func main() {
 	kopf.OnDaemon("kopfexamples", watch, nil)
 	kopf.OnDaemon("kopfexamples", listen, &kopf.DaemonOptions{
-		CancellationBackoff: 2 * time.Second, // to end on its own account
-		CancellationTimeout: 5 * time.Second, // after its context has ended
+		CancellationBackoff: 2 * time.Second, // to end by itself
+		CancellationTimeout: 5 * time.Second, // after its context was canceled
 	})
 	kopf.Main()
 }
 
-// watch sees the object as it is now, each time that it looks.
+// watch gets the current object in each loop.
 func watch(ctx context.Context, d *kopf.Daemon) error {
 	for d.Sleep(time.Second) {
 		d.Logger.Info("The object is watched.", "field", d.Spec().String("field"))
@@ -27,7 +26,7 @@ func watch(ctx context.Context, d *kopf.Daemon) error {
 	return nil
 }
 
-// listen waits for something that takes a context, as most of Go does. An error makes it begin again.
+// listen waits with its context, like most Go functions. After an error it starts again.
 func listen(ctx context.Context, d *kopf.Daemon) error {
 	d.Logger.Info("Listening begins.", "attempt", d.Retry+1)
 	if d.Retry == 0 {

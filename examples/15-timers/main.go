@@ -1,4 +1,4 @@
-// Command 15-timers shows functions that are called again and again while their object exists.
+// Command 15-timers shows functions that are called repeatedly while their object exists.
 package main
 
 import (
@@ -14,7 +14,7 @@ func main() {
 	kopf.Main()
 }
 
-// tick is called on the grid of the first call, once a second. A call that lasts longer leaves out the seconds in which it runs.
+// tick is called once a second, counted from the first call. A longer call skips the seconds in which it runs.
 func tick(ctx context.Context, t *kopf.Timer) error {
 	count := t.Status().Int("tick.count") + 1
 	t.SetResult(map[string]any{"count": count})
@@ -22,7 +22,7 @@ func tick(ctx context.Context, t *kopf.Timer) error {
 	return nil
 }
 
-// rest is called when nobody has changed the spec for two seconds; the results of the timers do not count.
+// rest is called when the spec has not changed for two seconds. The results of the timers do not count as changes.
 func rest(ctx context.Context, t *kopf.Timer) error {
 	t.Logger.Info("The object rests.", "field", t.Spec().String("field"))
 	return nil

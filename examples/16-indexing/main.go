@@ -1,5 +1,4 @@
-// Command 16-indexing shows indices: what handlers, timers and probes know of all other objects without asking the
-// API server.
+// Command 16-indexing shows indices. By them, handlers, timers and probes use data of all other objects without requests.
 package main
 
 import (
@@ -11,7 +10,7 @@ import (
 
 var (
 	byLabel    = kopf.OnIndex("kopfexamples", label, nil)    // the names of the objects by the value of their label
-	byDuration = kopf.OnIndex("kopfexamples", duration, nil) // and by how long they work
+	byDuration = kopf.OnIndex("kopfexamples", duration, nil) // and by their duration
 )
 
 func main() {
@@ -21,18 +20,18 @@ func main() {
 	kopf.Main()
 }
 
-// label is called for each object, and each time that it changes. An empty map takes the object out of the index, nil leaves it as it was.
+// label is called for each new or changed object. An empty map removes the object from the index, nil keeps its entries.
 func label(ctx context.Context, i *kopf.Indexing) (map[string]string, error) {
 	return map[string]string{i.Labels()["somelabel"]: i.Name()}, nil
 }
 
-// duration has no keys but those that make sense; the errors of others are logged.
+// duration indexes only valid durations. kopf logs the errors of others.
 func duration(ctx context.Context, i *kopf.Indexing) (map[time.Duration]string, error) {
 	d, err := time.ParseDuration(i.Spec().String("duration"))
 	return map[time.Duration]string{d: i.Name()}, err
 }
 
-// create is called when all objects that exist are in the index.
+// create is called when the index contains all existing objects.
 func create(ctx context.Context, c *kopf.Change) error {
 	same := byLabel.Get(c, c.Labels()["somelabel"])
 	c.Logger.Info("The object has company.", "objects", same)

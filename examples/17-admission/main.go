@@ -1,5 +1,5 @@
-// Command 17-admission shows how operations are denied, warned of, and objects completed, before they are stored. The
-// webhooks are served by the operator, which tells the API server where.
+// Command 17-admission shows how to deny operations, to warn of them, and to complete objects, before they are stored. The operator serves the webhooks, and
+// registers them with the API server.
 package main
 
 import (
@@ -17,7 +17,7 @@ func main() {
 	kopf.Main()
 }
 
-// configure serves on this machine. In a cluster, it is a WebhookServer whose Host is the name of a service.
+// configure serves on this machine. In a cluster, use a WebhookServer whose Host is the name of a service.
 func configure(ctx context.Context, a *kopf.Activity) error {
 	if a.Settings.Admission.Server == nil { // a test has set its own
 		a.Settings.Admission.Server = &kopf.WebhookServer{Cluster: kopf.ClusterAuto, Addr: "127.0.0.1"}

@@ -11,7 +11,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// The API server in memory asks the handlers as a real one does, with no network and no certificates.
+// The in-memory API server calls the handlers like a real one, without a network and certificates.
 func TestAdmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := kopf.NewAPIServer(nil)
@@ -28,7 +28,7 @@ func TestAdmission(t *testing.T) {
 		settings := kopf.NewSettings()
 		settings.Admission = kopf.AdmissionSettings{Server: server.AdmissionServer(), Managed: "test.kopf.dev"}
 		kopf.NewRunner(t, &kopf.Operator{Registry: registry, Settings: settings, Connection: server.ConnectionInfo(), Logger: slog.New(slog.DiscardHandler)}, nil)
-		time.Sleep(time.Second) // for the configurations to be there
+		time.Sleep(time.Second) // until the configurations exist
 
 		client, err := kopf.NewClient(server.ConnectionInfo(), nil)
 		if err != nil {

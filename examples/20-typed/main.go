@@ -1,5 +1,4 @@
-// Command 20-typed works with structs: its kind is one, and so is the child. The definition of the kind is made of the struct, so there is no manifest, and nothing
-// is generated.
+// Command 20-typed works with structs for its kind and for the child. The CRD comes from the struct, so there is no manifest and no generated code.
 package main
 
 import (
@@ -8,34 +7,34 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// Website is a page that is served.
+// Website is a served page.
 type Website struct {
 	kopf.Meta `json:",inline"`
 	Spec      WebsiteSpec   `json:"spec"`
 	Status    WebsiteStatus `json:"status,omitzero"`
 }
 
-// WebsiteSpec is what is asked for.
+// WebsiteSpec is the desired state.
 type WebsiteSpec struct {
 	HTML     string `json:"html" doc:"The page." maxLength:"65536"`
 	Replicas int32  `json:"replicas,omitempty" doc:"How many pods serve it." minimum:"0" maximum:"100" default:"1" column:"Replicas"`
 	Class    string `json:"class,omitempty" enum:"small,large" rule:"self == oldSelf" message:"the class cannot be changed"`
 }
 
-// WebsiteStatus is what there is.
+// WebsiteStatus is the observed state.
 type WebsiteStatus struct {
 	URL        string           `json:"url,omitempty" column:"URL"`
 	Bytes      int              `json:"bytes,omitempty"`
 	Conditions []kopf.Condition `json:"conditions,omitempty" listKey:"type"`
 }
 
-// ConfigMap is the child of a website. With the types of k8s.io/api it goes the same way.
+// ConfigMap is the child of a website. The types of k8s.io/api work in the same way.
 type ConfigMap struct {
 	kopf.Meta `json:",inline"`
 	Data      map[string]string `json:"data"`
 }
 
-// Install creates the definition in a cluster, too. Leave it out if your operator must not change definitions.
+// Install also creates the CRD in a cluster. Omit it if your operator must not change CRDs.
 var websites = kopf.Define[Website](&kopf.Definition{Group: "example.com", Version: "v1", ShortNames: []string{"web"}, Description: "A page that is served.", Install: true})
 
 func main() {

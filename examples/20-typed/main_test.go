@@ -8,7 +8,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// TestWebsite runs the operator on a server in memory, which knows the kind from its definition.
+// TestWebsite runs the operator on an in-memory server, which gets the kind from its CRD.
 func TestWebsite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := kopf.NewAPIServer(nil)

@@ -1,5 +1,5 @@
-// Command 21-reconcile makes the children what they should be, whatever has become of them: those that are declared are applied, and others are deleted. While
-// nothing differs, it makes no request.
+// Command 21-reconcile keeps the children in their desired state, whatever changes them. It applies the declared ones, and deletes others. Without a
+// difference, it sends no request.
 package main
 
 import (
@@ -17,7 +17,7 @@ func register(g *kopf.Registry) {
 	g.OnReconcile("kopfexamples", reconcile, &kopf.ReconcileOptions{Owns: []kopf.Selector{"configmaps"}})
 }
 
-// reconcile does not know what has happened, and needs no handler of it.
+// reconcile does not depend on the change that triggers it, and needs no handler for each kind of change.
 func reconcile(ctx context.Context, r *kopf.Reconcile) error {
 	for _, item := range r.Spec().Strings("items") {
 		r.Desired(map[string]any{

@@ -9,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// lab is an API server in memory with an operator, and a client.
+// lab is an in-memory API server with an operator, and a client.
 type lab struct {
 	t      *testing.T
 	server *kopf.APIServer

@@ -1,5 +1,5 @@
-// Command 22-scratch is an operator with all that it takes to ship it: an image with nothing in it but the operator, and
-// the manifests in docs/deployment, which its command "manifests" has made. How to build and to install it is told in its Dockerfile.
+// Command 22-scratch is an operator with everything to ship it: an image that contains only the operator, and the manifests in docs/deployment, which its
+// command "manifests" has created. Its Dockerfile explains how to build and to install it.
 package main
 
 import (
@@ -13,12 +13,12 @@ func main() {
 	kopf.OnStartup(configure, nil)
 	kopf.OnCreate("kopfexamples", create, nil)
 	kopf.OnDelete("kopfexamples", remove, nil)
-	kopf.Needs("configmaps", "create", "patch") // which create does by its client
+	kopf.Needs("configmaps", "create", "patch") // create uses them by its client
 	kopf.Main()
 }
 
 func configure(ctx context.Context, a *kopf.Activity) error {
-	a.Settings.Queueing.ExitTimeout = 20 * time.Second // of the 30 that the pod has to end
+	a.Settings.Queueing.ExitTimeout = 20 * time.Second // of the 30 of the pod's grace period
 	a.Settings.Posting.ReportingComponent = "example.com/kopfexample-operator"
 	return nil
 }

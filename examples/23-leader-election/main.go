@@ -1,10 +1,8 @@
-// Command 23-leader-election is an operator with several replicas, of which one works and the others stand by. Start it twice, on any cluster:
+// Command 23-leader-election is an operator with several replicas, one of which leads. Start it twice, on any cluster:
 //
 //	kubectl apply -f examples/crd.yaml && kubectl wait --for=condition=Established -f examples/crd.yaml
 //	kubectl apply -f examples/obj.yaml
 //	go run ./examples/23-leader-election run
-//
-// Then end the one that works, by Ctrl+C or by kill -9, and the other one goes on counting where it was.
 package main
 
 import (
@@ -32,7 +30,7 @@ func register(r *kopf.Registry, a *replica) {
 	r.OnTimer("kopfexamples", a.count, &kopf.TimerOptions{ID: "count", Interval: time.Second})
 }
 
-// configure does what --leader-elect=kopf-example does, if the command line does not.
+// configure has the effect of --leader-elect=kopf-example, unless the command line sets it.
 func configure(ctx context.Context, a *kopf.Activity) error {
 	a.Settings.LeaderElection.Name = cmp.Or(a.Settings.LeaderElection.Name, "kopf-example")
 	return nil

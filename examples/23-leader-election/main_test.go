@@ -11,7 +11,7 @@ import (
 
 var ref = kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample", Namespace: "default", Name: "example"}
 
-// lab is an API server in memory for several replicas, and a client.
+// lab is an in-memory API server for several replicas, and a client.
 type lab struct {
 	t      *testing.T
 	server *kopf.APIServer
@@ -35,7 +35,7 @@ func newLab(t *testing.T) *lab {
 	return &lab{t, server, client}
 }
 
-// start starts a replica, with handlers of its own.
+// start starts a replica with its own handlers.
 func (l *lab) start(name string) *kopf.Runner {
 	l.t.Helper()
 	registry := new(kopf.Registry)
@@ -51,7 +51,7 @@ func (l *lab) create() {
 	}
 }
 
-// counts waits until a replica counts, and returns the object as it is then.
+// counts waits until a replica counts, and returns the resulting object.
 func (l *lab) counts(name string) *kopf.Body {
 	l.t.Helper()
 	object, err := kopf.WaitFor(l.t.Context(), l.client, ref, "to be counted by "+name, func(object *kopf.Body) bool {
@@ -71,7 +71,7 @@ func TestHandOver(t *testing.T) {
 		l.start("second")
 		l.create()
 		l.counts("first")
-		time.Sleep(time.Minute + time.Second/2) // of the bubble: they take no time
+		time.Sleep(time.Minute + time.Second/2) // in the bubble, it takes no time
 		before := l.counts("first").Status().Int("count")
 		if before < 50 {
 			t.Errorf("got the count %d after a minute, want one a second", before)
@@ -94,7 +94,7 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-// TestIntruder has a person take the Lease from the replica that works.
+// TestIntruder has a user take the Lease from the leader.
 func TestIntruder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t)
@@ -112,7 +112,7 @@ func TestIntruder(t *testing.T) {
 		if now := l.counts("only").Status().Int("count"); now != before {
 			t.Errorf("it has counted from %d to %d without the Lease", before, now)
 		}
-		time.Sleep(15 * time.Second) // the Lease of the person has expired
+		time.Sleep(15 * time.Second) // the Lease of the user has expired
 		if now := l.counts("only").Status().Int("count"); now <= before {
 			t.Errorf("it does not count any more: %d, then %d", before, now)
 		}

@@ -1,5 +1,5 @@
-// Command 24-website runs a web server for each object: its page, its pods and its address, with conditions that tell when all is ready. In a cluster without nodes,
-// the pods never are.
+// Command 24-website runs a web server for each object: its page, its pods and its address, with conditions about their readiness. In a cluster without
+// nodes, the pods are never ready.
 package main
 
 import (

@@ -9,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// lab is an API server in memory with an operator, and a client.
+// lab is an in-memory API server with an operator, and a client.
 type lab struct {
 	t      *testing.T
 	server *kopf.APIServer
@@ -100,7 +100,7 @@ func TestWebsite(t *testing.T) {
 		if got := l.ready(); got != "False" {
 			t.Errorf("got Ready %q before there are pods, want False", got)
 		}
-		l.patch(web, "status", map[string]any{"status": map[string]any{ // as the controller of Deployments does
+		l.patch(web, "status", map[string]any{"status": map[string]any{ // like the controller of Deployments
 			"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
 			"conditions": []any{
 				map[string]any{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable", "message": "x"},
@@ -114,7 +114,7 @@ func TestWebsite(t *testing.T) {
 		if got := l.get(page).View("data").String("index\\.html"); got != "good bye" {
 			t.Errorf("got the page %q", got)
 		}
-		l.patch(web, "", map[string]any{"spec": map[string]any{"replicas": 3}}) // which is not declared, as an autoscaler does
+		l.patch(web, "", map[string]any{"spec": map[string]any{"replicas": 3}}) // the field is not declared; an autoscaler changes it in this way
 		if got := l.get(web).Spec().Int("replicas"); got != 3 {
 			t.Errorf("got %d replicas, want those of the autoscaler", got)
 		}

@@ -1,4 +1,4 @@
-// Command 25-database migrates a database before it is reachable, and removes its backups, which are outside of the cluster, when it goes.
+// Command 25-database migrates a database before it becomes reachable. On deletion, it removes the backups, which are outside of the cluster.
 package main
 
 import (
@@ -17,7 +17,7 @@ func register(g *kopf.Registry) {
 	g.OnReconcile("kopfexamples", reconcile, &kopf.ReconcileOptions{
 		Owns:       []kopf.Selector{"statefulsets.apps", "jobs.batch", "services"},
 		Conditions: true,
-		Resync:     time.Hour, // backups are elsewhere and send no events
+		Resync:     time.Hour, // backups are outside of the cluster and send no events
 	})
 	g.OnDelete("kopfexamples", cleanUp, nil)
 }

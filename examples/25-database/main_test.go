@@ -9,7 +9,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// lab is an API server in memory with an operator, and a client.
+// lab is an in-memory API server with an operator, and a client.
 type lab struct {
 	t      *testing.T
 	server *kopf.APIServer
@@ -126,7 +126,7 @@ func TestDatabase(t *testing.T) {
 	})
 }
 
-// complete is the status of a Job that has succeeded.
+// complete returns the status of a Job that has succeeded.
 func complete() map[string]any {
 	now := time.Now().UTC().Format(time.RFC3339)
 	condition := func(name string) map[string]any {

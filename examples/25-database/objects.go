@@ -18,7 +18,7 @@ func statefulSet(r *kopf.Reconcile) m {
 	}}
 }
 
-// job migrates to the version. Its template is immutable, so that another version takes another Job.
+// job migrates to the version. Its template is immutable, so another version requires another Job.
 func job(r *kopf.Reconcile) m {
 	return m{"apiVersion": "batch/v1", "kind": "Job", "spec": m{"template": m{"spec": m{
 		"restartPolicy": "Never", "containers": []m{{"name": "migrate", "image": "migrations:" + r.Spec().String("version")}},
@@ -29,7 +29,7 @@ func service(r *kopf.Reconcile) m {
 	return m{"apiVersion": "v1", "kind": "Service", "spec": m{"selector": labels(r), "ports": []m{{"port": 5432}}}}
 }
 
-// backups stands for a store outside of the cluster.
+// backups replaces a store outside of the cluster.
 var backups store
 
 type store struct {

@@ -1,4 +1,4 @@
-// Command 26-shared-secret copies a Secret into all namespaces of a team, whatever becomes of the Secret, the copies and the team.
+// Command 26-shared-secret copies a Secret to all namespaces of a team, and follows all changes of the Secret, the copies and the team.
 package main
 
 import (
@@ -26,7 +26,7 @@ func register(g *kopf.Registry) {
 	}, &kopf.IndexOptions{ID: "by-team"})
 	g.OnReconcile("kopfexamples", share, &kopf.ReconcileOptions{Owns: []kopf.Selector{"secrets"}, Watches: []kopf.Watch{
 		{Of: "secrets", Objects: func(w *kopf.Watched) []kopf.ObjectReference { return shares.Get(w, w.Namespace()+"/"+w.Name()) }},
-		{Of: "namespaces"}, // whose changes call it for all objects
+		{Of: "namespaces"}, // their changes trigger the handler for all objects
 	}})
 }
 
@@ -36,5 +36,5 @@ func share(ctx context.Context, r *kopf.Reconcile) error {
 	for _, namespace := range namespaces.Get(r, r.Spec().String("team")) {
 		r.Desired(m{"apiVersion": "v1", "kind": "Secret", "metadata": m{"namespace": namespace.Name}, "type": secret.Type, "data": secret.Data}, nil)
 	}
-	return err // with which nothing is applied, until the Secret is there
+	return err // kopf applies nothing until the Secret exists
 }

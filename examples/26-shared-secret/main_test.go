@@ -11,7 +11,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// lab is an API server in memory with an operator, and a client.
+// lab is an in-memory API server with an operator, and a client.
 type lab struct {
 	t      *testing.T
 	server *kopf.APIServer
@@ -80,7 +80,7 @@ func (l *lab) namespace(name, team string) {
 	l.create(m{"apiVersion": "v1", "kind": "Namespace", "metadata": m{"name": name, "labels": m{"team": team}}})
 }
 
-// wants checks in which namespaces there are copies, and what is in them.
+// wants checks the namespaces with copies, and their content.
 func (l *lab) wants(value string, namespaces ...string) {
 	l.t.Helper()
 	copies := make(map[string]string)

@@ -1,4 +1,4 @@
-// Command 99-all-at-once has most of the other examples in one operator, to see how it all goes together.
+// Command 99-all-at-once combines most of the other examples in one operator.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package browser has the site of the documentation judged by a browser.
+// Package browser tests the site of the documentation in a browser.
 package browser
 
 import (
@@ -27,10 +27,10 @@ import (
 
 var screenshots = flag.String("browser.screenshots", "", "a `folder` for pictures of some pages, wide and narrow, light and dark")
 
-// prefix is a folder of a server that the site is in.
+// prefix is a folder on a server with the site.
 const prefix = "/some/folder"
 
-// serve builds the site, and returns its folder, and the address of its top.
+// serve builds the site, and returns its folder, and its address.
 func serve(t *testing.T) (dir, top string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -44,7 +44,7 @@ func serve(t *testing.T) (dir, top string) {
 	return dir, server.URL + prefix + "/"
 }
 
-// browser is a tab, with what it has done.
+// browser is a tab, with its requests and errors.
 type browser struct {
 	context.Context
 	t *testing.T
@@ -74,7 +74,7 @@ func open(t *testing.T, width int64, actions ...chromedp.Action) *browser {
 	return b
 }
 
-// note notes requests and errors.
+// note records requests and errors.
 func (b *browser) note(ev any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,14 +97,14 @@ func (b *browser) do(actions ...chromedp.Action) {
 	}
 }
 
-// js returns what an expression is.
+// js returns the value of an expression.
 func js[T any](b *browser, expression string) (value T) {
 	b.t.Helper()
 	b.do(chromedp.Evaluate(expression, &value))
 	return value
 }
 
-// wait waits until an expression is true. While the browser goes to another page, there is none.
+// wait waits until an expression is true. During navigation to another page, it has no value.
 func (b *browser) wait(expression string) {
 	b.t.Helper()
 	var value bool
@@ -116,7 +116,7 @@ func (b *browser) wait(expression string) {
 	b.t.Fatalf("waited in vain for %s", expression)
 }
 
-// check fails the test if the browser has loaded anything that does not begin with the address, or has complained.
+// check fails the test if the browser has loaded anything from another address, or has reported errors.
 func (b *browser) check(address string) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -165,7 +165,7 @@ func TestSite(t *testing.T) {
 	}
 }
 
-// testWidths visits each page, with all that can be opened open.
+// testWidths visits each page, with all collapsible parts open.
 func testWidths(t *testing.T, dir, top string) {
 	for _, width := range []int64{320, 1280} {
 		b, n := open(t, width), 0
@@ -188,10 +188,10 @@ func testWidths(t *testing.T, dir, top string) {
 	}
 }
 
-// slash presses the key as a keyboard does: what is prevented does not become text.
+// slash presses the key like a keyboard: if the page prevents the default, it does not become text.
 var slash = input.DispatchKeyEvent(input.KeyDown).WithKey("/").WithCode("Slash").WithText("/")
 
-// testSearch searches, and goes to a result.
+// testSearch searches, and follows a result.
 func testSearch(b *browser) {
 	b.t.Helper()
 	b.wait(`!document.querySelector('.search').hidden`)
@@ -221,7 +221,7 @@ func testSearch(b *browser) {
 	b.wait(fmt.Sprintf(`location.href === %q && (location.hash === '' || document.querySelector(':target') !== null)`, chosen))
 }
 
-// contrasts returns the texts that are harder to read than the guidelines for accessibility allow.
+// contrasts returns the texts with less contrast than the guidelines for accessibility require.
 const contrasts = `(() => {
 	const parse = c => { const m = c.match(/[\d.]+/g).map(Number); return m.length === 4 && m[3] === 0 ? null : m };
 	const luminance = c => { const [r, g, b] = c.map(v => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4 }); return .2126 * r + .7152 * g + .0722 * b };
@@ -285,7 +285,7 @@ func testKeyboard(t *testing.T, top string) {
 		t.Errorf("in the menu, the focus is on %q, want Overview", got)
 	}
 	b.do(chromedp.KeyEvent(kb.Enter))
-	b.wait(`location.pathname.endsWith('/latest/')`) // where the server sends those who want index.html
+	b.wait(`location.pathname.endsWith('/latest/')`) // the server redirects index.html to it
 	b.check(top)
 }
 

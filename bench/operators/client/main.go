@@ -1,5 +1,5 @@
-// The least that does the work of the bench: a program that follows the widgets without decoding them, and makes the requests that our operator makes for each new
-// one: with the result, and with the record of what was handled. It keeps nothing but which of them it has in hand.
+// The minimal program for the work of the bench. It watches the widgets without decoding them, and sends the same requests as kopf for each new one: the
+// result, and the last-handled configuration. It keeps only the widgets in progress.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/kopf-go/kopf/bench/operators/requests"
 )
 
-// widget is one that is to be handled.
+// widget is a widget to handle.
 type widget struct{ name, size string }
 
 const path = "/apis/bench.kopf.dev/v1/"
@@ -22,7 +22,7 @@ func main() {
 		if os.Getenv("BENCH_WRITES") == "2" {
 			handle = handleTwice
 		}
-		begun := make(map[widget]bool) // a watch that begins anew shows them again before they are handled
+		begun := make(map[widget]bool) // a new watch returns them again before they are handled
 		return map[string]func(event []byte){path + "widgets": func(event []byte) {
 			_, rest, _ := bytes.Cut(event, []byte(`"spec":{`))
 			spec, status, _ := bytes.Cut(rest, []byte(`"status":{`))
@@ -39,14 +39,14 @@ func main() {
 
 // specIn returns the spec as JSON, given the event after its beginning, as far as the status or to the end.
 func specIn(rest []byte) string {
-	fields, ended := bytes.CutSuffix(rest, []byte("}}}\n")) // of the spec, the object and the event
+	fields, ended := bytes.CutSuffix(rest, []byte("}}}\n")) // the end of the spec, the object and the event
 	if !ended {
 		fields = bytes.TrimSuffix(rest, []byte("},"))
 	}
 	return `{"spec":{` + string(fields) + `}}`
 }
 
-// handleInStatus writes the result and the record in one request.
+// handleInStatus writes the result and the last-handled configuration in one request.
 func handleInStatus(ctx context.Context, c *requests.Client, w widget, spec string) error {
 	record, err := json.Marshal(spec)
 	if err != nil {
@@ -55,7 +55,7 @@ func handleInStatus(ctx context.Context, c *requests.Client, w widget, spec stri
 	return patch(ctx, c, w.name+"/status", `{"status":{"size":`+w.size+`,"handled":true,"kopf":{"last-handled-configuration":`+string(record)+`}}}`)
 }
 
-// handleTwice writes the result into the status, and the record into an annotation.
+// handleTwice writes the result to the status, and the last-handled configuration to an annotation.
 func handleTwice(ctx context.Context, c *requests.Client, w widget, spec string) error {
 	record, err := json.Marshal(spec + "\n")
 	if err != nil {

@@ -1,4 +1,4 @@
-// The operator of the bench, made with kopf: it handles each new widget, and each whose size changes, and leaves a result in its status.
+// The operator of the bench, with kopf. It handles each new or resized widget, and writes a result to its status.
 package main
 
 import (

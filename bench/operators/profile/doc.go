@@ -1,2 +1,2 @@
-// Package profile has operators of ours that are built with the tag "profile" write profiles. It is imported for that alone.
+// Package profile makes operators that are built with the tag "profile" write profiles. It is imported only for that.
 package profile

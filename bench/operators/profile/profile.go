@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// Built with the tag, the operator writes a profile of its whole life, and one of its memory at the end, into the folder BENCH_PROFILES.
+// With the tag, the operator writes a CPU profile of its whole run, and a memory profile at the end, to the folder BENCH_PROFILES.
 func init() {
 	name := func(kind string) string {
 		return filepath.Join(os.Getenv("BENCH_PROFILES"), kind+"-"+strconv.Itoa(os.Getpid())+".pprof")
@@ -32,7 +32,7 @@ func init() {
 			return err
 		}
 		defer heap.Close()
-		runtime.GC() // or else it is of some time before
+		runtime.GC() // otherwise it would be outdated
 		return pprof.WriteHeapProfile(heap)
 	}, &kopf.ActivityOptions{ID: "profiles"})
 }

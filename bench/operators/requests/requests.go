@@ -1,5 +1,5 @@
-// Package requests has what the least programs that do the work of the bench have in common: they follow objects without decoding them, and make the requests that our
-// operators make. They keep nothing of what they are answered, retry nothing and notice no mistake: they show what is left of the costs when an operator costs nothing.
+// Package requests is the common part of the minimal programs for the work of the bench. They watch objects without decoding them, and send the same
+// requests as kopf. They ignore responses and errors, and retry nothing. They show the costs that remain if the operator itself costs nothing.
 package requests
 
 import (
@@ -20,14 +20,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Client makes requests.
+// Client sends requests.
 type Client struct {
 	host          string
 	reads, writes *http.Client
 	todo          chan func(ctx context.Context) error
 }
 
-// Run follows collections until the program is to end. Each comes with its path and with what is called for its events, whose text is valid until that returns.
+// Run watches collections until the program is interrupted. The keys are their paths, and the values are called with the bytes of each event.
 func Run(follow func(c *Client) map[string]func(event []byte)) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -69,23 +69,23 @@ func newClient() (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{host: config.Host, todo: make(chan func(ctx context.Context) error, 100_000)} // a watch that is not read is ended
+	c := &Client{host: config.Host, todo: make(chan func(ctx context.Context) error, 100_000)} // the server ends a watch that is not read
 	if c.reads, err = rest.HTTPClientFor(config); err != nil {
 		return nil, err
 	}
 	alone := rest.CopyConfig(config)
-	alone.NextProtos = []string{"http/1.1"} // a connection for each write, as ours
+	alone.NextProtos = []string{"http/1.1"} // a connection for each write, like kopf
 	c.writes, err = rest.HTTPClientFor(alone)
 	return c, err
 }
 
-// Do has a worker do something.
+// Do has a worker call a function.
 func (c *Client) Do(f func(ctx context.Context) error) { c.todo <- f }
 
 // follow calls a function for the events of a collection.
 func (c *Client) follow(ctx context.Context, path string, take func(event []byte)) error {
 	query := "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
-	for { // a server ends watches now and then
+	for { // the server ends watches after some time
 		version, err := c.watch(ctx, path+"?watch=true&allowWatchBookmarks=true"+query, take)
 		if err != nil {
 			return err
@@ -96,7 +96,7 @@ func (c *Client) follow(ctx context.Context, path string, take func(event []byte
 	}
 }
 
-// watch returns the version of the last event, if all were seen that came before.
+// watch returns the version of the last event, if it has read all events before.
 func (c *Client) watch(ctx context.Context, path string, take func(event []byte)) (version string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.host+path, nil)
 	if err != nil {
@@ -127,7 +127,7 @@ func (c *Client) watch(ctx context.Context, path string, take func(event []byte)
 	}
 }
 
-// Patch sends a patch, and reads the answer.
+// Patch sends a patch, and reads the response.
 func (c *Client) Patch(ctx context.Context, path, contentType, body string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, c.host+path, strings.NewReader(body))
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *Client) Patch(ctx context.Context, path, contentType, body string) erro
 	return err
 }
 
-// Text returns what stands between a prefix and the next quote.
+// Text returns the text between a prefix and the next quote.
 func Text(event []byte, prefix string) string {
 	_, rest, _ := bytes.Cut(event, []byte(prefix))
 	text, _, _ := bytes.Cut(rest, []byte(`"`))

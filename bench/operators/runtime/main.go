@@ -1,5 +1,5 @@
-// The operator of the bench, made with controller-runtime: it reconciles each new widget, and each whose size changes, and leaves a result in its
-// status. It is set up as its documentation advises for many objects: typed, with nothing kept that is not needed, and no limit on the client.
+// The operator of the bench, with controller-runtime. It reconciles each new or resized widget, and writes a result to its status. Its setup follows the
+// documentation for many objects: typed, with a minimal cache, and without a rate limit of the client.
 package main
 
 import (

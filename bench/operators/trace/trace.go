@@ -1,4 +1,4 @@
-// Package trace notes when the operators of the bench get to their objects.
+// Package trace records when the operators of the bench handle their objects.
 package trace
 
 import (
@@ -13,7 +13,7 @@ var (
 	log = open()
 )
 
-// open opens the file that the environment names, if it does.
+// open opens the file in the environment variable, if there is one.
 func open() *os.File {
 	path := os.Getenv("BENCH_TRACE")
 	if path == "" {
@@ -26,7 +26,7 @@ func open() *os.File {
 	return f
 }
 
-// Called notes that the function for an object is called now.
+// Called records that the function for an object is called now.
 func Called(name string) {
 	if log == nil {
 		return

@@ -1,4 +1,4 @@
-// Package widgets has the Go types that controller-runtime needs of the kind of the bench.
+// Package widgets has the Go types of the bench's kind for controller-runtime.
 package widgets
 
 import (
@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// AddTo makes the types known.
+// AddTo registers the types.
 func AddTo(scheme *runtime.Scheme) {
 	version := schema.GroupVersion{Group: "bench.kopf.dev", Version: "v1"}
 	scheme.AddKnownTypes(version, &Widget{}, &WidgetList{})
@@ -25,7 +25,7 @@ type Widget struct {
 	Status            WidgetStatus `json:"status,omitempty"`
 }
 
-// WidgetSpec is what is wanted.
+// WidgetSpec is the desired state.
 type WidgetSpec struct {
 	Size        int               `json:"size,omitempty"`
 	Description string            `json:"description,omitempty"`
@@ -40,7 +40,7 @@ type Item struct {
 	Count int    `json:"count,omitempty"`
 }
 
-// WidgetStatus is what was done.
+// WidgetStatus is the observed state.
 type WidgetStatus struct {
 	Size               int                `json:"size,omitempty"`
 	Handled            bool               `json:"handled,omitempty"`

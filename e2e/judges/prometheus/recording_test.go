@@ -1,5 +1,4 @@
-// Package prometheus tests the metrics, the dashboard and the alerts of an operator with Prometheus: its parsers read the pages, and its engine runs all
-// queries over pages of a busy operator.
+// Package prometheus tests the metrics, the dashboard and the alerts of an operator with Prometheus: with its parsers, and with its query engine.
 package prometheus
 
 import (

@@ -110,8 +110,7 @@ func jobUpdate(n *node, _ string, _ []string) {
 	}
 }
 
-// jobTemplateUpdate refuses changes to the template. A suspended job that has not started may change the resources of its pods and the fields for
-// their scheduling.
+// jobTemplateUpdate refuses changes to the template. Before its start, a suspended job may change the resources and the scheduling of its pods.
 func jobTemplateUpdate(n *node) {
 	template := n.child("template")
 	old, _ := rawjson.Clone(template.old).(map[string]any)

@@ -66,8 +66,7 @@ func (n *node) warnOfSeccomp(key string) {
 	}
 }
 
-// warnOfProfiles warns of the annotations for a container of a pod or a template. The warnings about AppArmor annotations of pods come from the
-// copying of those.
+// warnOfProfiles warns of the annotations for a container of a pod or a template. CopyAppArmor returns the warnings about AppArmor annotations of pods.
 func (n *node) warnOfProfiles(container *node) {
 	name := container.string("name")
 	if !container.has("securityContext.seccompProfile") {

@@ -1,5 +1,5 @@
-// The least that does the work of the operators of websites: a program that follows the widgets and their children without decoding them, and makes the requests that our
-// operator makes: it applies the children of each new widget, and a page again that another client has changed. It keeps nothing but the uid and the size of each widget.
+// The minimal program for the work of the operators of websites. It watches the widgets and their children without decoding them, and sends the same
+// requests as kopf. It applies the children of each new widget, and pages that another client has changed. It keeps only uids and sizes.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 
 const path = "/apis/bench.kopf.dev/v1/"
 
-// widget is what is kept of one.
+// widget is the state of a widget.
 type widget struct{ uid, size string }
 
 type operator struct {
@@ -39,7 +39,7 @@ func main() {
 	})
 }
 
-// website makes the children of a widget that is new, or has another size.
+// website creates the children of a new or resized widget.
 func (o *operator) website(event []byte) {
 	_, rest, _ := bytes.Cut(event, []byte(`"spec":{`))
 	spec, status, _ := bytes.Cut(rest, []byte(`"status":{`))
@@ -63,7 +63,7 @@ func (o *operator) website(event []byte) {
 	})
 }
 
-// page applies a page again that another client has changed.
+// page applies a page again after a change by another client.
 func (o *operator) page(event []byte) {
 	if !bytes.HasPrefix(event, []byte(`{"type":"MODIFIED"`)) || bytes.Contains(event, []byte("A page of size")) {
 		return
@@ -80,7 +80,7 @@ func (o *operator) page(event []byte) {
 	o.Do(func(ctx context.Context) error { return o.applyPage(ctx, name, parent, w, precondition) })
 }
 
-// isNew is what an apply has in its metadata that must not meet an object.
+// isNew is the metadata of an apply that must not find an object.
 const isNew = `"resourceVersion":"1"`
 
 func (o *operator) make(ctx context.Context, name string, w widget) error {
@@ -114,13 +114,13 @@ func (o *operator) applyPage(ctx context.Context, name, parent string, w widget,
 	return o.apply(ctx, "/api/v1/namespaces/default/configmaps/"+name, `"apiVersion":"v1","data":{"index.html":"`+text+`"},"kind":"ConfigMap"`, name, parent, w, precondition)
 }
 
-// apply applies a child, with annotations and owner references as ours.
+// apply applies a child, with annotations and owner references like kopf.
 func (o *operator) apply(ctx context.Context, path, fields, name, parent string, w widget, precondition string) error {
 	return o.Patch(ctx, path+"?fieldManager=client&force=true", "application/apply-patch+yaml", `{`+fields+`,"metadata":{"annotations":{"kopf.zalando.org/wanted":"00000000000000000000"},"labels":{},"name":"`+name+
 		`","namespace":"default","ownerReferences":[{"apiVersion":"bench.kopf.dev/v1","blockOwnerDeletion":true,"controller":true,"kind":"Widget","name":"`+parent+`","uid":"`+w.uid+`"}],`+precondition+`}}`)
 }
 
-// statusPatch says in the status of a widget that its children are there. Its website never becomes ready, for there are no controllers of Deployments.
+// statusPatch returns a status with a condition about the children. The website never becomes ready, because no controller handles Deployments.
 func statusPatch(name, version, generation, size string) string {
 	condition := func(kind, status, reason, message string) string {
 		return `{"lastTransitionTime":"` + time.Now().UTC().Format(time.RFC3339) + `","message":"` + message + `","observedGeneration":` + generation + `,"reason":"` + reason + `","status":"` + status + `","type":"` + kind + `"}`

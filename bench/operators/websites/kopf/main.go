@@ -1,4 +1,4 @@
-// The operator of websites, made with kopf: each widget wants a page, a web server and its address, and says in its status that it has them.
+// The operator of websites, with kopf. Each widget wants a page, a web server and its address, and reports them in its status.
 package main
 
 import (
@@ -39,7 +39,7 @@ func reconcile(ctx context.Context, r *kopf.Reconcile) error {
 	return record(r)
 }
 
-// reconcilePages wants pages alone.
+// reconcilePages wants only pages.
 func reconcilePages(ctx context.Context, r *kopf.Reconcile) error {
 	for i := range websites.Pages() {
 		r.Desired(m{"apiVersion": "v1", "kind": "ConfigMap", "metadata": m{"name": fmt.Sprint(r.Name(), "-", i)}, "data": m{"index.html": websites.Page(r.Spec().Int("size"))}}, nil)

@@ -1,5 +1,5 @@
-// The operator of websites, made with controller-runtime: each widget wants a page, a web server and its address, and says in its status that it has
-// them. It is set up as the other one of the bench, and makes no request that would change nothing.
+// The operator of websites, with controller-runtime. Each widget wants a page, a web server and its address, and reports them in its status. Its setup is
+// that of the bench's other operator, and it sends no request without a change.
 package main
 
 import (
@@ -61,7 +61,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.Status().Patch(ctx, &w, client.MergeFrom(before))
 }
 
-// website makes the children of a website, and the condition that tells whether they are ready.
+// website creates the children of a website, and the condition about their readiness.
 func (r *reconciler) website(ctx context.Context, w *widgets.Widget) error {
 	pods := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace}}
 	if err := errors.Join(r.page(ctx, w, w.Name), r.pods(ctx, w, pods), r.address(ctx, w)); err != nil {
@@ -85,12 +85,12 @@ func (r *reconciler) page(ctx context.Context, w *widgets.Widget, name string) e
 	return err
 }
 
-// pods keeps what the server has defaulted: a container that is replaced as a whole would be updated for ever.
+// pods keeps the defaults of the server. A container that is replaced as a whole would be updated permanently.
 func (r *reconciler) pods(ctx context.Context, w *widgets.Widget, pods *appsv1.Deployment) error {
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, pods, func() error {
 		labels, replicas := map[string]string{"website": w.Name}, int32(w.Spec.Size)
 		pods.Spec.Replicas = &replicas
-		if pods.CreationTimestamp.IsZero() { // it cannot be changed
+		if pods.CreationTimestamp.IsZero() { // it is immutable
 			pods.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
 		}
 		template := &pods.Spec.Template
