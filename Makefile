@@ -1,4 +1,4 @@
-# The same commands that a person types; `make ci` is what is checked before a change lands.
+# The usual commands for development. `make ci` runs all checks of a change.
 
 .PHONY: build test race lint fuzz e2e judges chaos cluster bench bench-children demo site release ci
 
@@ -14,7 +14,7 @@ race:
 lint:
 	.ci/run format modfiles vet lint
 
-# Everything that parses, each for a while: make fuzz FUZZTIME=5m
+# All fuzz targets, each for some time: make fuzz FUZZTIME=5m
 FUZZTIME = 30s
 fuzz:
 	bash .ci/fuzz $(FUZZTIME)
@@ -22,9 +22,9 @@ fuzz:
 e2e:
 	cd e2e && go test -timeout 45m ./...
 
-# The suites of controller-runtime, and a tutorial's operator, on a real API server and on the one in memory; and half an hour of a contest
-# of several libraries' electors for one Lease, under faults: make judges RIVALS=2h
-# And controller-gen on the definitions of structs, Helm on the charts, Prometheus on the metrics, the dashboard and the alerts, and a browser on the live page and on the site of the documentation.
+# Tests with third-party software. The suites of controller-runtime, and the operator of a tutorial, run on a real and on the in-memory API server.
+# Electors of several libraries compete for one Lease for half an hour, with faults: make judges RIVALS=2h
+# controller-gen checks CRDs, Helm charts, Prometheus metrics, the dashboard and alerts, and a browser the live page and the documentation site.
 RIVALS = 30m
 judges:
 	cd e2e/judges && go test -v -timeout 0 ./... -judges.rivals $(RIVALS)
@@ -34,9 +34,9 @@ judges:
 	e2e/browser/run.sh
 	site/browser/run.sh
 
-# Faults of all kinds, for each seed so many minutes: make chaos SEED=1 SEEDS=10 MINUTES=3
-# Of some kinds only: make chaos ONLY=definitions,refusals
-# With several replicas of the operator, and what happens to those: make chaos REPLICAS=3
+# Faults of all kinds, for some minutes with each seed: make chaos SEED=1 SEEDS=10 MINUTES=3
+# Only some kinds of faults: make chaos ONLY=definitions,refusals
+# With several replicas of the operator, and their faults: make chaos REPLICAS=3
 SEED = 1
 SEEDS = 1
 MINUTES = 3
@@ -47,23 +47,23 @@ ONLY =
 chaos:
 	cd e2e && go run ./chaos/cmd -seed $(SEED) -seeds $(SEEDS) -minutes $(MINUTES) -parallel $(PARALLEL) -replicas $(REPLICAS) -write "$(WRITE)" -only "$(ONLY)"
 
-# A real API server to try things with; it runs until Ctrl+C.
+# A real API server for manual tests. It runs until Ctrl+C.
 cluster:
 	cd e2e && go run ./cluster/cmd -controllers
 
-# What operators cost, beside those of controller-runtime: three quarters of an hour, which rewrites docs/performance.md.
+# The costs of operators, compared with controller-runtime. This takes 45 minutes, and rewrites docs/performance.md.
 bench:
 	cd bench && go run . -rounds 1 -write ../docs
 
-# What operators cost that make other objects, on a real API server: ten minutes and more.
+# The costs of operators that create other objects, on a real API server. This takes at least ten minutes.
 bench-children:
 	cd bench && go run . -websites
 
-# The picture of the README, drawn from a run of the first example.
+# The picture in the README, from a run of the first example.
 demo:
 	cd e2e && go run ./demo ../docs/demo.svg
 
-# The documentation as a site, with the versions that are in public/ already. To look at it: cd site && go run . -serve 127.0.0.1:8000
+# The site of the documentation, in addition to the versions in public/. To view it: cd site && go run . -serve 127.0.0.1:8000
 site:
 	cd site && go run . -out ../public
 
