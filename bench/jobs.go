@@ -87,9 +87,9 @@ type server interface {
 	Kubeconfig() string
 	// Add creates one more widget.
 	Add(ctx context.Context) error
-	// Change changes the status of count widgets, starting with one, like another client.
+	// Change changes the status of count widgets from a number on, like another client.
 	Change(ctx context.Context, from, count int) error
-	// Resize increments the desired size of count widgets, starting with one. They are handled when the status has the new size.
+	// Resize increments the desired size of count widgets from a number on. They are handled when the status has the new size.
 	Resize(ctx context.Context, from, count int) error
 	// OnHandled calls a function for each widget that is added or resized from now on. It gets the times until the status has the size, and until all is
 	// written.

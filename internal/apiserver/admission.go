@@ -25,7 +25,7 @@ type admission struct {
 	operation    string         // CREATE, UPDATE or DELETE
 	live, object map[string]any // live is nil for creations, object for deletions
 	mutating     bool
-	posted       *kindInfo // the kind of an object that is posted to a subresource, such as an Eviction or a Scale; nil for the object itself
+	posted       *kindInfo // the kind that is posted to a subresource, such as an Eviction; nil for the object itself, or its scale
 }
 
 // admit calls the mutating or the validating webhooks. The live object is nil for creations, and the object is nil for deletions. Mutating webhooks

@@ -246,7 +246,7 @@ func explainingLives(t *testing.T, c *C) {
 				}
 				c.at(next.Now)
 				tr.bring(c, kind, state)
-				for at := step; at >= 0; at-- { // the user's changes after this step
+				for at := step; at >= 0; at-- { // the user's changes at the end of the step with this state
 					if user := tr.script.user[at]; user != nil && kind.Exists("a") {
 						user(c, kind)
 					}
@@ -285,7 +285,7 @@ func explainingLives(t *testing.T, c *C) {
 	}
 }
 
-// followed reports whether Kopf for Python has called one of the handlers in the next step with calls, without a delay: it stores, and then continues.
+// followed reports whether Kopf for Python has called one of the handlers in the next step with calls, at most two events later. Steps without calls store.
 func (tr *trace) followed(step int, ids []string) bool {
 	from := tr.Steps[step].Now
 	for _, s := range tr.Steps[step:] {

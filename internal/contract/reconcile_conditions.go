@@ -92,7 +92,7 @@ var _ = Suite("reconcile_conditions", func(t *testing.T, c *C) {
 		if lines := op.Logs.Find("Storing the patch of a handler failed"); len(lines) == 0 || lines[0].Level != slog.LevelWarn || lines[0].Attrs["handler"] != "reconcile" || !strings.Contains(lines[0].Attrs["error"], "you may not") {
 			c.Errorf("got the lines %v, want a warning that names the handler and the refusal", lines)
 		}
-		c.Pass(time.Hour) // in which attempts fail more than once
+		c.Pass(time.Hour) // in which kopf gives up the patch more than once
 		allowed.Store(true)
 		c.Pass(5 * time.Minute)
 		status, _, _ := condition(c.Get("a"), "Ready")
