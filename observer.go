@@ -505,13 +505,16 @@ func (o *observer) rediscover() {
 
 // watchDefinitions makes the stream of resource definitions. Each change, and each new list, triggers a discovery.
 func (o *observer) watchDefinitions() *watchstream.Stream {
-	return o.newStream(definitionsResource, "", &definitionsHandler{observerHandler: observerHandler{o: o}, meta: definitionsResource.typeMeta()}, nil)
+	h := &definitionsHandler{observerHandler: observerHandler{o: o}, meta: definitionsResource.typeMeta(), began: time.Now()}
+	return o.newStream(definitionsResource, "", h, nil)
 }
 
 // definitionsHandler tracks the resource definitions, and resets the learned facts about a redefined kind. Changes of labels and of the status do not count.
 type definitionsHandler struct {
 	observerHandler
-	meta *typeMeta
+	meta   *typeMeta
+	began  time.Time // after the first discovery
+	failed bool
 }
 
 func (h *definitionsHandler) OnListing() {
@@ -540,13 +543,14 @@ func (h *definitionsHandler) OnListed() {
 	h.o.mu.Lock()
 	again := h.o.definitions.EndListing()
 	h.o.mu.Unlock()
-	if again {
+	if late := h.failed || time.Since(h.began) > time.Second; again || late { // a change since the first discovery comes with no event
 		h.o.rediscover()
 	}
 }
 
 func (h *definitionsHandler) OnStatus(err error) {
 	h.observerHandler.OnStatus(err)
+	h.failed = h.failed || err != nil
 	if StatusCode(err) == 403 {
 		h.o.mu.Lock()
 		defer h.o.mu.Unlock()

@@ -242,6 +242,30 @@ func handlersOfVersions(t *testing.T, c *C) {
 			c.Errorf("the calls are %q, want one for each of two new objects", l.all())
 		}
 	})
+	c.Run(t, "DF-1 a definition that changes before the first list of definitions is noticed", func(c *C) {
+		c.OnlyInBubble("requests are held up")
+		c.Define(c.gadgets())
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(kopf.Selector("gadgets."+c.Unique("leaf")+".dev"), l.handler("gadget"), named("create"))
+		var down atomic.Bool
+		down.Store(true)
+		c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+			if down.Load() && strings.Contains(req.Path, "/customresourcedefinitions") {
+				return nil, errCut
+			}
+			return nil, nil
+		}))
+		c.setVersions(crdVersion("v1", false, true), crdVersion("v2", true, false))
+		c.Pass(100 * time.Millisecond)
+		down.Store(false)
+		c.Pass(time.Minute)
+		c.Of(c.Unique("leaf")+".dev/v2", "Gadget").Create("a", sized(1))
+		c.Pass(time.Minute)
+		if l.count("gadget") != 1 {
+			c.Errorf("the calls are %q, want one", l.all())
+		}
+	})
 	c.Run(t, "DF-1 the objects of another version are in its index, and not in that of the former one", func(c *C) {
 		c.OnlyInBubble("the versions move to and fro")
 		c.Define(c.gadgets())
