@@ -440,7 +440,7 @@ func (e *Elector) renew(ctx context.Context) (holder string, code int, err error
 			}
 			return "", code, err
 		case code == http.StatusNotFound && e.lease.metadata("resourceVersion") != "": // otherwise the namespace is missing
-			e.lease = e.lease.anew(e.Namespace, e.Name)
+			e.lease = e.lease.recreated(e.Namespace, e.Name)
 		case code == http.StatusConflict && !read: // otherwise wait for the next attempt
 			if holder, code, err = e.reread(ctx); holder != "" || err != nil {
 				return holder, code, err
@@ -456,7 +456,7 @@ func (e *Elector) renew(ctx context.Context) (holder string, code int, err error
 func (e *Elector) reread(ctx context.Context) (holder string, code int, err error) {
 	raw, code, err := e.Leases.Get(ctx)
 	if code == http.StatusNotFound {
-		e.lease = e.lease.anew(e.Namespace, e.Name)
+		e.lease = e.lease.recreated(e.Namespace, e.Name)
 		return "", code, nil
 	} else if err != nil {
 		return "", code, err
@@ -473,8 +473,8 @@ func (e *Elector) reread(ctx context.Context) (holder string, code int, err erro
 	return cmp.Or(l.holder, "no replica"), code, nil
 }
 
-// anew returns the Lease for its creation after a deletion.
-func (l *lease) anew(namespace, name string) *lease {
+// recreated returns the Lease to create after a deletion.
+func (l *lease) recreated(namespace, name string) *lease {
 	created := newLease(namespace, name)
 	created.record = l.record
 	if spec, ok := l.object["spec"].(map[string]any); ok {

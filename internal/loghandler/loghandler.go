@@ -1,10 +1,9 @@
-// Package loghandler writes the records of log/slog as lines for people, or as JSON objects with a reference to the object of each message.
+// Package loghandler writes records of log/slog as text, or as JSON objects with a reference to the object of each message.
 //
-// Records are formatted on the goroutine that logs, and written one at a time.
+// The goroutine that logs formats the record, and writes it under a lock.
 //
-// The JSON is not that of [slog.JSONHandler], which could keep neither the order of the fields nor one object for each line that all readers
-// take alike: the reference and the severity stand last, also behind groups that are open; fields of users never have the keys of our own;
-// a key that appears twice is renamed; and a value that panics is a text.
+// [slog.JSONHandler] cannot write this JSON. The reference and the severity are the last fields, even after open groups. Attributes never replace
+// fields of the handler. A repeated key gets another name. A value whose method panics becomes a text.
 package loghandler
 
 import (
@@ -278,7 +277,7 @@ func (h *Handler) appendJSON(b []byte, r slog.Record) []byte {
 	for _, f := range h.fields {
 		path := f.path
 		if slices.Contains(own, path[0]) {
-			path = append([]string{path[0] + "_"}, path[1:]...) // an attribute does not pass for ours
+			path = append([]string{path[0] + "_"}, path[1:]...) // an attribute does not replace a field of the handler
 		}
 		if !line.Set(f.value, path...) {
 			line.Put(strings.Join(path, "."), f.value)
@@ -302,7 +301,7 @@ func (h *Handler) appendJSON(b []byte, r slog.Record) []byte {
 	return append(line.AppendTo(b), '\n')
 }
 
-// jsonReference returns all five parts of a reference, as those who collect logs of the original know them.
+// jsonReference returns all five parts of a reference, as in the logs of Kopf for Python.
 func jsonReference(ref *Reference) []byte {
 	o := &rawjson.Object{}
 	o.Put("apiVersion", rawjson.AppendString(nil, ref.APIVersion))
@@ -316,7 +315,7 @@ func jsonReference(ref *Reference) []byte {
 	return o.AppendTo(nil)
 }
 
-// cloudSeverities are the names by which the loggers of clouds know levels where they differ from ours. Google's take no others.
+// cloudSeverities are the names of levels in cloud logging, where they differ from the names in text. Google Cloud Logging accepts no others.
 var cloudSeverities = map[string]string{"warn": "warning", "fatal": "critical"}
 
 // Severity returns the name of a level.
@@ -438,7 +437,7 @@ func encodeLogValue(value any) (data []byte, ok bool) {
 	return data, err == nil
 }
 
-// quoteLogValue quotes a value where it could not be told from what is around it. JSON ends where its braces do, and is easier to read as it is.
+// quoteLogValue quotes a value that would be ambiguous in a line. JSON is unambiguous, and easier to read without quotes.
 func quoteLogValue(s string) []byte {
 	if len(s) > 1 && (s[0] == '{' || s[0] == '[') && !strings.ContainsFunc(s, unicode.IsControl) && json.Valid([]byte(s)) {
 		return []byte(s)
@@ -446,7 +445,7 @@ func quoteLogValue(s string) []byte {
 	return quoteLogText(s)
 }
 
-// quoteLogText quotes a key or a value where it could not be told from what is around it.
+// quoteLogText quotes a key or a value that would be ambiguous in a line.
 func quoteLogText(s string) []byte {
 	plain := s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return r == ' ' || r == '=' || r == '"' || !unicode.IsPrint(r)

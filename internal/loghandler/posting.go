@@ -24,7 +24,7 @@ func NewPosting(next slog.Handler, text *Handler, level slog.Level, to Poster) *
 	return &Posting{next, text, level, to}
 }
 
-// Enabled reports whether records of the level are logged: what is not is not posted either.
+// Enabled reports whether records of the level are logged. Others are not posted either.
 func (p *Posting) Enabled(ctx context.Context, level slog.Level) bool {
 	return p.next.Enabled(ctx, level)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// tools are the programs that the pages may ask a reader to run, with the commands of theirs that are used.
+// tools are the programs that the pages may ask a reader to run, with those of their commands that are used.
 var tools = map[string][]string{
 	"go":      {"run", "build", "test", "get", "mod", "doc", "tool", "vet"},
 	"kubectl": {"apply", "get", "describe", "delete", "patch", "edit", "logs", "create", "label", "annotate", "rollout", "scale", "wait", "auth", "explain", "set", "config", "port-forward"},

@@ -44,7 +44,7 @@ var (
 	moduleFiles = regexp.MustCompile(`\bgo (?:run|build) .*\.( |$)|\bgo mod\b|\bgo get\b|(?:-f|--apply) [\w-]+\.yaml`)
 )
 
-// TestFolders holds that the page says in which folder a command is to be run, and that the command finds there what it needs.
+// TestFolders checks that each page names the folder of a command, and that the folder has the files that the command needs.
 func TestFolders(t *testing.T) {
 	for _, b := range blocks(t, "sh", "console", "bash", "shell") {
 		for _, line := range b.Commands() {
@@ -113,7 +113,7 @@ func packageName(t *testing.T, folder string) string {
 
 var testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)\w+)`)
 
-// hasTest tells whether the tests in a folder have a function that matches.
+// hasTest reports whether the tests in a folder have a function that matches.
 func hasTest(t *testing.T, folder string, name *regexp.Regexp) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
@@ -143,8 +143,8 @@ func checkInModule(t *testing.T, b Block, line string) {
 
 var appliedFiles = regexp.MustCompile(`(?:-f|-k|--apply) (\S+)`)
 
-// TestApplied holds that the API server in memory takes what the pages apply from the repository, in their order, and that no command applies
-// objects together with the definition of their kind, which a cluster refuses at first.
+// TestApplied checks that the embedded API server accepts the files that the pages apply, in the same order. No command may apply objects
+// together with the definition of their kind, which a cluster refuses at first.
 func TestApplied(t *testing.T) {
 	servers := make(map[string]*kopf.APIServer) // one for each page
 	n := 0

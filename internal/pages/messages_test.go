@@ -14,8 +14,8 @@ import (
 	"unicode"
 )
 
-// knownMessages begin the messages of Kopf for Python, which people search for and have alerts on: they keep their words, their full stops, and what is variable in
-// them. All others are constant texts.
+// knownMessages begin the messages of Kopf for Python, which people search for and have alerts on: they keep their words, their full stops, and their
+// variable parts. All others are constant texts.
 var knownMessages = []string{
 	"Activity '", "Handler '", "Daemon", "Timer", "Indexer '", "Webhook '", " '", // the names of handlers follow
 	"Operator has failed: ", "Initial authentication", " has ", " is in progress.", "Request attempt #", "Signal ", "Not enough RBAC permissions", "Reconfiguring the ",

@@ -1,19 +1,18 @@
 // Package pages makes Go packages of the code in the documentation, so that a test can compile and run it.
 //
-// A block of Go in a page is a program, or a fragment of one: declarations, statements, or both, as they would stand in
-// an operator. Packages of the standard library are imported by their use; "ctx" is a context, and "c" what a handler of changes
-// gets. What else a fragment takes for granted stands before it in a comment that readers do not see:
+// A block of Go in a page is a program, or a fragment of one: declarations, statements, or both, as in an operator. Packages of the
+// standard library are imported by their use. "ctx" is a context, and "c" the argument of a change handler. Other names that a fragment
+// needs are declared in a hidden comment before it:
 //
 //	<!-- given
 //	func provision(ctx context.Context) error { return nil }
 //	-->
 //
-// "<!-- with the code above -->" joins a block to the last one of Go before it, and "<!-- file: name -->" makes a file of a block, which is there
-// when those of its page are run; the objects in files of YAML are on the API server then. The files of Go in the pages of one folder are one program,
-// as [Assemble] tells.
+// "<!-- with the code above -->" joins a block to the previous block of Go. "<!-- file: name -->" makes a block a file, which exists while the
+// blocks of its page run. The objects of YAML files are on the API server then. The Go files in the pages of one folder are one program, see [Assemble].
 //
-// A fragment is run as [Case] tells. One that cannot be run here says why: "<!-- compiled only: it needs a cluster -->". One
-// that cannot even be compiled has a comment that begins with "not compiled".
+// [Case] runs a fragment. "<!-- compiled only: it needs a cluster -->" says why a fragment is not run. The comment of a fragment that is not
+// compiled begins with "not compiled".
 package pages
 
 import (
@@ -101,7 +100,7 @@ func Read(file string) ([]Block, error) {
 		case strings.HasPrefix(text, "```"):
 			open = &Block{File: file, Line: i + 2, Language: text[3:], Given: given, Note: note, Above: prose}
 		case text != "":
-			given, note = "", "" // a comment is about what comes next
+			given, note = "", "" // a comment is about the next block
 			prose += line + "\n"
 		}
 	}

@@ -204,7 +204,7 @@ func (o *overlay) build(t *testing.T, packages ...string) {
 	}
 }
 
-// file writes the file that tells the command what it sees.
+// file writes the file that says which objects the command sees.
 func (o *overlay) file(t *testing.T) string {
 	t.Helper()
 	data, err := json.Marshal(o)

@@ -21,7 +21,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This file knows how the code of a page is run: beside an object that is created, changed and deleted, in a bubble of time.
+// This file runs the code of a page in virtual time, while an object is created, changed and deleted.
 
 // Case is a compiled block.
 type Case struct {
@@ -118,7 +118,7 @@ func (c *Case) run(t *testing.T) {
 	}
 }
 
-// begin runs the statements of the block, or has them run as a handler; later, reached tells whether they were.
+// begin runs the statements of the block, or registers them as a handler. reached reports whether they ran.
 func (c *Case) begin(t *testing.T, server *kopf.APIServer) (reached func() bool) {
 	if !c.Handler {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -137,7 +137,7 @@ func (c *Case) begin(t *testing.T, server *kopf.APIServer) (reached func() bool)
 	return handled.Load
 }
 
-// live is the life of an object, beside an operator.
+// live creates, changes and deletes an object while an operator runs.
 func (c *Case) live(t *testing.T, server *kopf.APIServer, log *listener) {
 	settings := kopf.NewSettings()
 	settings.Admission = kopf.AdmissionSettings{Server: server.AdmissionServer(), Managed: "pages.example.com"}
@@ -185,7 +185,7 @@ type listener struct {
 	lines []string
 }
 
-// Enabled tells that all levels are wanted.
+// Enabled enables all levels.
 func (l *listener) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle keeps a record if it is an error.

@@ -1,6 +1,9 @@
 package pages
 
 import (
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,7 +16,7 @@ import (
 // sentenceLimit is the number of words of the longest sentence.
 const sentenceLimit = 30
 
-// dialect is what pages must not say, with what they say in place of it.
+// dialect is a list of words that pages and comments must not have, each with a replacement.
 var dialect = []struct{ pattern, better string }{
 	{`beside`, "next to, in addition to, or compared with"},
 	{`(no|some|every)body|whoever`, "the user, another client, or the API server"},
@@ -29,6 +32,14 @@ var dialect = []struct{ pattern, better string }{
 	{`essence|glance|rivals?`, "last-handled configuration, or another replica"},
 	{`anew`, "again"},
 }
+
+// dialectWords are the patterns of the dialect, in the same order.
+var dialectWords = func() (all []*regexp.Regexp) {
+	for _, d := range dialect {
+		all = append(all, regexp.MustCompile(`(?i)\b(`+d.pattern+`)\b`))
+	}
+	return all
+}()
 
 var (
 	comments  = regexp.MustCompile(`(?s)<!--.*?-->`)
@@ -76,25 +87,71 @@ func prose(text string) []string {
 	return all
 }
 
-// flaws returns what is wrong with the English of a text.
+// flaws returns the flaws in the English of a page.
 func flaws(text string) []string {
 	var all []string
 	for _, paragraph := range prose(text) {
-		for _, d := range dialect {
-			if found := regexp.MustCompile(`(?i)\b(` + d.pattern + `)\b`).FindString(paragraph + " "); found != "" {
-				all = append(all, `"`+found+`" is not said here; write `+d.better+": "+paragraph)
-			}
-		}
+		all = append(all, flawsOf(paragraph)...)
 		for _, sentence := range ending.Split(abbreviat.Replace(paragraph), -1) {
 			if strings.Contains(sentence, ";") {
 				all = append(all, "a semicolon joins two sentences: "+sentence)
 			}
-			if n := len(strings.Fields(sentence)); n > sentenceLimit {
-				all = append(all, "a sentence is longer than 30 words: "+sentence)
-			}
 		}
 	}
 	return all
+}
+
+// flawsOf returns the words of the dialect and the long sentences in a paragraph.
+func flawsOf(paragraph string) (all []string) {
+	for i, word := range dialectWords {
+		if found := word.FindString(paragraph + " "); found != "" {
+			all = append(all, `"`+found+`" is not said here; write `+dialect[i].better+": "+paragraph)
+		}
+	}
+	for _, sentence := range ending.Split(abbreviat.Replace(paragraph), -1) {
+		if len(strings.Fields(sentence)) > sentenceLimit {
+			all = append(all, "a sentence is longer than 30 words: "+sentence)
+		}
+	}
+	return all
+}
+
+// identifiers are names in the code that have a word of the dialect.
+var identifiers = strings.NewReplacer("Essence", "x", "Package essence", "x")
+
+// commentFlaws returns the flaws in the English of a comment, which may have semicolons.
+func commentFlaws(text string) (all []string) {
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
+		if !strings.HasPrefix(paragraph, "\t") { // code
+			all = append(all, flawsOf(strings.Join(strings.Fields(identifiers.Replace(paragraph)), " "))...)
+		}
+	}
+	return all
+}
+
+// TestComments checks that the comments of all Go files are in plain English.
+func TestComments(t *testing.T) {
+	checked := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" {
+			return err
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		for _, comment := range file.Comments {
+			checked++
+			for _, flaw := range commentFlaws(comment.Text()) {
+				t.Errorf("%s: %s", files.Position(comment.Pos()), flaw)
+			}
+		}
+		return nil
+	})
+	if err != nil || checked < 10_000 {
+		t.Errorf("%d comments were checked: %v", checked, err)
+	}
 }
 
 // TestEnglish holds that pages are in plain English.
@@ -131,6 +188,21 @@ func TestFlaws(t *testing.T) {
 		"[beside](x.md)":                                  1,
 	} {
 		if got := flaws(text); len(got) != want {
+			t.Errorf("%q: got %d flaws, want %d: %q", text, len(got), want, got)
+		}
+	}
+}
+
+// TestCommentFlaws checks that TestComments finds flaws, but not in code.
+func TestCommentFlaws(t *testing.T) {
+	for text, want := range map[string]int{
+		"Nobody knows.":                             1,
+		"guarded by mu; nil before Run":             0,
+		"An example:\n\n\tbeside := 1\n\nIt is new": 0,
+		"one line\nbeside another":                  1,
+		"Package essence compares an Essence":       0,
+	} {
+		if got := commentFlaws(text); len(got) != want {
 			t.Errorf("%q: got %d flaws, want %d: %q", text, len(got), want, got)
 		}
 	}
