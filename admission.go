@@ -156,7 +156,7 @@ func (s *reviewServer) serve(ctx context.Context) {
 	err := safecall.Do(func() error { return s.serving.settings.Server.Serve(ctx, s.review, s.setClient) })
 	if ctx.Err() != nil {
 		if err != nil {
-			s.log.Warn("The admission server failed while stopping", "help", "K1003", "error", err)
+			s.log.Warn("The admission server failed while stopping", "error", err, "help", "K1003")
 		}
 		return
 	}
@@ -349,7 +349,7 @@ func (a *admissionReview) choose(handlers []*handler) (chosen []*handler, err er
 		own := *a.argument
 		own.Param = h.param
 		if err := safecall.Do(func() error { fits = h.fitsReview(&own, nil); return nil }); err != nil {
-			a.argument.Logger.Error("A filter of a handler panicked; the review fails", "help", "K1011", handlerKey, h.id, "error", err, "stack", string(safecall.StackOf(err)))
+			a.argument.Logger.Error("A filter of a handler panicked; the review fails", handlerKey, h.id, "error", err, "stack", string(safecall.StackOf(err)), "help", "K1011")
 			return nil, fmt.Errorf("a filter of the handler %q has panicked", h.id)
 		}
 		if fits {

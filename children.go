@@ -429,7 +429,7 @@ func (rc *reconciler) backOff(c *Child) time.Duration {
 	}
 	pause := max(more.conflict.Pause(), 0)
 	if pause == 0 && more.conflict.Count(maxFightRounds, time.Minute) {
-		rc.log.Warn("Another client changes a child again and again; slowing down", "help", "K710", "kind", c.ref.Kind, "object", c.ref, handlerKey, rc.handlerOfLocked(k).id)
+		rc.log.Warn("Another client changes a child again and again; slowing down", "kind", c.ref.Kind, "object", c.ref, handlerKey, rc.handlerOfLocked(k).id, "help", "K710")
 	}
 	return pause
 }
@@ -708,7 +708,7 @@ func (d *desiredSet) withoutNamespacesInUse(children []*child) []*child {
 		ref := d.reconciler.refOf(k)
 		inUse := ref.APIVersion == "v1" && ref.Kind == "Namespace" && slices.ContainsFunc(d.wanted, func(c *Child) bool { return c.ref.Namespace == ref.Name })
 		if inUse {
-			d.log.Warn("Leaving a namespace that is not desired any more, because desired objects are in it", "help", "K713", "child", ref)
+			d.log.Warn("Leaving a namespace that is not desired any more, because desired objects are in it", "child", ref, "help", "K713")
 		}
 		return inUse
 	})

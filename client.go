@@ -227,20 +227,20 @@ func (c *Client) do(ctx context.Context, r *request) error {
 	for attempt := 0; ; attempt++ {
 		err := c.attempt(ctx, r)
 		if err == nil && attempt > 0 {
-			c.log.Debug(fmt.Sprintf("Request attempt #%d/%d succeeded.", attempt+1, len(backoffs)+1), "help", "K316", "request", r.method+" "+r.path)
+			c.log.Debug(fmt.Sprintf("Request attempt #%d/%d succeeded.", attempt+1, len(backoffs)+1), "request", r.method+" "+r.path, "help", "K316")
 		}
 		if err == nil || ctx.Err() != nil || !r.repeatable(err) {
 			return err
 		}
 		if attempt >= len(backoffs) {
 			if attempt > 0 {
-				c.log.Warn(fmt.Sprintf("Request attempt #%d/%d failed; escalating.", attempt+1, len(backoffs)+1), "help", "K316", "request", r.method+" "+r.path, "error", err)
+				c.log.Warn(fmt.Sprintf("Request attempt #%d/%d failed; escalating.", attempt+1, len(backoffs)+1), "request", r.method+" "+r.path, "error", err, "help", "K316")
 			}
 			return err
 		}
 		delay := c.delay(backoffs[attempt], err)
-		c.log.Warn(fmt.Sprintf("Request attempt #%d/%d failed; will retry in %s.", attempt+1, len(backoffs)+1, delay.Round(time.Millisecond)), "help", "K315",
-			"request", r.method+" "+r.path, "error", err)
+		c.log.Warn(fmt.Sprintf("Request attempt #%d/%d failed; will retry in %s.", attempt+1, len(backoffs)+1, delay.Round(time.Millisecond)),
+			"request", r.method+" "+r.path, "error", err, "help", "K315")
 		if pause(ctx, delay) != nil {
 			return err
 		}
@@ -328,7 +328,7 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 		c.observe(r, sent, code, err, isUnlimited(ctx))
 		refused := code == http.StatusUnauthorized || apirequest.RefusesCertificate(err)
 		if refused {
-			c.log.Warn("The API server refuses the credentials; logging in again", "help", "K904", "login", cred.ID, "error", err)
+			c.log.Warn("The API server refuses the credentials; logging in again", "login", cred.ID, "error", err, "help", "K904")
 		}
 		return refused, err
 	}))

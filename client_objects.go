@@ -337,7 +337,7 @@ func (c *Client) namesMissing(err error) error {
 		return err
 	}
 	if line := rights.Missing(err.Error()); line != "" {
-		c.log.Warn("The roles of the operator lack a permission that a handler needs", "help", "K122", "hint", "add "+line+" next to the handler, and make the manifests again")
+		c.log.Warn("The roles of the operator lack a permission that a handler needs", "hint", "add "+line+" next to the handler, and make the manifests again", "help", "K122")
 	}
 	return err
 }

@@ -155,7 +155,7 @@ func (d definedTypes) prepare(ctx context.Context, r *run) error {
 // prepare installs the definition, or compares it with the one of the cluster, before the operator's streams are opened.
 func (k *DefinedKind) prepare(ctx context.Context, r *run) error {
 	for _, warning := range k.made.Warnings {
-		r.Logger.Warn("The definition of a kind may cause trouble", "help", "K116", "definition", k.made.Name, "defined", k.where, "problem", warning)
+		r.Logger.Warn("The definition of a kind may cause trouble", "definition", k.made.Name, "defined", k.where, "problem", warning, "help", "K116")
 	}
 	cluster := definitionRequests{r.client.withoutFence()} // all replicas write the same
 	if k.install {
@@ -169,11 +169,11 @@ func (k *DefinedKind) prepare(ctx context.Context, r *run) error {
 	if StatusCode(err) == http.StatusForbidden || err != nil && ctx.Err() != nil { // nothing else needs this permission
 		r.Logger.Debug("Definition could not be compared with that of the cluster", "definition", k.made.Name, "error", err)
 	} else if err != nil {
-		r.Logger.Warn("Definition could not be compared with that of the cluster", "help", "K115", "definition", k.made.Name, "error", err)
+		r.Logger.Warn("Definition could not be compared with that of the cluster", "definition", k.made.Name, "error", err, "help", "K115")
 	}
 	if problem != "" {
-		r.Logger.Warn("The cluster has another definition of a kind than the operator", "help", "K114", "definition", k.made.Name, "defined", k.where, "problem", problem,
-			"hint", "apply the definition of this operator, or set Install in it")
+		r.Logger.Warn("The cluster has another definition of a kind than the operator", "definition", k.made.Name, "defined", k.where, "problem", problem,
+			"hint", "apply the definition of this operator, or set Install in it", "help", "K114")
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (e *eventSink) post(level slog.Level, ref ObjectReference, kind, reason, me
 
 // reject logs why kopf does not post an event.
 func (e *eventSink) reject(reason string, err error) {
-	e.log.Warn("Cannot post an event: invalid object", "help", "K1108", "reason", reason, "error", err)
+	e.log.Warn("Cannot post an event: invalid object", "reason", reason, "error", err, "help", "K1108")
 }
 
 // logLevel returns the lowest level of log lines that are also posted.

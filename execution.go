@@ -307,7 +307,7 @@ func (c *cycle) addProgress(h *handler, parent *progress, selected bool, now tim
 	p := &progress{handler: h, parent: parent, selected: selected}
 	record, err := c.loadProgress(h.id)
 	if err != nil {
-		c.cause.Logger.Warn("The stored progress of a handler is damaged; beginning again", "help", "K307", "handler", h.id, "error", err)
+		c.cause.Logger.Warn("The stored progress of a handler is damaged; beginning again", "handler", h.id, "error", err, "help", "K307")
 	}
 	if p.stored = record != nil; !p.stored {
 		record = &ProgressRecord{Started: now, Purpose: c.cause.Reason}
@@ -674,9 +674,9 @@ func logFailure(ctx context.Context, log *slog.Logger, name string, o outcome, e
 	case errors.As(err, &permanent):
 		log.ErrorContext(ctx, name+" failed permanently: "+err.Error(), "help", "K305")
 	case o.final && errors.As(o.err, &permanent) && o.err != err:
-		log.ErrorContext(ctx, name+" failed permanently: "+o.err.Error(), "help", "K305", "error", err)
+		log.ErrorContext(ctx, name+" failed permanently: "+o.err.Error(), "error", err, "help", "K305")
 	case errors.As(err, &temporary):
-		log.WarnContext(ctx, name+" failed temporarily: "+err.Error(), "help", "K302", "delay", o.delay)
+		log.WarnContext(ctx, name+" failed temporarily: "+err.Error(), "delay", o.delay, "help", "K302")
 	default:
 		attrs, level := []any{"error", err}, slog.LevelWarn
 		if stack := safecall.StackOf(err); stack != nil {

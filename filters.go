@@ -350,7 +350,7 @@ func (h *handler) guarded(c *Change, why *mismatch, fits func() bool) (ok bool) 
 				}
 			}
 			h.filters.panicked.Do(func() {
-				c.Logger.Error("A filter of a handler panicked; it matches nothing", "help", "K118", handlerKey, h.id, "panic", fmt.Sprint(v))
+				c.Logger.Error("A filter of a handler panicked; it matches nothing", handlerKey, h.id, "panic", fmt.Sprint(v), "help", "K118")
 			})
 		}
 	}()

@@ -204,15 +204,15 @@ func (l *listingSync) failed(err error) {
 		ids = append(ids, string(h.id))
 	}
 	if len(ids) > 0 {
-		l.log.Warn("Listing an indexed resource fails repeatedly; calling handlers with incomplete indices", "help", "K117",
-			"resource", l.resource, "indices", strings.Join(ids, ", "), "error", err)
+		l.log.Warn("Listing an indexed resource fails repeatedly; calling handlers with incomplete indices",
+			"resource", l.resource, "indices", strings.Join(ids, ", "), "error", err, "help", "K117")
 	}
 	if ids = nil; len(l.follows) > 0 {
 		for _, f := range l.follows {
 			ids = append(ids, string(f.handler.id))
 		}
-		l.log.Warn("Listing an owned or watched resource fails repeatedly; its reconcile handlers wait for it", "help", "K702",
-			"resource", l.resource, "handlers", strings.Join(ids, ", "), "error", err, "hint", "grant the permissions to list and watch "+l.resource)
+		l.log.Warn("Listing an owned or watched resource fails repeatedly; its reconcile handlers wait for it",
+			"resource", l.resource, "handlers", strings.Join(ids, ", "), "error", err, "hint", "grant the permissions to list and watch "+l.resource, "help", "K702")
 	}
 	l.synced()
 }

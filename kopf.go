@@ -291,7 +291,7 @@ func (r *run) run(ctx context.Context) error {
 	r.probes.stop()
 	if ctx.Err() != nil && err != nil { // a canceled operator reports no other errors
 		if !errors.Is(err, context.Canceled) {
-			r.Logger.Warn("Operator was stopped before it could start", "help", "K908", "error", err)
+			r.Logger.Warn("Operator was stopped before it could start", "error", err, "help", "K908")
 		}
 		err = nil
 	}
@@ -636,7 +636,7 @@ func (r *run) await(ctx context.Context, what string, run func() (any, error)) (
 	})
 	if !await.For(ctx, &task, activityGracePeriod) && !settled.Swap(true) {
 		r.orphans.Add(1)
-		r.Logger.Error("A function did not return after cancellation; abandoning it", "help", "K917", "function", what)
+		r.Logger.Error("A function did not return after cancellation; abandoning it", "function", what, "help", "K917")
 		return nil, context.Cause(ctx)
 	}
 	task.Wait()

@@ -233,7 +233,7 @@ func (l *leadership) failed() error {
 // end ends a term after a loss of the Lease.
 func (l *leadership) end(lost error, o *observer) {
 	l.endTerm(l.number())
-	l.log.Warn("Lost the leadership; standing by", "help", "K216", "lease", l.leaseName(), "identity", l.elector.Identity, "reason", lost)
+	l.log.Warn("Lost the leadership; standing by", "lease", l.leaseName(), "identity", l.elector.Identity, "reason", lost, "help", "K216")
 	o.standBy()
 }
 
@@ -287,7 +287,7 @@ func (l *leadership) stoppedLeading() {
 	ctx, cancel := context.WithTimeout(context.Background(), stoppedLeadingTimeout)
 	defer cancel()
 	if _, err := l.run.activity(ctx, kindStoppedLeading, "stoppedLeading", client); err != nil {
-		l.log.Error("The handlers of the end of the leading failed", "help", "K220", "error", err)
+		l.log.Error("The handlers of the end of the leading failed", "error", err, "help", "K220")
 	}
 }
 
@@ -314,12 +314,12 @@ func (l *leadership) stop() {
 		return
 	}
 	if l.run.orphans.Load() > 0 {
-		l.log.Warn("Leaving the Lease to expire, because a function of a handler has not returned", "help", "K218", "lease", l.leaseName())
+		l.log.Warn("Leaving the Lease to expire, because a function of a handler has not returned", "lease", l.leaseName(), "help", "K218")
 		return
 	}
 	l.endTerm(l.number())
 	if err := l.elector.Release(unlimited(context.Background())); err != nil {
-		l.log.Warn("Releasing the Lease failed; it will expire", "help", "K219", "lease", l.leaseName(), "error", err)
+		l.log.Warn("Releasing the Lease failed; it will expire", "lease", l.leaseName(), "error", err, "help", "K219")
 	} else {
 		l.log.Info("Released the Lease", "lease", l.leaseName())
 	}

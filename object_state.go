@@ -514,7 +514,7 @@ func (c *cycle) compareWithBase() {
 	}
 	before, err := storedEssence(body, p)
 	if err != nil { // the object was handled, but its configuration at that time is unknown
-		c.log.Warn("The last-handled configuration is damaged; handling all fields as changed", "help", "K404", "error", err)
+		c.log.Warn("The last-handled configuration is damaged; handling all fields as changed", "error", err, "help", "K404")
 		before = &Essence{}
 	}
 	c.states.stored = before.bytes()
@@ -550,8 +550,8 @@ func (c *cycle) baseFromMemory() *Essence {
 		}
 		h.lostBase, c.states.storedOutdated, e.last.trackingCurrent = lost, true, true
 	default:
-		c.log.Warn("The last handled state was removed from the object twice, each time right after it was stored: the object counts as handled until the operator restarts, and then as new", "help", "K403",
-			"hint", "a client that replaces all annotations, or the whole status, has to keep what others store there")
+		c.log.Warn("The last handled state was removed from the object twice, each time right after it was stored: the object counts as handled until the operator restarts, and then as new",
+			"hint", "a client that replaces all annotations, or the whole status, has to keep what others store there", "help", "K403")
 		h.baseStripped = true
 	}
 	if c.states.essence.digest() == e.last.baseDigest {

@@ -131,7 +131,7 @@ func (s *guardedSpan) guard(call func()) {
 		return nil
 	})
 	if err != nil {
-		s.log.Error("The tracer panicked; going on without it", "help", "K1110", "error", err, "stack", string(safecall.StackOf(err)))
+		s.log.Error("The tracer panicked; going on without it", "error", err, "stack", string(safecall.StackOf(err)), "help", "K1110")
 	}
 }
 
@@ -249,7 +249,7 @@ func (a *call) audit(ctx context.Context, found *Body, o outcome, err error, beg
 		c.Applied, c.Deleted = a.children.applied, a.children.deleted
 	}
 	if failed := safecall.Do(func() error { return report(ctx, c.Record()) }); failed != nil {
-		a.log.Error("Reporting a call to the audit failed", "help", "K1109", handlerKey, a.handler.id, "error", failed)
+		a.log.Error("Reporting a call to the audit failed", handlerKey, a.handler.id, "error", failed, "help", "K1109")
 	}
 }
 

@@ -163,7 +163,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 			reads--
 		}
 		if broken, err = o.discover(ctx); err != nil && ctx.Err() == nil {
-			o.log.Warn("Discovering the resources again failed; serving those known", "help", "K112", "error", err)
+			o.log.Warn("Discovering the resources again failed; serving those known", "error", err, "help", "K112")
 			broken = true
 		}
 		o.updateAdmission()
@@ -237,7 +237,7 @@ func (o *observer) warnGroupsLocked(failed map[string]error) {
 	for _, group := range rawjson.SortedKeys(failed) {
 		if !o.warnedGroups[group] {
 			o.warnedGroups[group] = true
-			o.log.Warn("Discovering the resources of an API group failed; serving those known", "help", "K113", "group", group, "error", failed[group])
+			o.log.Warn("Discovering the resources of an API group failed; serving those known", "group", group, "error", failed[group], "help", "K113")
 		}
 	}
 }
@@ -554,7 +554,7 @@ func (h *definitionsHandler) OnStatus(err error) {
 	if StatusCode(err) == 403 {
 		h.o.mu.Lock()
 		defer h.o.mu.Unlock()
-		h.o.warn("Watching custom resource definitions failed; new and changed ones are not noticed until that is permitted", "help", "K108", "error", err)
+		h.o.warn("Watching custom resource definitions failed; new and changed ones are not noticed until that is permitted", "error", err, "help", "K108")
 	}
 }
 
@@ -624,7 +624,7 @@ func (h *namespacesHandler) OnStatus(err error) {
 	}
 	h.o.mu.Lock()
 	defer h.o.mu.Unlock()
-	h.o.warn("Watching namespaces failed; new and deleted ones are not noticed until that is permitted", "help", "K109", "error", err)
+	h.o.warn("Watching namespaces failed; new and deleted ones are not noticed until that is permitted", "error", err, "help", "K109")
 }
 
 func (h *namespacesHandler) isKnown() bool {
@@ -659,7 +659,7 @@ func (o *observer) useExactNames(why string, args ...any) {
 // warnUnmatched warns if the first list of namespaces matches no pattern.
 func (o *observer) warnUnmatched(found map[string]bool) {
 	if len(found) == 0 {
-		o.log.Warn("No namespace matches the patterns; waiting until one does", "help", "K111", "patterns", o.namespaces)
+		o.log.Warn("No namespace matches the patterns; waiting until one does", "patterns", o.namespaces, "help", "K111")
 	}
 }
 
@@ -738,7 +738,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 	o.mu.Unlock()
 	grace := o.settings.Queueing.ExitTimeout
 	if left := drainQueues(o.force, queues, grace); len(left) > 0 {
-		o.log.Warn("Some handlers have not finished in time; canceling their contexts", "help", "K914", "objects", left, "timeout", grace)
+		o.log.Warn("Some handlers have not finished in time; canceling their contexts", "objects", left, "timeout", grace, "help", "K914")
 		endHandlers()
 		drainQueues(o.force, queues, max(grace, time.Second))
 	}
@@ -747,7 +747,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 	}
 	for _, e := range runners { // after a timeout, wait abandons them
 		if left := e.wait(o.force); len(left) > 0 {
-			o.log.Error("Some daemons did not return after cancellation; abandoning them", "help", "K916", "daemons", left)
+			o.log.Error("Some daemons did not return after cancellation; abandoning them", "daemons", left, "help", "K916")
 		}
 	}
 	if o.admission != nil { // last, because the requests until now may have needed reviews
@@ -759,7 +759,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 		for _, q := range queues {
 			o.leader.abandonAll(&q.workers)
 		}
-		o.log.Error("Some handlers did not return after cancellation; abandoning them", "help", "K915", "objects", left)
+		o.log.Error("Some handlers did not return after cancellation; abandoning them", "objects", left, "help", "K915")
 	}
 	return err
 }

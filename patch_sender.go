@@ -234,8 +234,8 @@ func (s *sender) warnMissed(missed Diff, now *Body) {
 		}
 	}
 	if len(dropped) > 0 {
-		s.warn("The API server dropped fields of a patch", dropped, "help", "K601",
-			"hint", "declare the fields in the schema of the custom resource definition, or set x-kubernetes-preserve-unknown-fields on their parent")
+		s.warn("The API server dropped fields of a patch", dropped,
+			"hint", "declare the fields in the schema of the custom resource definition, or set x-kubernetes-preserve-unknown-fields on their parent", "help", "K601")
 	}
 	if len(changed) > 0 {
 		var writers []string
@@ -246,7 +246,7 @@ func (s *sender) warnMissed(missed Diff, now *Body) {
 				}
 			}
 		}
-		s.warn("Fields of a patch have other values now, changed by another client or by an admission webhook", changed, "help", "K602", "managers", strings.Join(writers, ","))
+		s.warn("Fields of a patch have other values now, changed by another client or by an admission webhook", changed, "managers", strings.Join(writers, ","), "help", "K602")
 	}
 }
 

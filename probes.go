@@ -55,7 +55,7 @@ func (p *prober) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.running) > 0 {
-		p.log.Error("Some probes did not return after cancellation; abandoning them", "help", "K1102", "probes", p.running)
+		p.log.Error("Some probes did not return after cancellation; abandoning them", "probes", p.running, "help", "K1102")
 	}
 }
 

@@ -528,7 +528,7 @@ func (q *queue) processNext(e *entry) bool {
 	})
 	if err != nil { // a bug in kopf must neither end the operator nor lose the object
 		q.setRunning(e, "")
-		q.log.Error("Processing of the object panicked; repeating it", "help", "K310", "object", e.ref(), "error", err, "stack", string(safecall.StackOf(err)))
+		q.log.Error("Processing of the object panicked; repeating it", "object", e.ref(), "error", err, "stack", string(safecall.StackOf(err)), "help", "K310")
 		if len(events) > 0 {
 			e.state.body = events[len(events)-1].Body
 		}

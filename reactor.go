@@ -263,8 +263,8 @@ func (c *cycle) request(patch *Patch) (sent bool, err error) {
 		c.setKnown(before, now)
 	}
 	if errors.Is(err, errStateDropped) && !c.reactor.statusDrops.Swap(true) {
-		c.log.Warn("The API server drops the state from the status; keeping it in annotations until the operator restarts", "help", "K409", "resource", c.served.resource.Name(),
-			"hint", "keep the field in the schema of the status: kopf: {type: object, x-kubernetes-preserve-unknown-fields: true}")
+		c.log.Warn("The API server drops the state from the status; keeping it in annotations until the operator restarts", "resource", c.served.resource.Name(),
+			"hint", "keep the field in the schema of the status: kopf: {type: object, x-kubernetes-preserve-unknown-fields: true}", "help", "K409")
 	}
 	return sent, err
 }
@@ -401,8 +401,8 @@ func (c *cycle) requeue(wait time.Duration, err error) result {
 		e.state.handling.pendingFlush, e.state.end.goneVersion = nil, c.latest().version // the stream has only shown earlier states so far
 		return result{}
 	case overflows(err) && !c.event.Body.Deleting(): // its handlers continue with the state in memory, because nothing of it will remain
-		c.log.Error("The state of the object is too large to be stored; its handlers are not called again until it changes", "help", "K405", "error", err,
-			"hint", "all annotations of an object may have 262144 bytes: use Settings.Persistence.Storage = kopf.InStatus, or IgnoredFields of the DiffBaseStorage")
+		c.log.Error("The state of the object is too large to be stored; its handlers are not called again until it changes", "error", err,
+			"hint", "all annotations of an object may have 262144 bytes: use Settings.Persistence.Storage = kopf.InStatus, or IgnoredFields of the DiffBaseStorage", "help", "K405")
 		e.state.handling.overflow, e.state.handling.pendingFlush, e.state.handling.seen = c.states.essence.digest(), nil, nil
 		return result{}
 	case err != nil:
@@ -499,9 +499,9 @@ func (c *cycle) warnUnreadable(err error) {
 	case c.reactor.unreadable.Swap(true):
 		c.log.Debug(message, "error", err)
 	case StatusCode(err) == codeForbidden:
-		c.log.Warn(message, "help", "K121", "error", err, "hint", "grant the permission to get "+c.served.resource.Name())
+		c.log.Warn(message, "error", err, "hint", "grant the permission to get "+c.served.resource.Name(), "help", "K121")
 	default:
-		c.log.Warn(message, "help", "K121", "error", err)
+		c.log.Warn(message, "error", err, "help", "K121")
 	}
 }
 
@@ -608,7 +608,7 @@ func (c *cycle) postpone(wait time.Duration) (time.Duration, error) {
 	}
 	switch err := c.flush(false); {
 	case overflows(err):
-		c.log.Warn("The progress of the handlers is too large to be stored together with the last handled state; it is lost if the operator restarts before they have finished", "help", "K406", "error", err)
+		c.log.Warn("The progress of the handlers is too large to be stored together with the last handled state; it is lost if the operator restarts before they have finished", "error", err, "help", "K406")
 		c.savePending()
 	case err != nil:
 		return 0, err
@@ -678,7 +678,7 @@ func (c *cycle) listen(onSuperseded func()) (stop func()) {
 				return nil
 			})
 			if err != nil {
-				c.log.Error("Checking whether to interrupt the handler panicked; the handler continues", "help", "K313", "error", err, "stack", string(safecall.StackOf(err)))
+				c.log.Error("Checking whether to interrupt the handler panicked; the handler continues", "error", err, "stack", string(safecall.StackOf(err)), "help", "K313")
 				return
 			}
 			if outdated {

@@ -97,7 +97,7 @@ func (c *cycle) tryFlush() error {
 		return err
 	}
 	if conflict := (*conflictError)(nil); !errors.As(err, &conflict) {
-		c.log.Warn("Storing the progress failed while handlers run; retrying", "help", "K407", "delay", pause, "error", err)
+		c.log.Warn("Storing the progress failed while handlers run; retrying", "delay", pause, "error", err, "help", "K407")
 	}
 	c.planFlush(pause)
 	return err
@@ -249,7 +249,7 @@ func (c *cycle) sendRecords(patches []*handlerPatch, ending bool) error {
 		if p.refusal == nil {
 			continue
 		}
-		c.log.Error("Dropped the patch of a handler, because it could not be stored before the end of the object", "help", "K505", handlerKey, p.id, "error", p.refusal)
+		c.log.Error("Dropped the patch of a handler, because it could not be stored before the end of the object", handlerKey, p.id, "error", p.refusal, "help", "K505")
 		c.mu.Lock()
 		c.writes.succeeded = slices.DeleteFunc(c.writes.succeeded, func(id HandlerID) bool { return id == p.id && p.change })
 		c.mu.Unlock()
@@ -309,7 +309,7 @@ func (c *cycle) failRefused(p *handlerPatch, err error) {
 		}
 		u.succeeded = slices.DeleteFunc(u.succeeded, func(id HandlerID) bool { return id == p.id })
 	default:
-		c.log.Error("The API server refused the patch of a handler", "help", "K605", handlerKey, p.id, "error", err)
+		c.log.Error("The API server refused the patch of a handler", handlerKey, p.id, "error", err, "help", "K605")
 		p.reconciled.patchRefused()
 	}
 	p.succeeded = false
@@ -435,8 +435,8 @@ func (c *cycle) detectOtherOperator(storesBase bool) {
 		return
 	}
 	c.reactor.others.Do(func() {
-		c.log.Warn("Another operator handles the same objects", "help", "K402", "resource", c.served.resource.Name(),
-			"hint", "let only one of them work, by a peering object, or give each its own prefix and finalizer in Settings.Persistence")
+		c.log.Warn("Another operator handles the same objects", "resource", c.served.resource.Name(),
+			"hint", "let only one of them work, by a peering object, or give each its own prefix and finalizer in Settings.Persistence", "help", "K402")
 	})
 }
 
@@ -590,7 +590,7 @@ func (c *cycle) deferPatches() result {
 	for _, p := range e.state.handling.pendingFlush.patches {
 		refusals = max(refusals, p.refusals)
 	}
-	c.log.Warn("Storing the patch of a handler failed; it will be stored later", "help", "K604", handlerKey, c.writes.deferred[0].id, "error", c.writes.deferred[0].refusal)
+	c.log.Warn("Storing the patch of a handler failed; it will be stored later", handlerKey, c.writes.deferred[0].id, "error", c.writes.deferred[0].refusal, "help", "K604")
 	return result{}.requeueWithin(backoffDelay(refusals-1), c.knownBody())
 }
 
@@ -719,7 +719,7 @@ func (c *cycle) reportConflict(before *Body, conflicting Diff, foreign bool) {
 		values = conflicting
 	}
 	c.reactor.meter.Add(metrics.WriteConflicts, 1)
-	c.log.Warn("Fields of the object are changed again and again; slowing down its handling", "help", "K401", "fields", strings.TrimSpace(fields), "managers", writers, "differences", values)
+	c.log.Warn("Fields of the object are changed again and again; slowing down its handling", "fields", strings.TrimSpace(fields), "managers", writers, "differences", values, "help", "K401")
 	c.reactor.events.post(slog.LevelWarn, before.Reference(), EventWarning, reason, text)
 }
 
@@ -774,7 +774,7 @@ func (c *cycle) retryConflict(err error) result {
 		e.state.retry.pausedUntil = time.Now().Add(delay)
 	}
 	if e.state.retry.conflicts++; e.state.retry.conflicts == manyConflicts {
-		c.log.Warn("Other clients change the object before it can be patched; patching it less often", "help", "K603", "conflicts", e.state.retry.conflicts, "error", err)
+		c.log.Warn("Other clients change the object before it can be patched; patching it less often", "conflicts", e.state.retry.conflicts, "error", err, "help", "K603")
 	} else {
 		c.log.Debug("Another client has changed the object meanwhile; waiting for its newest state", "error", err)
 	}

@@ -755,7 +755,7 @@ func (rc *reconciler) objectsOf(f *follow, o Object) (refs []ObjectReference) {
 		return refs
 	}
 	f.handler.filters.panicked.Do(func() {
-		rc.log.Error("The option Objects of a watch panicked; it names no objects", "help", "K715", handlerKey, f.handler.id, "error", err, "stack", string(safecall.StackOf(err)))
+		rc.log.Error("The option Objects of a watch panicked; it names no objects", handlerKey, f.handler.id, "error", err, "stack", string(safecall.StackOf(err)), "help", "K715")
 	})
 	return nil
 }

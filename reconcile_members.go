@@ -220,8 +220,8 @@ func (rc *reconciler) labelDefinition(ctx context.Context, c *cycle) error {
 	}
 	switch StatusCode(err) {
 	case http.StatusForbidden:
-		c.log.Warn("Labeling the custom resource definition failed; kubectl does not find the children of its objects in other namespaces", "help", "K712", "error", err,
-			"hint", "grant the permission to patch customresourcedefinitions, or add the label "+applyset.ParentTypeLabel+`: "true"`, "definition", name)
+		c.log.Warn("Labeling the custom resource definition failed; kubectl does not find the children of its objects in other namespaces", "error", err,
+			"hint", "grant the permission to patch customresourcedefinitions, or add the label "+applyset.ParentTypeLabel+`: "true"`, "definition", name, "help", "K712")
 	case http.StatusNotFound: // the kind is of an aggregated API server
 	default:
 		if err != nil {
@@ -285,7 +285,7 @@ func (rc *reconciler) deleteMembers(c *cycle) (wait time.Duration, gone bool) {
 	wait = backoffDelay(end.rounds)
 	end.rounds++
 	if err != nil && c.reactor.requests.Err() == nil {
-		c.log.Warn("Deleting children in other namespaces failed; repeating it", "help", "K503", "error", err, "delay", wait)
+		c.log.Warn("Deleting children in other namespaces failed; repeating it", "error", err, "delay", wait, "help", "K503")
 	} else {
 		c.log.Debug("Waiting for the end of children in other namespaces", "children", left)
 	}
@@ -298,7 +298,7 @@ func (rc *reconciler) tryDeleteMembers(c *cycle) (left int, err error) {
 	set := setID(latest.Reference(), c.served.resource)
 	scope, err := storedScope(latest)
 	if err != nil {
-		c.log.Warn("The object has not stored properly where its children in other namespaces are; deleting those that are found", "help", "K504", "error", err)
+		c.log.Warn("The object has not stored properly where its children in other namespaces are; deleting those that are found", "error", err, "help", "K504")
 	}
 	scope = scope.Union(rc.scopeOf(set))
 	var failures []error

@@ -137,8 +137,8 @@ func (r *Registry) warnLate(h *handler) {
 	r.late = nil
 	r.mu.Unlock()
 	for w := range late {
-		w.log.Warn("A handler was registered while the operator runs; it is not called before the operator is started again", "help", "K102", "handler", string(h.id), "registered", h.registered.where,
-			"hint", "register handlers before the operator runs, or in a start-up handler")
+		w.log.Warn("A handler was registered while the operator runs; it is not called before the operator is started again", "handler", string(h.id), "registered", h.registered.where,
+			"hint", "register handlers before the operator runs, or in a start-up handler", "help", "K102")
 	}
 }
 

@@ -194,8 +194,8 @@ func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved)
 			last, before := o.lost[name]
 			if lost, known = o.lostField(ctx, what.resource, fields, documents); known {
 				if o.lost[name] = lost; before && last == (kindschema.Obstacle{}) && lost != last {
-					o.log.Warn("The schema of the status does not keep the state any more: objects whose state is there may count as new", "help", "K410", "resource", name,
-						"hint", "undo the change of the schema, and move the state to annotations first")
+					o.log.Warn("The schema of the status does not keep the state any more: objects whose state is there may count as new", "resource", name,
+						"hint", "undo the change of the schema, and move the state to annotations first", "help", "K410")
 				}
 			} else if before {
 				lost, unpublished = last, true // until the schema can be read again

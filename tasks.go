@@ -101,7 +101,7 @@ func (t *task) fire() {
 			return nil
 		})
 		if err != nil { // a bug in kopf must not end the operator
-			t.log().Error(t.name()+" has panicked outside of its function; it goes on in a minute.", "help", "K319", "error", err, "stack", string(safecall.StackOf(err)))
+			t.log().Error(t.name()+" has panicked outside of its function; it goes on in a minute.", "error", err, "stack", string(safecall.StackOf(err)), "help", "K319")
 		}
 		b.mu.Lock()
 		if !more || t.stopper.IsSet() && t.pending == nil {
@@ -215,7 +215,7 @@ func (t *task) escalateLocked() time.Duration {
 	if age < interval {
 		log.Debug(message, handlerKey, t.handler.id, "nextCheck", interval)
 	} else {
-		log.Warn(message, "help", "K501", handlerKey, t.handler.id, "since", age, "nextCheck", interval, "hint", "return when the context is done; the option CancellationTimeout limits the wait")
+		log.Warn(message, handlerKey, t.handler.id, "since", age, "nextCheck", interval, "hint", "return when the context is done; the option CancellationTimeout limits the wait", "help", "K501")
 	}
 	return interval
 }
@@ -235,7 +235,7 @@ func (t *task) abandonLocked(log *slog.Logger) {
 	t.abandoned = true
 	t.object.engine.leader.abandon(1)
 	t.stopper.Add(stopper.Abandoned, time.Time{})
-	log.Warn(t.name()+" did not exit in time. Leaving it orphaned.", "help", "K502", "since", t.stopper.Age(time.Now()))
+	log.Warn(t.name()+" did not exit in time. Leaving it orphaned.", "since", t.stopper.Age(time.Now()), "help", "K502")
 	t.object.signalIdleLocked()
 	t.failing.Clear()
 	t.count(-1)
@@ -333,7 +333,7 @@ func (t *task) initialDelay() time.Duration {
 			return nil
 		})
 		if err != nil {
-			t.log().Error("InitialDelayFunc panicked; beginning without a delay", "help", "K312", handlerKey, t.handler.id, "error", err)
+			t.log().Error("InitialDelayFunc panicked; beginning without a delay", handlerKey, t.handler.id, "error", err, "help", "K312")
 		}
 	}
 	if h.jitter > 0 {
@@ -425,7 +425,7 @@ func (t *task) noteFailure(out outcome, o *Object) {
 	})
 	if err != nil {
 		t.failed = nil
-		t.log().Error("Computing the state of the object panicked; the handler will not begin again when the object changes", "help", "K314", handlerKey, t.handler.id, "error", err, "stack", string(safecall.StackOf(err)))
+		t.log().Error("Computing the state of the object panicked; the handler will not begin again when the object changes", handlerKey, t.handler.id, "error", err, "stack", string(safecall.StackOf(err)), "help", "K314")
 	}
 }
 
@@ -514,12 +514,12 @@ func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 		if w.attempts == maxResends {
 			level = slog.LevelWarn
 		}
-		log.Log(ctx, level, "The object has changed meanwhile; making the patch again for its newest state", "help", "K607", handlerKey, t.handler.id, "attempts", w.attempts)
+		log.Log(ctx, level, "The object has changed meanwhile; making the patch again for its newest state", handlerKey, t.handler.id, "attempts", w.attempts, "help", "K607")
 	} else {
-		log.Warn("Sending a patch failed; it will be sent again", "help", "K606", handlerKey, t.handler.id, "error", err)
+		log.Warn("Sending a patch failed; it will be sent again", handlerKey, t.handler.id, "error", err, "help", "K606")
 	}
 	if excess := len(w.patch.changes.Transforms) - maxTransforms; excess > 0 {
-		log.Error("Dropped the oldest transformations of a patch that cannot be sent", "help", "K608", handlerKey, t.handler.id, "dropped", excess)
+		log.Error("Dropped the oldest transformations of a patch that cannot be sent", handlerKey, t.handler.id, "dropped", excess, "help", "K608")
 		w.patch.changes.Transforms = slices.Delete(w.patch.changes.Transforms, 0, excess)
 	}
 	w.retryAt = time.Now().Add(t.pause(w))
@@ -536,7 +536,7 @@ func (t *task) resend(last bool) {
 	if w.attempts <= maxResends && w.denials < 2 && t.requests.Err() == nil && !t.stopper.Get().Has(stopper.OperatorExiting) {
 		return
 	}
-	log.Error("Dropped the last patch of a handler, because it could not be sent", "help", "K609", handlerKey, t.handler.id)
+	log.Error("Dropped the last patch of a handler, because it could not be sent", handlerKey, t.handler.id, "help", "K609")
 	t.pending = nil
 }
 
@@ -628,9 +628,9 @@ func (w *pendingWrite) permanentlyRefused(log *slog.Logger, handler HandlerID, e
 	}
 	switch {
 	case errors.As(err, &refused), w.denials >= maxRefusals:
-		log.Error("The API server refused the patch of a handler", "help", "K605", handlerKey, handler, "error", err)
+		log.Error("The API server refused the patch of a handler", handlerKey, handler, "error", err, "help", "K605")
 	case errors.As(err, &panicked):
-		log.Error("Dropped the transformations of a patch", "help", "K610", handlerKey, handler, "error", err)
+		log.Error("Dropped the transformations of a patch", handlerKey, handler, "error", err, "help", "K610")
 	default:
 		return false
 	}

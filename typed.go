@@ -207,7 +207,7 @@ func (c *typedCall) end(failure error) error {
 	change.AddTo(&c.object.Patch.changes, c.body.Status().Map(), conditions)
 	for _, path := range (&jsonpatch.Change{Before: c.before, After: after}).Paths("status") {
 		if c.warned.Add(path) {
-			c.object.Logger.Warn("A change of a typed object outside of its status was dropped", "help", "K611", "field", path, "hint", "put it into the Patch")
+			c.object.Logger.Warn("A change of a typed object outside of its status was dropped", "field", path, "hint", "put it into the Patch", "help", "K611")
 		}
 	}
 	return failure

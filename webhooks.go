@@ -346,7 +346,7 @@ func detectHost(ctx context.Context, log *slog.Logger) string {
 		host, err = certs.DetectHost(ctx, client.HTTPClient(), info.Server)
 	}
 	if err != nil {
-		log.Warn("Detecting the kind of the cluster failed", "help", "K1013", "error", err)
+		log.Warn("Detecting the kind of the cluster failed", "error", err, "help", "K1013")
 		return ""
 	}
 	if host != "" {

@@ -47,9 +47,12 @@ func TestOwnership(t *testing.T) {
 			})
 			traces = append(traces, n.traces)
 		}
-		for _, kind := range slices.Sorted(maps.Keys(traces[0])) {
-			compareTraces(t, kind, traces[0][kind], traces[1][kind])
-		}
+		t.Run(fmt.Sprintf("the servers agree, seed %d", seed), func(t *testing.T) {
+			needSameVersion(t, theCluster(t))
+			for _, kind := range slices.Sorted(maps.Keys(traces[0])) {
+				compareTraces(t, kind, traces[0][kind], traces[1][kind])
+			}
+		})
 	}
 }
 

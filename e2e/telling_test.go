@@ -84,6 +84,13 @@ func wantPrometheus(t *testing.T, url string) {
 		"kopf_objects": dto.MetricType_GAUGE, "kopf_api_requests_total": dto.MetricType_COUNTER, "kopf_queue_depth": dto.MetricType_GAUGE,
 		"kopf_background_tasks": dto.MetricType_GAUGE, "kopf_kubernetes_events_total": dto.MetricType_COUNTER, "kopf_logins_total": dto.MetricType_COUNTER,
 		"kopf_fights_total": dto.MetricType_COUNTER, "kopf_peers": dto.MetricType_GAUGE, "kopf_paused": dto.MetricType_GAUGE, "kopf_goroutines": dto.MetricType_GAUGE, "kopf_resident_memory_bytes": dto.MetricType_GAUGE,
+		"kopf_handler_running_seconds_max": dto.MetricType_GAUGE, "kopf_handler_last_success_timestamp_seconds": dto.MetricType_GAUGE, "kopf_objects_failed": dto.MetricType_GAUGE,
+		"kopf_queue_oldest_seconds": dto.MetricType_GAUGE, "kopf_api_request_duration_seconds": dto.MetricType_HISTOGRAM, "kopf_api_throttled_seconds_total": dto.MetricType_COUNTER,
+		"kopf_standby": dto.MetricType_GAUGE, "kopf_build_info": dto.MetricType_GAUGE, "rest_client_requests_total": dto.MetricType_COUNTER,
+		"workqueue_adds_total": dto.MetricType_COUNTER, "workqueue_retries_total": dto.MetricType_COUNTER, "workqueue_depth": dto.MetricType_GAUGE,
+		"workqueue_queue_duration_seconds": dto.MetricType_HISTOGRAM, "workqueue_work_duration_seconds": dto.MetricType_HISTOGRAM,
+		"workqueue_unfinished_work_seconds": dto.MetricType_GAUGE, "workqueue_longest_running_processor_seconds": dto.MetricType_GAUGE,
+		"process_cpu_seconds_total": dto.MetricType_COUNTER, "process_resident_memory_bytes": dto.MetricType_GAUGE, "process_start_time_seconds": dto.MetricType_GAUGE,
 	}
 	for name, want := range types {
 		if f := families[name]; f == nil || f.GetType() != want || f.GetHelp() == "" || len(f.GetMetric()) == 0 {
@@ -92,7 +99,7 @@ func wantPrometheus(t *testing.T, url string) {
 		delete(families, name)
 	}
 	for name := range families {
-		t.Errorf("nobody has said what %s is", name)
+		t.Errorf("the test does not know the type of %s", name)
 	}
 }
 

@@ -293,7 +293,7 @@ func (a *admission) ask(h *webhook) (patch []byte, warnings []string, err error)
 	}
 	if err != nil {
 		if h.ignore && a.ctx.Err() == nil {
-			a.server.opts.Logger.Warn("An admission webhook failed; ignoring the failure", "help", "K1204", "webhook", h.name, "error", err)
+			a.server.opts.Logger.Warn("An admission webhook failed; ignoring the failure", "webhook", h.name, "error", err, "help", "K1204")
 			return nil, nil, nil
 		}
 		return nil, nil, apierrors.Internal(fmt.Errorf("failed calling webhook %q: %w", h.name, err))

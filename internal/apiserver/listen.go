@@ -71,7 +71,7 @@ func (s *Server) Serve(listener net.Listener, authority *authority) *Listener {
 	address, isTCP := listener.Addr().(*net.TCPAddr)
 	own := isTCP && address.IP.IsLoopback()
 	if isTCP && !own {
-		s.opts.Logger.Warn("The embedded API server can be reached from other machines, and authenticates no request", "help", "K1205", "address", address.String())
+		s.opts.Logger.Warn("The embedded API server can be reached from other machines, and authenticates no request", "address", address.String(), "help", "K1205")
 	}
 	served.server = &http.Server{
 		Handler: &networkHandler{s, own}, MaxHeaderBytes: httplimit.MaxHeaderBytes,

@@ -349,7 +349,7 @@ func (s *Server) load(object map[string]any) error {
 		return err
 	}
 	if unknown := k.unknownFields(object); len(unknown) > 0 {
-		s.opts.Logger.Warn("A manifest has unknown fields, which are dropped", "help", "K1201", "kind", kind, "name", r.name, "fields", unknown)
+		s.opts.Logger.Warn("A manifest has unknown fields, which are dropped", "kind", kind, "name", r.name, "fields", unknown, "help", "K1201")
 	}
 	if err := s.adopt(object, r.namespace); err != nil {
 		return err

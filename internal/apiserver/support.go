@@ -30,7 +30,7 @@ func (a *apiRequest) checkSupport(object map[string]any) error {
 	for _, m := range missing {
 		a.warnings = append(a.warnings, m.Path+": "+m.Detail)
 		if !a.dryRun && a.server.warned.Add(a.kind.collection()+" "+a.name+" "+m.Path) {
-			a.server.opts.Logger.Warn("The API server in memory does not evaluate all of an object", "help", "K1202", "kind", a.kind.resource.Kind, "name", a.name, "field", m.Path, "reason", m.Detail)
+			a.server.opts.Logger.Warn("The API server in memory does not evaluate all of an object", "kind", a.kind.resource.Kind, "name", a.name, "field", m.Path, "reason", m.Detail, "help", "K1202")
 		}
 	}
 	return nil
@@ -52,7 +52,7 @@ func (s *Server) checkImpersonation(w http.ResponseWriter, r *http.Request) erro
 	}
 	w.Header().Add("Warning", "299 - "+strconv.Quote(why))
 	if s.warned.Add("Impersonate-User") {
-		s.opts.Logger.Warn("The API server in memory ignores impersonation", "help", "K1203", "reason", "it knows no users")
+		s.opts.Logger.Warn("The API server in memory ignores impersonation", "reason", "it knows no users", "help", "K1203")
 	}
 	return nil
 }

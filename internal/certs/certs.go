@@ -155,7 +155,7 @@ func (c *Certificates) Check(now time.Time) bool {
 		return false
 	}
 	if err := c.dump(); err != nil {
-		c.Log.Warn("Writing the CA bundle of the webhooks failed", "help", "K1010", "error", err)
+		c.Log.Warn("Writing the CA bundle of the webhooks failed", "error", err, "help", "K1010")
 	}
 	return true
 }
@@ -168,7 +168,7 @@ func (c *Certificates) renew(now time.Time) bool {
 	}
 	if err != nil {
 		if err.Error() != c.complaint {
-			c.Log.Warn("Renewing the certificate of the webhook server failed; keeping the old one", "help", "K1009", "error", err)
+			c.Log.Warn("Renewing the certificate of the webhook server failed; keeping the old one", "error", err, "help", "K1009")
 		}
 		c.complaint = err.Error()
 		return false

@@ -98,7 +98,7 @@ func DefaultLogin(ctx context.Context, o *Options) (map[string]*Info, error) {
 		return nil, context.Cause(ctx)
 	case len(infos) > 0:
 		for _, err := range failures {
-			o.Log.Warn("One of two logins failed; using the other", "help", "K906", "error", err)
+			o.Log.Warn("One of two logins failed; using the other", "error", err, "help", "K906")
 		}
 		return infos, nil
 	}
@@ -174,8 +174,8 @@ func addUser(ctx context.Context, o *Options, info *Info, chosen *kubeconfig.Cho
 	known := u.Token != "" || u.TokenFile != "" || u.Username != ""
 	if u.AuthProvider != nil && !known {
 		info.Token = u.AuthProvider.Config["access-token"]
-		o.Log.Warn("The auth-provider of the kubeconfig is not supported; using its access token, which is not renewed: configure an exec plugin", "help", "K907",
-			"provider", u.AuthProvider.Name, "token", info.Token != "")
+		o.Log.Warn("The auth-provider of the kubeconfig is not supported; using its access token, which is not renewed: configure an exec plugin",
+			"provider", u.AuthProvider.Name, "token", info.Token != "", "help", "K907")
 	}
 	if u.Exec == nil || known { // as in kubectl, credentials in the file take precedence
 		return nil

@@ -14,8 +14,11 @@ func (d *Definitions) BeginListing() { d.found = make(map[string]bool) }
 // Note records a definition from a list or a change, after [Definitions.BeginListing]. The state identifies its schema, and is "" for a deletion. Note reports
 // whether the definition was known with another state.
 func (d *Definitions) Note(name, state string) (changed bool) {
+	if d.states == nil {
+		d.states, d.deleted = make(map[string]string), make(map[string]bool)
+	}
 	if d.known == nil {
-		d.known, d.states, d.deleted = make(map[string]bool), make(map[string]string), make(map[string]bool)
+		d.known = make(map[string]bool)
 	}
 	if state == "" {
 		d.deleted[name] = true
@@ -34,7 +37,7 @@ func (d *Definitions) Note(name, state string) (changed bool) {
 func (d *Definitions) EndListing() (again bool) {
 	for name := range d.known {
 		if !d.found[name] {
-			d.deleted[name] = true
+			d.deleted[name] = true // Note has made the map, since there was a definition
 		}
 	}
 	d.known = d.found

@@ -2,6 +2,19 @@ package discovery
 
 import "testing"
 
+// TestFirstDefinition notes the first definition after an empty list, as on a new cluster.
+func TestFirstDefinition(t *testing.T) {
+	var d Definitions
+	d.BeginListing()
+	d.EndListing()
+	if d.Note("a", "1") || d.Deleted("a") {
+		t.Error("the first definition counts as a changed or a deleted one")
+	}
+	if !d.Note("a", "") || !d.Deleted("a") {
+		t.Error("the deletion is not noted")
+	}
+}
+
 func TestDefinitions(t *testing.T) {
 	var d Definitions
 	changed := func(name, state string, want bool) {

@@ -141,7 +141,7 @@ func (s *Sink) run() {
 // warnLost logs the number of events lost since the last warning.
 func (s *Sink) warnLost() {
 	if lost := s.meter.Load(metrics.EventsLost); lost > s.lost {
-		s.log.Warn("Lost events that could not be posted in time, or were too many for one object", "help", "K1107", "events", lost-s.lost)
+		s.log.Warn("Lost events that could not be posted in time, or were too many for one object", "events", lost-s.lost, "help", "K1107")
 		s.lost, s.warnedAt = lost, time.Now()
 	}
 }

@@ -80,7 +80,7 @@ func (s *Server) Listen(endpoint string, listener net.Listener) error {
 	}
 	if listener == nil {
 		if host, _, _ := net.SplitHostPort(address); host == "localhost" || net.ParseIP(host).IsLoopback() {
-			s.Log.Warn("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet", "help", "K1101", "endpoint", endpoint)
+			s.Log.Warn("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet", "endpoint", endpoint, "help", "K1101")
 		}
 		if listener, err = net.Listen("tcp", address); err != nil {
 			return fmt.Errorf("the liveness endpoint %q: %w", endpoint, err)

@@ -106,7 +106,7 @@ func (a *Auth) allow(w http.ResponseWriter, r *http.Request, ask bool) bool {
 		return true
 	case err != nil && r.Context().Err() != nil: // the client has disconnected
 	case err != nil:
-		a.log.Warn("Asking the API server about a token for the live page failed", "help", "K1105", "error", err, "hint", "grant the permission to create tokenreviews and subjectaccessreviews")
+		a.log.Warn("Asking the API server about a token for the live page failed", "error", err, "hint", "grant the permission to create tokenreviews and subjectaccessreviews", "help", "K1105")
 		refuse(w, http.StatusServiceUnavailable, "the API server could not be asked about the token; see the log of the operator")
 	case ask:
 		w.Header().Set("WWW-Authenticate", `Basic realm="the token of the live page as the password"`)

@@ -86,7 +86,7 @@ func (w *writer) write(p *page, taken map[string]bool) {
 	}
 	if w.checked = w.checked || err == nil; err != nil {
 		if !w.logged {
-			p.log.Error("The metrics of a function were left out of the page", "help", "K1104", "registered", w.where, "error", err)
+			p.log.Error("The metrics of a function were left out of the page", "registered", w.where, "error", err, "help", "K1104")
 		}
 		w.logged = true
 		return

@@ -59,7 +59,7 @@ func (t *Tunnel) Keep(ctx context.Context, local string, announce func(url strin
 		case time.Since(began) > longestRestart:
 			pause = time.Second
 		}
-		t.Log.Warn("The tunnel has ended; opening it again", "help", "K1014", "error", err, "pause", pause)
+		t.Log.Warn("The tunnel has ended; opening it again", "error", err, "pause", pause, "help", "K1014")
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

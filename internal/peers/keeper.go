@@ -130,7 +130,7 @@ func (k *Keeper) Run() {
 		_, err = k.server.Write(context.WithoutCancel(ctx), "", nothing)
 	}
 	if err != nil && k.server.Failure(err).Code != http.StatusNotFound {
-		k.state.Log.Error("Removing our record from the peering object failed; the record will expire", "help", "K211", "error", err)
+		k.state.Log.Error("Removing our record from the peering object failed; the record will expire", "error", err, "help", "K211")
 	}
 }
 
@@ -170,7 +170,7 @@ func (k *Keeper) Stop() {
 // warnMissing logs, from time to time, that the operator waits for a peering resource.
 func (k *Keeper) warnMissing(ctx context.Context) {
 	for {
-		k.state.Logger.Warn("Pausing, because the mandatory peering has no resource", "help", "K205", "peering", k.state.Name, "hint", "apply the custom resource definitions of peering")
+		k.state.Logger.Warn("Pausing, because the mandatory peering has no resource", "peering", k.state.Name, "hint", "apply the custom resource definitions of peering", "help", "K205")
 		if await.Sleep(ctx, time.Minute) != nil {
 			return
 		}
@@ -260,7 +260,7 @@ func (k *Keeper) removeExpired(ctx context.Context) {
 		k.applyLocked()
 		k.mu.Unlock()
 	} else if code := k.server.Failure(err).Code; ctx.Err() == nil && code != http.StatusNotFound && code != http.StatusConflict {
-		k.state.Log.Warn("Removing the records of dead operators failed", "help", "K212", "error", err)
+		k.state.Log.Warn("Removing the records of dead operators failed", "error", err, "help", "K212")
 	}
 }
 
@@ -365,7 +365,7 @@ func (k *Keeper) FailWatching(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.state.Listed() {
-		k.state.Log.Warn("Watching the peering objects failed; working as without peers", "help", "K208", "error", err)
+		k.state.Log.Warn("Watching the peering objects failed; working as without peers", "error", err, "help", "K208")
 		k.state.Lost("", false)
 		k.applyLocked()
 	}

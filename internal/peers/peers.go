@@ -68,7 +68,7 @@ func (s *Session) Decide(now time.Time, holds bool) (d Decision, decided bool) {
 	}
 	lapsed := s.isLapsed(now, holds)
 	if lapsed && !s.lapsed {
-		s.Log.Warn("Pausing, because our record could not be renewed in time and others may take over", "help", "K206", "error", s.writeErr)
+		s.Log.Warn("Pausing, because our record could not be renewed in time and others may take over", "error", s.writeErr, "help", "K206")
 	} else if !lapsed && s.lapsed && s.object != nil {
 		s.Log.Info("Renewed our record in the peering object")
 	}
@@ -139,7 +139,7 @@ func (s *Session) evaluate(now time.Time, first bool) {
 		p, err := peerrecord.Read(raw)
 		if err != nil {
 			if s.broken[id] = p.Raw; broken[id] != p.Raw {
-				s.Log.Warn("Ignoring a broken record in the peering object", "help", "K210", "identity", id, "record", p.Raw, "error", err)
+				s.Log.Warn("Ignoring a broken record in the peering object", "identity", id, "record", p.Raw, "error", err, "help", "K210")
 			}
 			return true
 		}

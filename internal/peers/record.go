@@ -66,7 +66,7 @@ func (s *Session) NotFound() {
 // Failed records a failed write. If the error is transient, the duration says when to retry. Zero means no retry before the next renewal.
 func (s *Session) Failed(err error, after time.Duration) {
 	if s.writeErr == nil {
-		s.Log.Warn("Writing our record to the peering object failed; retrying", "help", "K207", "error", err)
+		s.Log.Warn("Writing our record to the peering object failed; retrying", "error", err, "help", "K207")
 	}
 	if s.writeErr, s.passing = err, after > 0; s.passing {
 		s.schedule(s.attemptedAt.Add(after))

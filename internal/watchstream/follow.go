@@ -152,8 +152,8 @@ func (s *Stream) list(ctx context.Context) error {
 	}
 	version := page.Version
 	if s.unpaged = false; s.older(version) {
-		s.Log.Warn("The resource versions of the API server have gone back, as after a restore from a backup; listing again", "help", "K123",
-			"resource", s.Resource, "namespace", s.Namespace, "version", version, "before", s.newest)
+		s.Log.Warn("The resource versions of the API server have gone back, as after a restore from a backup; listing again",
+			"resource", s.Resource, "namespace", s.Namespace, "version", version, "before", s.newest, "help", "K123")
 		s.newest = version
 		s.Handler.OnRestored()
 		return s.list(ctx)
@@ -305,7 +305,7 @@ func (s *Stream) take(f *rawjson.Frame) error {
 		s.Handler.OnEvent(f.Type, &f.Object, f.Raw)
 	case bookmark:
 	default:
-		s.Log.Warn("Ignoring an unsupported event type", "help", "K125", "type", f.Type, "resource", s.Resource)
+		s.Log.Warn("Ignoring an unsupported event type", "type", f.Type, "resource", s.Resource, "help", "K125")
 	}
 	return nil
 }

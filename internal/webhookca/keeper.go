@@ -476,7 +476,7 @@ func (k *Keeper) report(ctx context.Context, err error) {
 	}
 	k.complaint = complaint
 	if err != nil {
-		k.Log.Error("Keeping the authority of the webhooks failed; going on with what is known", "help", "K1007", "error", err)
+		k.Log.Error("Keeping the authority of the webhooks failed; going on with what is known", "error", err, "help", "K1007")
 	} else {
 		k.Log.Info("Keeping the authority of the webhooks works again", "secret", k.where())
 	}
@@ -494,7 +494,7 @@ func (k *Keeper) sayMissing(holds bool) {
 	}
 	if !k.waiting && now.Sub(k.missingSince) >= whileAwaited {
 		k.waiting = true
-		k.Log.Info("Waiting for the leader to create the authority of the webhooks", "help", "K1008", "secret", k.where())
+		k.Log.Info("Waiting for the leader to create the authority of the webhooks", "secret", k.where(), "help", "K1008")
 	}
 }
 

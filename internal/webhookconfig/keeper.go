@@ -92,6 +92,6 @@ func (k *Keeper) CleanUp(ctx context.Context, hooks []Hook, client Client) {
 		code, err = k.Requests.Patch(ctx, patch)
 	}
 	if err != nil && code != http.StatusNotFound {
-		k.Log.Warn("Cleaning up the webhook configuration failed; requests may be rejected until the operator is back", "help", "K1005", "kind", k.Kind.Name, "name", k.Name, "error", err)
+		k.Log.Warn("Cleaning up the webhook configuration failed; requests may be rejected until the operator is back", "kind", k.Kind.Name, "name", k.Name, "error", err, "help", "K1005")
 	}
 }

@@ -93,7 +93,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
 			stack := make([]byte, 64<<10)
-			h.log.Error("The webhook server panicked", "help", "K1015", "panic", p, "stack", string(stack[:runtime.Stack(stack, false)]))
+			h.log.Error("The webhook server panicked", "panic", p, "stack", string(stack[:runtime.Stack(stack, false)]), "help", "K1015")
 			h.writeError(w, &Error{http.StatusInternalServerError, "the review could not be finished: the operator has panicked; its log tells where"})
 		}
 	}()

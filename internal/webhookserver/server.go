@@ -139,12 +139,12 @@ func (h *handler) drain(server *http.Server, end context.CancelCauseFunc, failed
 	if err == nil {
 		return nil
 	}
-	h.log.Warn("Some reviews have not finished in time; canceling them", "help", "K1012", "limit", h.limits.DrainTimeout)
+	h.log.Warn("Some reviews have not finished in time; canceling them", "limit", h.limits.DrainTimeout, "help", "K1012")
 	end(errors.New("the webhook server has stopped"))
 	_ = server.Close() // errors of closed connections do not matter
 	for began := time.Now(); h.active.Load() > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > afterDrain {
-			h.log.Warn("Some reviews did not return after cancellation; abandoning them", "help", "K1016", "number", h.active.Load())
+			h.log.Warn("Some reviews did not return after cancellation; abandoning them", "number", h.active.Load(), "help", "K1016")
 			break
 		}
 	}
