@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"strings"
@@ -199,4 +200,23 @@ func (c *C) serves(definition *kopf.Body) bool {
 		}
 	}
 	return false
+}
+
+// Minor returns the minor version of Kubernetes that the server has.
+func (c *C) Minor() int {
+	c.Helper()
+	client := &http.Client{Transport: c.transport()}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get(c.info.Server + "/version")
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var version struct {
+		Minor int `json:",string"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&version); err != nil {
+		c.Fatal(err)
+	}
+	return version.Minor
 }

@@ -265,7 +265,11 @@ var _ = Suite("types_definitions", func(t *testing.T, c *C) {
 			c.Fatal(err)
 		}
 		c.same("the spec", wrote, objects.Get("a").Spec().Map())
-		for field, bad := range map[string][]any{"large": {-1, 5_000_000_000}, "small": {128, -129}, "count": {-1}, "int32": {3_000_000_000}} {
+		out := map[string][]any{"large": {-1, 5_000_000_000}, "small": {128, -129}, "count": {-1}, "int32": {3_000_000_000}}
+		if c.Minor() < 34 { // which does not check the format int32
+			delete(out, "int32")
+		}
+		for field, bad := range out {
 			for _, n := range bad {
 				spec := map[string]any{"protocols": []any{}, "texts": map[string]any{}, "large": 1, "small": 1, "count": 1, "int32": 1, "any": 1}
 				spec[field] = n

@@ -161,6 +161,9 @@ func TestSite(t *testing.T) {
 		b.check(top)
 	})
 	if *screenshots != "" {
+		if err := os.MkdirAll(*screenshots, 0o777); err != nil {
+			t.Fatal(err)
+		}
 		takeScreenshots(t, address)
 	}
 }
