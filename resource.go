@@ -281,8 +281,8 @@ func (o *observer) recommendStorage() {
 	}
 	if len(names) > 0 {
 		slices.Sort(names)
-		o.log.Info("The state of objects is kept in annotations, as Kopf for Python does it. Where no such operator shares or takes over the objects, "+
-			"Settings.Persistence.Storage = kopf.InStatus saves one of two requests, for kinds whose status keeps the field \"kopf\".", "resources", strings.Join(names, ","))
+		o.log.Info("Storing the state of objects in annotations, which Kopf for Python can read", "resources", strings.Join(names, ","),
+			"hint", "Settings.Persistence.Storage = kopf.InStatus saves one of two requests, unless an operator of Kopf for Python takes over the objects")
 	}
 }
 

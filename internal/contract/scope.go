@@ -457,7 +457,8 @@ func patterns(t *testing.T, c *C) {
 	c.Run(t, "AC-T18 a part that never matches is told", func(c *C) {
 		c.OnlyInBubble("other leaves have namespaces, too")
 		for pattern, doubt := range map[string]string{
-			"team-a,other":           `In the namespace pattern "team-a,other", the part "other" never matches: the first part decides. To serve several namespaces, give several patterns.`,
+			"team-a,other":           `In the namespace pattern "team-a,other", the part "other" has no effect: the first part selects the namespaces. To serve several namespaces, give several patterns.`,
+			"team-*,default":         `In the namespace pattern "team-*,default", the part "default" has no effect: the first part selects the namespaces. To serve several namespaces, give several patterns.`,
 			"team-*,!team-b,team-b1": "", "team-a,!team-b": "", "!team-a,team-a": "",
 		} {
 			op, _, logs := c.operatorOn(&kopf.Registry{})

@@ -4,7 +4,7 @@ package installation
 func (p *plan) deployment() Map {
 	spec := Map{{Key: "replicas", Value: p.value("replicas", p.Replicas)}}
 	if p.Lease == "" {
-		spec = append(spec, Entry{Key: "strategy", Value: Map{{Key: "type", Value: "Recreate"}}, Comment: "there is no election: the old pod is gone before the new one comes"})
+		spec = append(spec, Entry{Key: "strategy", Value: Map{{Key: "type", Value: "Recreate"}}, Comment: "without leader election, the old pod must end before the new one starts"})
 	} else {
 		spec = append(spec, Entry{Key: "strategy", Value: Map{{Key: "type", Value: "RollingUpdate"}, {Key: "rollingUpdate", Value: Map{
 			{Key: "maxSurge", Value: 1}, {Key: "maxUnavailable", Value: 0, Comment: "a new replica is ready before an old one ends"},
@@ -80,7 +80,7 @@ func (p *plan) container() Map {
 		{Key: "args", Value: p.args()},
 		{Key: "env", Value: env},
 		{Key: "ports", Value: ports},
-		{Key: "livenessProbe", Value: Map{{Key: "httpGet", Value: probe("/healthz")}, {Key: "timeoutSeconds", Value: 15, Comment: "the probes of an operator have 10"}}},
+		{Key: "livenessProbe", Value: Map{{Key: "httpGet", Value: probe("/healthz")}, {Key: "timeoutSeconds", Value: 15, Comment: "kopf limits the probes of an operator to 10 seconds"}}},
 		{Key: "readinessProbe", Value: Map{{Key: "httpGet", Value: probe("/readyz")}}},
 		{Key: "securityContext", Value: Map{
 			{Key: "allowPrivilegeEscalation", Value: false}, {Key: "readOnlyRootFilesystem", Value: true},

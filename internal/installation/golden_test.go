@@ -33,7 +33,7 @@ func models(t *testing.T) map[string]*Model {
 			{Group: "example.com", Resource: "websites", Verbs: []string{"list", "watch", "patch"}, Scope: scope, Reason: "OnReconcile website"},
 			{Group: "example.com", Resource: "websites/status", Verbs: []string{"patch"}, Scope: scope, Reason: "OnReconcile website"},
 			{Group: "apps", Resource: "deployments", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, Scope: scope, Reason: "OnReconcile website"},
-			{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Verbs: []string{"list", "watch"}, Reason: "kopf sees which kinds come"},
+			{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Verbs: []string{"list", "watch"}, Reason: "to notice new and changed custom resource definitions"},
 		}
 		if narrow {
 			all = append(all, rights.Right{Resource: "namespaces", Verbs: []string{"list", "watch"}, Reason: "kopf sees which namespaces come"})

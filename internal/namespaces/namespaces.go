@@ -38,18 +38,21 @@ func matchGlob(glob, name string) bool {
 // Check returns an error for invalid namespace patterns, and warnings about patterns that are probably mistakes.
 func Check(patterns []string) (warnings []string, err error) {
 	for _, pattern := range patterns {
+		excludes := false // whether a part before excludes namespaces, which a later part can include again
 		for i, g := range strings.Split(pattern, ",") {
 			g = strings.TrimSpace(g)
 			negated := strings.HasPrefix(g, "!")
 			if _, err := path.Match(strings.ReplaceAll(strings.TrimPrefix(g, "!"), "[!", "[^"), ""); err != nil || g == "" || g == "!" {
-				return nil, fmt.Errorf("the namespace pattern %q has the bad part %q: a name or a glob is expected, such as \"team-*\"", pattern, g)
+				return nil, fmt.Errorf("invalid part %q of the namespace pattern %q: want a name, or a glob such as \"team-*\"", g, pattern)
 			}
 			if name := strings.TrimPrefix(g, "!"); strings.Trim(name, nameSigns+globSigns) != "" || !strings.ContainsAny(name, "*?[") && !IsName(name) {
 				return nil, fmt.Errorf("invalid namespace %q: want a name of at most 63 lower-case letters, digits and \"-\", or a glob such as \"team-*\"", name)
 			}
 			first := strings.TrimSpace(strings.Split(pattern, ",")[0])
-			if i > 0 && !negated && !strings.ContainsAny(first, "*?[!") && !matchGlob(first, g) {
-				warnings = append(warnings, fmt.Sprintf("In the namespace pattern %q, the part %q never matches: the first part decides. To serve several namespaces, give several patterns.", pattern, g))
+			never := !strings.ContainsAny(first, "*?[!") && !matchGlob(first, g)
+			excludes = excludes || negated
+			if i > 0 && !negated && (never || !excludes) {
+				warnings = append(warnings, fmt.Sprintf("In the namespace pattern %q, the part %q has no effect: the first part selects the namespaces. To serve several namespaces, give several patterns.", pattern, g))
 			}
 		}
 	}

@@ -23,7 +23,7 @@ func (f *Framework) Rights() (all []Right) {
 		all = append(all, Right{Scope: scope, Group: group, Resource: resource, Name: name, Reason: reason, Verbs: verbs})
 	}
 	if f.Scanning {
-		add(Cluster, definitionsGroup, definitionsPlural, "", "kopf sees which kinds come", "list", "watch")
+		add(Cluster, definitionsGroup, definitionsPlural, "", "to notice new and changed custom resource definitions", "list", "watch")
 		if f.Narrow {
 			add(Cluster, "", "namespaces", "", "kopf sees which namespaces come", "list", "watch")
 		}
