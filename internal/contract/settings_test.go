@@ -20,7 +20,7 @@ var settingProofs = map[string]string{
 	"Process.Decisions":              "OB-17 what the prefilter drops is a decision, too",
 	"Process.Page":                   "OB-24 on other addresses than loopback, the start fails without a token",
 	"Process.Audit":                  "OB-28 an audit that fails or panics stops nothing",
-	"Tracing.Tracer":                 "OB-34 OB-40 OB-41 OB-43 cycles, handlers and requests are spans, which requests and log lines carry",
+	"Tracing.Tracer":                 "OB-34 OB-40 OB-41 cycles, handlers and requests are spans, which requests carry",
 	"Tracing.Ratio":                  "OB-38 OB-45 nothing is traced that is not sampled",
 	"Tracing.Annotation":             "OB-42 an annotation is linked to, copied to children, and no change",
 	"Posting.Enabled":                "OP-T17 nothing is posted if that is switched off, warnings neither",

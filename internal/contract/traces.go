@@ -18,7 +18,7 @@ import (
 // This suite proves the spans of an operator, and how it propagates them.
 
 var _ = Suite("traces", func(t *testing.T, c *C) {
-	c.Run(t, "OB-34 OB-40 OB-41 OB-43 cycles, handlers and requests are spans, which requests and log lines carry", func(c *C) {
+	c.Run(t, "OB-34 OB-40 OB-41 cycles, handlers and requests are spans, which requests carry", func(c *C) {
 		c.OnlyInBubble("it waits")
 		var tracer recordingTracer
 		r := &kopf.Registry{}
@@ -64,6 +64,29 @@ var _ = Suite("traces", func(t *testing.T, c *C) {
 			c.Errorf("got the lines %v, want one with the span %s", lines, want)
 		}
 	})
+	for _, sampled := range []bool{true, false} {
+		c.Run(t, fmt.Sprintf("OB-43 log lines of a handler have the ids of its trace and its span: %t", sampled), func(c *C) {
+			var tracer recordingTracer
+			r := &kopf.Registry{}
+			r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error { ch.Logger.Info("Working"); return nil }, named("create"))
+			op := c.Operator(r, tracer.attach, func(o *kopf.Operator) {
+				if !sampled {
+					o.Settings.Tracing.Ratio = 0
+				}
+			})
+			c.Create("a", nil)
+			c.handled("a")
+			lines := op.Logs.Find("Working")
+			if len(lines) != 1 {
+				c.Fatalf("got %d lines", len(lines))
+			}
+			for key, digits := range map[string]int{"trace_id": 32, "span_id": 16} {
+				if id := lines[0].Attrs[key]; sampled && len(id) != digits || !sampled && id != "" {
+					c.Errorf("the attribute %s is %q", key, id)
+				}
+			}
+		})
+	}
 	c.Run(t, "OB-42 an annotation is linked to, copied to children, and no change", func(c *C) {
 		c.OnlyInBubble("it waits")
 		var tracer recordingTracer
