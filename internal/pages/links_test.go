@@ -16,10 +16,11 @@ import (
 )
 
 var (
-	fences  = regexp.MustCompile("(?ms)^[ \t]*```.*?^[ \t]*```")
-	links   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	heading = regexp.MustCompile(`(?m)^#+ +(.+?) *$`)
-	quoted  = regexp.MustCompile("`[^`]*`")
+	fences      = regexp.MustCompile("(?ms)^[ \t]*```.*?^[ \t]*```")
+	links       = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading     = regexp.MustCompile(`(?m)^#+ +(.+?) *$`)
+	namedAnchor = regexp.MustCompile(`<a id="([^"]+)">`)
+	quoted      = regexp.MustCompile("`[^`]*`")
 )
 
 // linked returns what a page links to: files by their paths from the folder of this package, with anchors.
@@ -46,7 +47,7 @@ func linked(t *testing.T, page string) []string {
 	return all
 }
 
-// anchors returns the anchors of a page's headings, as GitHub makes them.
+// anchors returns the anchors of a page's headings, as GitHub makes them, and those that the page names.
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	data, err := os.ReadFile(page)
@@ -70,6 +71,9 @@ func anchors(t *testing.T, page string) map[string]bool {
 		}
 		counts[anchor]++
 		all[anchor] = true
+	}
+	for _, m := range namedAnchor.FindAllStringSubmatch(string(data), -1) {
+		all[m[1]] = true
 	}
 	return all
 }
