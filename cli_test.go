@@ -51,7 +51,7 @@ func TestCommand(t *testing.T) {
 		{name: "OP-43 both scopes", args: "run -A -n a", code: 2, stderr: "exclude each other"},
 		{name: "OP-43 bad priority", args: "run -p high", code: 2, stderr: "want a whole number"},
 		{name: "OP-43 bad lifetime", args: "freeze -P x -t soon", code: 2, stderr: "want a duration"},
-		{name: "OP-43 bad pattern", args: "run -n [a", code: 2, stderr: "bad part"},
+		{name: "OP-43 bad pattern", args: "run -n [a", code: 2, stderr: "invalid part"},
 		{name: "OP-43 bad format", args: "run --log-format xml", code: 2, stderr: "want full, plain or json"},
 		{name: "OP-43 bad liveness", args: "run --liveness localhost:8080", code: 2, stderr: "want a URL with http"},
 		{name: "OP-43 bad address", args: "run --embedded --listen 6443", code: 2, stderr: "want an address"},

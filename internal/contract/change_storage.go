@@ -182,7 +182,7 @@ var _ = Suite("change_storage", func(t *testing.T, c *C) {
 				r := &kopf.Registry{}
 				r.OnUpdate(kopf.Selector(name), func(context.Context, *kopf.Change) error { return nil }, named("update"))
 				op := c.Operator(r, setting)
-				if got := len(op.Logs.Find("Settings.Persistence.Storage = kopf.InStatus saves")); got != want {
+				if got := len(op.Logs.Find("Storing the state of objects in annotations")); got != want {
 					c.Errorf("for %s, there are %d lines, want %d", name, got, want)
 				}
 				op.Stop()
