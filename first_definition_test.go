@@ -3,6 +3,7 @@ package kopf_test
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,9 +23,9 @@ func TestFirstDefinition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls := 0
+		var calls atomic.Int64
 		r := &kopf.Registry{}
-		r.OnCreate("gadgets", func(context.Context, *kopf.Change) error { calls++; return nil }, &kopf.ChangeOptions{ID: "create"})
+		r.OnCreate("gadgets", func(context.Context, *kopf.Change) error { calls.Add(1); return nil }, &kopf.ChangeOptions{ID: "create"})
 		operator := &kopf.Operator{Registry: r, Connection: server.ConnectionInfo(), Logger: slog.New(slog.DiscardHandler)}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -38,8 +39,8 @@ func TestFirstDefinition(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
-			if calls != round {
-				t.Errorf("round %d: got %d calls", round, calls)
+			if got := calls.Load(); got != int64(round) {
+				t.Errorf("round %d: got %d calls", round, got)
 			}
 			if err := client.Delete(t.Context(), kopf.ObjectReference{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: "gadgets.example.com"}, nil); err != nil {
 				t.Fatal(err)
