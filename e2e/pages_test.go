@@ -219,6 +219,8 @@ func (w *walk) gettingStarted(t *testing.T) {
 				t.Errorf("the output does not match %q:\n%s", want, out)
 			}
 			op.interrupt()
+		case strings.HasSuffix(strings.TrimSpace(b.Text), "\ngo run . run"): // the operator in the cluster has the website to handle
+			w.run(t, folder, "", withoutLines(withoutLines(b.Text, "go run . run"), "kubectl apply -f website.yaml"))
 		case strings.Contains(b.Text, "kubectl apply"): // there are no nodes
 			w.run(t, folder, "", withoutLines(withoutLines(b.Text, "kubectl rollout"), "kubectl logs"))
 			w.inTheCluster(t, folder)
