@@ -227,7 +227,7 @@ func (c *Client) do(ctx context.Context, r *request) error {
 	for attempt := 0; ; attempt++ {
 		err := c.attempt(ctx, r)
 		if err == nil && attempt > 0 {
-			c.log.Debug(fmt.Sprintf("Request attempt #%d/%d succeeded.", attempt+1, len(backoffs)+1), "request", r.method+" "+r.path, "help", "K316")
+			c.log.Debug(fmt.Sprintf("Request attempt #%d/%d succeeded.", attempt+1, len(backoffs)+1), "request", r.method+" "+r.path)
 		}
 		if err == nil || ctx.Err() != nil || !r.repeatable(err) {
 			return err

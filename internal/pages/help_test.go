@@ -10,6 +10,7 @@ import (
 )
 
 var (
+	formatVerbs = regexp.MustCompile(`%[sdvq]`)
 	helpCodes   = regexp.MustCompile(`^K\d{3,4}$`)
 	explanation = regexp.MustCompile("(?m)^### `(.+)`\n\n(?:(?:<a id=\"(k\\d+)\"></a>)?\\*\\*(K\\d+)\\*\\*\n)?")
 )
@@ -57,7 +58,9 @@ func TestHelpCodes(t *testing.T) {
 			t.Errorf("%s: the message %q has no code: add an attribute \"help\", and a heading to docs/troubleshooting.md", m.position, m.text)
 		case m.help != "" && len(texts) == 0:
 			t.Errorf("%s: docs/troubleshooting.md does not explain the code %s of %q", m.position, m.help, m.text)
-		case m.help != "" && m.constant && !slices.Contains(texts, m.text):
+		case m.help != "" && strings.HasPrefix(m.level, "Debug"):
+			t.Errorf("%s: the message %q is for debugging, but has the code %s", m.position, m.text, m.help)
+		case m.help != "" && m.constant && !slices.Contains(texts, m.text), m.help != "" && !m.constant && !slices.ContainsFunc(texts, func(heading string) bool { return strings.Contains(heading, fixedPart(m.text)) }):
 			t.Errorf("%s: docs/troubleshooting.md explains the code %s for %q, not for %q", m.position, m.help, texts, m.text)
 		}
 	}
@@ -66,6 +69,16 @@ func TestHelpCodes(t *testing.T) {
 			t.Errorf("no message has the code %s of %q", code, texts)
 		}
 	}
+}
+
+// fixedPart returns the longest part of a format without its verbs, and without the punctuation around it.
+func fixedPart(format string) (longest string) {
+	for _, part := range formatVerbs.Split(format, -1) {
+		if part = strings.Trim(part, " :'."); len(part) > len(longest) {
+			longest = part
+		}
+	}
+	return longest
 }
 
 // chosenCodes are given to messages by more than one line of code.
