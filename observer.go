@@ -514,7 +514,7 @@ type definitionsHandler struct {
 	observerHandler
 	meta   *typeMeta
 	began  time.Time // after the first discovery
-	failed bool // whether a request has failed, so that the first list comes late
+	failed bool      // whether a request has failed, so that the first list comes late
 }
 
 func (h *definitionsHandler) OnListing() {
