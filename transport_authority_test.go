@@ -120,7 +120,7 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority: ca.crt, tls-se
 func TestAuthorityFile(t *testing.T) {
 	t.Run("DF-21", func(t *testing.T) {
 		r := newRotatingAuthority(t)
-		c, err := (&ConnectionInfo{Server: r.url, CAFile: r.file, TLSServerName: "server.test"}).info().NewHTTPClient(0, credtransport.NewSession(context.Background()), connection.Sharing)
+		c, err := (&ConnectionInfo{Server: r.url, CAFile: r.file, TLSServerName: "server.test"}).info().NewHTTPClient(t.Context(), 0, credtransport.NewSession(context.Background()), connection.Sharing)
 		if err != nil {
 			t.Fatal(err)
 		}

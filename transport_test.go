@@ -115,7 +115,7 @@ func secureServer(t *testing.T, ca *authority, name string) *httptest.Server {
 // fetch requests the server of info, and returns the response.
 func fetch(t *testing.T, info *ConnectionInfo) (string, error) {
 	t.Helper()
-	c, err := info.info().NewHTTPClient(0, nil, connection.Sharing)
+	c, err := info.info().NewHTTPClient(t.Context(), 0, nil, connection.Sharing)
 	if err != nil {
 		return "", err
 	}
@@ -185,7 +185,7 @@ func TestClientCertificateReload(t *testing.T) {
 		write(t, info.KeyFile, string(key))
 	}
 	put("first")
-	c, err := info.info().NewHTTPClient(0, nil, connection.Sharing)
+	c, err := info.info().NewHTTPClient(t.Context(), 0, nil, connection.Sharing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func TestSession(t *testing.T) {
 		t.Run(fmt.Sprint("AC-68 HTTP/2 ", http2), func(t *testing.T) {
 			one := credtransport.NewSession(t.Context())
 			info := &ConnectionInfo{Server: s.URL, InsecureSkipTLSVerify: true}
-			c, err := info.info().NewHTTPClient(0, one, connection.Sharing)
+			c, err := info.info().NewHTTPClient(t.Context(), 0, one, connection.Sharing)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -309,7 +309,7 @@ func TestSessionAccepted(t *testing.T) {
 		answer := roundTripper(func(req *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: code, Body: http.NoBody, Request: req}, nil
 		})
-		c, err := (&ConnectionInfo{HTTPClient: &http.Client{Transport: answer}}).info().NewHTTPClient(0, s, connection.Sharing)
+		c, err := (&ConnectionInfo{HTTPClient: &http.Client{Transport: answer}}).info().NewHTTPClient(t.Context(), 0, s, connection.Sharing)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,7 +341,7 @@ func TestProxy(t *testing.T) {
 	})
 	t.Run("AC-74 the environment is not trusted", func(t *testing.T) {
 		for _, trust := range []bool{false, true} {
-			transport, err := (&ConnectionInfo{Server: "https://x", TrustEnv: trust}).info().NewTransport(0, connection.Sharing)
+			transport, err := (&ConnectionInfo{Server: "https://x", TrustEnv: trust}).info().NewTransport(t.Context(), 0, connection.Sharing)
 			if err != nil || (transport.Proxy != nil) != trust {
 				t.Errorf("trust %v: a proxy is looked for: %v, error %v", trust, transport.Proxy != nil, err)
 			}
@@ -428,7 +428,7 @@ func TestTokenFile(t *testing.T) {
 				write(t, file, " one\n")
 				s := &tokenServer{}
 				info := &ConnectionInfo{Server: "http://x", TokenFile: file, HTTPClient: &http.Client{Transport: s}}
-				client, err := info.info().NewHTTPClient(0, nil, connection.Sharing)
+				client, err := info.info().NewHTTPClient(t.Context(), 0, nil, connection.Sharing)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -448,7 +448,7 @@ func TestTokenFile(t *testing.T) {
 	}
 	t.Run("AC-T25 a missing file", func(t *testing.T) {
 		info := &ConnectionInfo{Server: "http://x", TokenFile: file + "none"}
-		if _, err := info.info().NewHTTPClient(0, nil, connection.Sharing); err == nil || !strings.Contains(err.Error(), "the token: open ") {
+		if _, err := info.info().NewHTTPClient(t.Context(), 0, nil, connection.Sharing); err == nil || !strings.Contains(err.Error(), "the token: open ") {
 			t.Errorf("got %v, want an error", err)
 		}
 	})
@@ -462,7 +462,7 @@ func TestConnectTimeout(t *testing.T) {
 	}
 	defer silent.Close()
 	info := &ConnectionInfo{Server: "https://" + silent.Addr().String(), InsecureSkipTLSVerify: true}
-	c, err := info.info().NewHTTPClient(50*time.Millisecond, nil, connection.Sharing)
+	c, err := info.info().NewHTTPClient(t.Context(), 50*time.Millisecond, nil, connection.Sharing)
 	if err != nil {
 		t.Fatal(err)
 	}

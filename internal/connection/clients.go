@@ -1,6 +1,7 @@
 package connection
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -20,18 +21,19 @@ const (
 	Sharing Connections = true
 )
 
-// NewTransport returns a transport with the client certificate as the only credentials.
-func (i *Info) NewTransport(connectTimeout time.Duration, c Connections) (*http.Transport, error) {
+// NewTransport returns a transport with the client certificate as the only credentials. Its connections are closed when ctx ends.
+func (i *Info) NewTransport(ctx context.Context, connectTimeout time.Duration, c Connections) (*http.Transport, error) {
 	connecting := &credtransport.Connecting{
 		Timeout: connectTimeout, HTTP2: c == Sharing, ServerName: i.TLSServerName, InsecureSkipVerify: i.InsecureSkipTLSVerify,
 		Authorities: i.authorities(), ProxyFromEnv: i.TrustEnv, ProxyURL: i.ProxyURL,
 	}
 	connecting.Certificate = i.Certificate()
-	return connecting.NewTransport()
+	return connecting.NewTransport(ctx)
 }
 
 // NewHTTPClient returns a client that adds the credentials to its requests. A positive timeout limits the time to connect.
-func (i *Info) NewHTTPClient(connectTimeout time.Duration, s *credtransport.Session, c Connections) (*http.Client, error) {
+// Its connections are closed when ctx ends, unless the client is the user's own.
+func (i *Info) NewHTTPClient(ctx context.Context, connectTimeout time.Duration, s *credtransport.Session, c Connections) (*http.Client, error) {
 	client := &http.Client{CheckRedirect: credtransport.SameHost}
 	if i.HTTPClient != nil {
 		own := *i.HTTPClient
@@ -43,7 +45,7 @@ func (i *Info) NewHTTPClient(connectTimeout time.Duration, s *credtransport.Sess
 			return i.HTTPClient.CheckRedirect(req, via)
 		}
 	} else {
-		t, err := i.NewTransport(connectTimeout, c)
+		t, err := i.NewTransport(ctx, connectTimeout, c)
 		if err != nil {
 			return nil, err
 		}

@@ -56,6 +56,9 @@ type Store struct {
 	stop  context.CancelFunc
 	tasks sync.WaitGroup // the running login
 
+	connections      context.Context // of all clients; canceled by Close after the requests
+	closeConnections context.CancelFunc
+
 	mu      sync.Mutex                        // guards all below
 	valid   map[string]*Credential            // by login handler
 	refused map[string][]*Credential          // the last ones by login handler, newest last
@@ -83,6 +86,7 @@ func NewStore(login Login) *Store {
 		expired: map[string]*credtransport.Session{},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.connections, s.closeConnections = context.WithCancel(context.Background())
 	return s
 }
 
@@ -366,13 +370,13 @@ func (s *Store) connect(c *Credential) error {
 // makeClients creates the clients of a credential with a session.
 func (s *Store) makeClients(c *Credential) (err error) {
 	c.connectTimeout, c.streamTimeout = s.timeouts()
-	if c.Client, err = c.Info.NewHTTPClient(c.connectTimeout, c.Session, Sharing); err != nil {
+	if c.Client, err = c.Info.NewHTTPClient(s.connections, c.connectTimeout, c.Session, Sharing); err != nil {
 		return err
 	}
-	if c.WriteClient, err = c.Info.NewHTTPClient(c.connectTimeout, c.Session, Alone); err != nil {
+	if c.WriteClient, err = c.Info.NewHTTPClient(s.connections, c.connectTimeout, c.Session, Alone); err != nil {
 		return err
 	}
-	c.StreamClient, err = c.Info.NewHTTPClient(c.streamTimeout, c.Session, Sharing)
+	c.StreamClient, err = c.Info.NewHTTPClient(s.connections, c.streamTimeout, c.Session, Sharing)
 	return err
 }
 
@@ -451,6 +455,7 @@ func (s *Store) Close() (ended bool) {
 			c.CloseIdle() // requests that finished since then have left connections
 		}
 	}
+	s.closeConnections()
 	clear(s.valid)
 	return ended
 }

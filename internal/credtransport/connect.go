@@ -1,6 +1,7 @@
 package credtransport
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -31,15 +32,14 @@ type Connecting struct {
 	ProxyURL           string             // proxy instead of that of the environment; may be ""
 }
 
-// NewTransport returns a transport with the client certificate as the only credentials.
-func (c *Connecting) NewTransport() (*http.Transport, error) {
+// NewTransport returns a transport with the client certificate as the only credentials. When ctx ends, its connections are closed, even those in use.
+func (c *Connecting) NewTransport(ctx context.Context) (*http.Transport, error) {
 	config, err := c.tlsConfig()
 	if err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{Timeout: c.Timeout, KeepAlive: 30 * time.Second}
 	t := &http.Transport{
-		DialContext:           dialer.DialContext,
+		DialContext:           dialUntil(ctx, &net.Dialer{Timeout: c.Timeout, KeepAlive: 30 * time.Second}),
 		TLSClientConfig:       config,
 		TLSHandshakeTimeout:   c.Timeout,
 		MaxIdleConns:          maxIdle,
@@ -83,4 +83,27 @@ func (c *Connecting) tlsConfig() (*tls.Config, error) {
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return source.Get() }
 	}
 	return config, nil
+}
+
+// dialUntil dials connections that are closed when ctx ends. Closing the idle ones is not enough: a transport closes an HTTP/2 connection only if it is idle at
+// that moment, and a canceled request is removed from its connection later than its body returns the error.
+func dialUntil(ctx context.Context, d *net.Dialer) func(_ context.Context, network, address string) (net.Conn, error) {
+	return func(dialing context.Context, network, address string) (net.Conn, error) {
+		conn, err := d.DialContext(dialing, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &limitedConn{conn, context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
+	}
+}
+
+// limitedConn is a connection with a lifetime.
+type limitedConn struct {
+	net.Conn
+	stop func() bool // ends waiting for the end of the lifetime
+}
+
+func (c *limitedConn) Close() error {
+	c.stop()
+	return c.Conn.Close()
 }
