@@ -3,6 +3,7 @@
 package connshare
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
@@ -47,6 +48,43 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	release := sync.OnceFunc(func() { <-t.turn })
 	defer release()
-	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { release() }})
-	return t.Next.RoundTrip(req.WithContext(ctx))
+	return t.Next.RoundTrip(req.WithContext(withGotConn(req.Context(), release)))
+}
+
+// withGotConn returns a context that calls a function when the request gets its connection. [httptrace.WithClientTrace] would do the same, but its composition
+// of traces calls functions by reflection, and the code for that makes a binary larger by some 20 kB.
+func withGotConn(ctx context.Context, got func()) context.Context {
+	var trace httptrace.ClientTrace
+	if outer := httptrace.ContextClientTrace(ctx); outer != nil {
+		trace = *outer
+	}
+	outer := trace.GotConn
+	trace.GotConn = func(info httptrace.GotConnInfo) {
+		if got(); outer != nil {
+			outer(info)
+		}
+	}
+	key := traceKey()
+	if key == nil { // in a later version of Go; then a request holds its turn until its response
+		return ctx
+	}
+	return context.WithValue(ctx, key, &trace)
+}
+
+// traceKey returns the key of traces in contexts, which net/http/httptrace does not export: it is what ContextClientTrace looks up.
+var traceKey = sync.OnceValue(func() any {
+	asked := &lookup{Context: context.Background()}
+	httptrace.ContextClientTrace(asked)
+	return asked.key
+})
+
+// lookup is a context that keeps the last key that was looked up in it.
+type lookup struct {
+	context.Context
+	key any
+}
+
+func (l *lookup) Value(key any) any {
+	l.key = key
+	return nil
 }

@@ -3,11 +3,15 @@ package connshare
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // dialing delays connections and responses.
@@ -79,5 +83,73 @@ func TestTransport(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestTracesOfCallers sends requests with and without a trace of the caller. All its functions are called, also those of a trace that was added to another one.
+func TestTracesOfCallers(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(s.Close)
+	transport := New(http.DefaultTransport)
+	for _, traces := range []int{0, 1, 2} {
+		var got []string
+		ctx := t.Context()
+		for i := range traces {
+			ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+				GetConn:              func(string) { got = append(got, fmt.Sprint("get ", i)) },
+				GotConn:              func(httptrace.GotConnInfo) { got = append(got, fmt.Sprint("got ", i)) },
+				GotFirstResponseByte: func() { got = append(got, fmt.Sprint("response ", i)) },
+			})
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		want := [][]string{nil, {"get 0", "got 0", "response 0"}, {"get 1", "get 0", "got 1", "got 0", "response 1", "response 0"}}[traces]
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("calls of %d traces (-want +got)\n%s", traces, diff)
+		}
+	}
+}
+
+// TestTurnEndsWithTheConnection sends a request while another one, which has its connection, waits for its response.
+func TestTurnEndsWithTheConnection(t *testing.T) {
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/first" {
+			close(arrived)
+			<-answer
+		}
+	}))
+	t.Cleanup(s.Close)
+	transport := New(http.DefaultTransport)
+	first := make(chan error, 1)
+	send := func(path string) error {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			return err
+		}
+		return resp.Body.Close()
+	}
+	go func() { first <- send("/first") }()
+	<-arrived
+	if len(transport.turn) != 0 {
+		t.Error("a request that has its connection still holds the turn")
+	}
+	if err := send("/second"); err != nil {
+		t.Error(err)
+	}
+	close(answer)
+	if err := <-first; err != nil {
+		t.Error(err)
 	}
 }
