@@ -58,29 +58,27 @@ func (c *Call) Record() slog.Record {
 		level = slog.LevelError
 	}
 	now := time.Now()
-	r := slog.NewRecord(now, level, Message, 0)
-	r.AddAttrs(slog.String("handler", c.Handler), slog.String("kind", c.Kind))
-	if o := c.Object; o != nil {
-		r.AddAttrs(slog.Group("object", slog.String("apiVersion", o.APIVersion), slog.String("kind", o.Kind), slog.String("namespace", o.Namespace), slog.String("name", o.Name), slog.String("uid", o.UID),
-			slog.String("resourceVersion", o.ResourceVersion), slog.Int64("generation", o.Generation)))
-	}
-	if c.Cause != "" {
-		r.AddAttrs(slog.String("cause", c.Cause))
-	}
-	r.AddAttrs(slog.Int("attempt", c.Attempt), slog.String("outcome", c.Outcome), slog.Float64("duration", now.Sub(c.Began).Seconds()))
-	if c.Err != nil {
-		r.AddAttrs(slog.String("error", c.Err.Error()))
-	}
-	for _, list := range []struct {
-		key   string
-		items []string
-	}{{"fields", c.Fields}, {"applied", c.Applied}, {"deleted", c.Deleted}} {
-		if len(list.items) > 0 {
-			r.AddAttrs(slog.Any(list.key, list.items))
+	args := []any{"handler", c.Handler, "kind", c.Kind}
+	add := func(present bool, key string, value any) {
+		if present {
+			args = append(args, key, value)
 		}
 	}
-	if r.AddAttrs(slog.String("replica", c.Replica)); c.Fence != 0 {
-		r.AddAttrs(slog.Uint64("fence", c.Fence))
+	if o := c.Object; o != nil {
+		args = append(args, slog.Group("object", "apiVersion", o.APIVersion, "kind", o.Kind, "namespace", o.Namespace, "name", o.Name, "uid", o.UID,
+			"resourceVersion", o.ResourceVersion, "generation", o.Generation))
 	}
+	add(c.Cause != "", "cause", c.Cause)
+	args = append(args, "attempt", c.Attempt, "outcome", c.Outcome, "duration", now.Sub(c.Began).Seconds())
+	if c.Err != nil {
+		args = append(args, "error", c.Err.Error())
+	}
+	add(len(c.Fields) > 0, "fields", c.Fields)
+	add(len(c.Applied) > 0, "applied", c.Applied)
+	add(len(c.Deleted) > 0, "deleted", c.Deleted)
+	args = append(args, "replica", c.Replica)
+	add(c.Fence != 0, "fence", c.Fence)
+	r := slog.NewRecord(now, level, Message, 0)
+	r.Add(args...)
 	return r
 }

@@ -32,19 +32,18 @@ func Numbers(settings any, signed ...string) (errs []error) {
 			if !field.IsExported() || slices.Contains(signed, name) {
 				continue
 			}
-			switch value := groups.Field(i).Field(j).Interface().(type) {
+			negative, want := false, "zero or more"
+			value := groups.Field(i).Field(j).Interface()
+			switch v := value.(type) {
 			case int:
-				if value < 0 {
-					errs = append(errs, invalid("Settings."+name, value, "zero or more"))
-				}
+				negative = v < 0
 			case time.Duration:
-				if value < 0 {
-					errs = append(errs, invalid("Settings."+name, value, "zero or more"))
-				}
+				negative = v < 0
 			case []time.Duration:
-				if slices.ContainsFunc(value, func(d time.Duration) bool { return d < 0 }) {
-					errs = append(errs, invalid("Settings."+name, value, "durations of zero or more"))
-				}
+				negative, want = slices.ContainsFunc(v, func(d time.Duration) bool { return d < 0 }), "durations of zero or more"
+			}
+			if negative {
+				errs = append(errs, invalid("Settings."+name, value, "%s", want))
 			}
 		}
 	}

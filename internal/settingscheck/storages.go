@@ -99,17 +99,18 @@ func (s *Storage) follows() bool { return s.annotated && s.Field != nil }
 
 // Warnings returns warnings about the settings.
 func (p *Persistence) Warnings() (all []string) {
+	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	for _, prefix := range append(p.Progress.Prefixes(), p.States.Prefixes()...) {
 		if len(prefix) > maxPrefixLength {
-			all = append(all, fmt.Sprintf("the prefix %q of annotations is longer than %d characters: Kubernetes may refuse its keys", prefix, maxPrefixLength))
+			warn("the prefix %q of annotations is longer than %d characters: Kubernetes may refuse its keys", prefix, maxPrefixLength)
 		}
 		if strings.HasPrefix(prefix, "kopf.") && prefix != markers.DefaultPrefix {
-			all = append(all, fmt.Sprintf("the prefix %q of annotations begins with \"kopf.\": other operators do not see that its annotations are those of an operator, and take them for changes; use another one", prefix))
+			warn("the prefix %q of annotations begins with \"kopf.\": other operators do not see that its annotations are those of an operator, and take them for changes; use another one", prefix)
 		}
 	}
 	all = slices.Compact(all)
 	if !strings.Contains(p.Finalizer, "/") {
-		all = append(all, fmt.Sprintf("the finalizer %q has no domain: Kubernetes takes it for custom resources alone; use one such as \"example.com/finalizer\"", p.Finalizer))
+		warn("the finalizer %q has no domain: Kubernetes takes it for custom resources alone; use one such as \"example.com/finalizer\"", p.Finalizer)
 	}
 	if !p.InStatus {
 		return all
@@ -117,7 +118,7 @@ func (p *Persistence) Warnings() (all []string) {
 	for _, s := range []Setting{p.Progress, p.States} {
 		custom := !s.listed() && len(s.all) == 0 // the author of a custom storage is responsible, unless only the other one follows
 		if s.listed() || custom && !p.Progress.follows() && !p.States.follows() || !custom && s.all[0].Field == nil {
-			all = append(all, fmt.Sprintf("Settings.Persistence.Storage = InStatus has no effect on Settings.Persistence.%s, which is a %T: only a *kopf.Smart%[1]s follows it", s.name, s.value))
+			warn("Settings.Persistence.Storage = InStatus has no effect on Settings.Persistence.%s, which is a %T: only a *kopf.Smart%[1]s follows it", s.name, s.value)
 		}
 	}
 	return all
