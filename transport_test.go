@@ -341,9 +341,12 @@ func TestProxy(t *testing.T) {
 	})
 	t.Run("AC-74 the environment is not trusted", func(t *testing.T) {
 		for _, trust := range []bool{false, true} {
-			transport, err := (&ConnectionInfo{Server: "https://x", TrustEnv: trust}).info().NewTransport(t.Context(), 0, connection.Sharing)
-			if err != nil || (transport.Proxy != nil) != trust {
-				t.Errorf("trust %v: a proxy is looked for: %v, error %v", trust, transport.Proxy != nil, err)
+			c, err := (&ConnectionInfo{Server: "https://x", TrustEnv: trust}).info().NewHTTPClient(t.Context(), 0, nil, connection.Alone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if proxy := c.Transport.(*credtransport.Transport).Next.(*http.Transport).Proxy; (proxy != nil) != trust {
+				t.Errorf("trust %v: a proxy is looked for: %v", trust, proxy != nil)
 			}
 		}
 	})

@@ -21,14 +21,12 @@ const (
 	Sharing Connections = true
 )
 
-// NewTransport returns a transport with the client certificate as the only credentials. Its connections are closed when ctx ends.
-func (i *Info) NewTransport(ctx context.Context, connectTimeout time.Duration, c Connections) (*http.Transport, error) {
-	connecting := &credtransport.Connecting{
-		Timeout: connectTimeout, HTTP2: c == Sharing, ServerName: i.TLSServerName, InsecureSkipVerify: i.InsecureSkipTLSVerify,
-		Authorities: i.authorities(), ProxyFromEnv: i.TrustEnv, ProxyURL: i.ProxyURL,
+// connecting returns the settings of connections.
+func (i *Info) connecting(timeout time.Duration, c Connections) *credtransport.Connecting {
+	return &credtransport.Connecting{
+		Timeout: timeout, HTTP2: c == Sharing, ServerName: i.TLSServerName, InsecureSkipVerify: i.InsecureSkipTLSVerify,
+		Authorities: i.authorities(), Certificate: i.Certificate(), ProxyFromEnv: i.TrustEnv, ProxyURL: i.ProxyURL,
 	}
-	connecting.Certificate = i.Certificate()
-	return connecting.NewTransport(ctx)
 }
 
 // NewHTTPClient returns a client that adds the credentials to its requests. A positive timeout limits the time to connect.
@@ -45,17 +43,9 @@ func (i *Info) NewHTTPClient(ctx context.Context, connectTimeout time.Duration, 
 			return i.HTTPClient.CheckRedirect(req, via)
 		}
 	} else {
-		t, err := i.NewTransport(ctx, connectTimeout, c)
-		if err != nil {
+		var err error
+		if client.Transport, err = i.roundTripper(ctx, connectTimeout, c); err != nil {
 			return nil, err
-		}
-		if client.Transport = t; i.CAFile != "" {
-			if client.Transport, err = credtransport.NewAuthorityTransport(t, i.authorities()); err != nil {
-				return nil, err
-			}
-		}
-		if c == Sharing {
-			client.Transport = connshare.New(client.Transport)
 		}
 	}
 	next := client.Transport
@@ -65,6 +55,19 @@ func (i *Info) NewHTTPClient(ctx context.Context, connectTimeout time.Duration, 
 	authorizing := &credtransport.Transport{Next: next, Session: s, Credentials: i.credentials()}
 	client.Transport = authorizing
 	return client, authorizing.Check()
+}
+
+// roundTripper returns a transport with the client certificate as the only credentials.
+func (i *Info) roundTripper(ctx context.Context, connectTimeout time.Duration, c Connections) (next http.RoundTripper, err error) {
+	if connecting := i.connecting(connectTimeout, c); i.CAFile != "" {
+		next, err = credtransport.NewAuthorityTransport(ctx, connecting)
+	} else {
+		next, err = connecting.NewTransport(ctx)
+	}
+	if c == Sharing {
+		next = connshare.New(next)
+	}
+	return next, err
 }
 
 // credentials returns the credentials that are added to requests.

@@ -2,12 +2,15 @@ package credtransport
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/errtype"
 )
 
 // Authorities is the CA bundle for a server's certificate.
@@ -38,8 +41,8 @@ const authoritiesMaxAge = time.Minute
 type AuthorityTransport struct {
 	MaxAge time.Duration // how long the content of the file is cached
 
-	base        *http.Transport // template for all others
-	authorities Authorities
+	connections context.Context // lifetime of the connections
+	connecting  Connecting      // with the file of the CA bundle
 
 	mu      sync.Mutex // guards all below
 	current *http.Transport
@@ -47,25 +50,25 @@ type AuthorityTransport struct {
 	read    time.Time // last time the file was read
 }
 
-// NewAuthorityTransport returns a transport that trusts the CA bundle. Its other settings come from an unused transport.
-func NewAuthorityTransport(base *http.Transport, authorities Authorities) (*AuthorityTransport, error) {
-	t := &AuthorityTransport{MaxAge: authoritiesMaxAge, base: base, authorities: authorities}
+// NewAuthorityTransport returns a transport that trusts the CA bundle. When ctx ends, its connections are closed, even those in use.
+func NewAuthorityTransport(ctx context.Context, c *Connecting) (*AuthorityTransport, error) {
+	t := &AuthorityTransport{MaxAge: authoritiesMaxAge, connections: ctx, connecting: *c}
 	return t, t.loadLocked()
 }
 
 // loadLocked reads the file, and creates a new transport after a change. While the file is invalid, the last one stays in use.
 func (t *AuthorityTransport) loadLocked() error {
 	t.read = time.Now()
-	trusted, err := t.authorities.PEM()
+	trusted, err := t.connecting.Authorities.PEM()
 	if err != nil || t.current != nil && bytes.Equal(trusted, t.trusted) {
 		return err
 	}
-	pool, err := poolOf(trusted)
+	c := t.connecting
+	c.Authorities = Authorities{Data: trusted} // not the file, which may have changed since
+	next, err := c.NewTransport(t.connections)
 	if err != nil {
 		return err
 	}
-	next := t.base.Clone()
-	next.TLSClientConfig.RootCAs = pool
 	if t.current != nil {
 		t.current.CloseIdleConnections()
 	}
@@ -89,7 +92,7 @@ func (t *AuthorityTransport) RoundTrip(req *http.Request) (*http.Response, error
 	used := t.transport(nil)
 	resp, err := used.RoundTrip(req)
 	var untrusted *tls.CertificateVerificationError
-	if !errors.As(err, &untrusted) || req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
+	if !errtype.As(err, &untrusted) || req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
 		return resp, err
 	}
 	fresh := t.transport(used)
