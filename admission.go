@@ -16,6 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/admissionreview"
 	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/discovery"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/safecall"
@@ -403,11 +404,11 @@ func rankOf(err error) int {
 	var permanent *PermanentError
 	var temporary *TemporaryError
 	switch {
-	case errors.As(err, &admission):
+	case errtype.As(err, &admission):
 		return 0
-	case errors.As(err, &permanent):
+	case errtype.As(err, &permanent):
 		return 1
-	case errors.As(err, &temporary):
+	case errtype.As(err, &temporary):
 		return 2
 	}
 	return 3
@@ -428,7 +429,7 @@ func (a *admissionReview) answer(q *admissionreview.Review) ([]byte, error) {
 // denialOf converts an error to a denial.
 func denialOf(err error) *admissionreview.Denial {
 	denial := &admissionreview.Denial{Message: cmp.Or(err.Error(), fmt.Sprintf("%T", err))}
-	if denied := (*AdmissionError)(nil); errors.As(err, &denied) {
+	if denied := (*AdmissionError)(nil); errtype.As(err, &denied) {
 		if denial.Code = denied.Code; len(denied.Causes) > 0 {
 			denial.Causes = denied.Causes
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/applyset"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/metrics"
@@ -526,12 +527,12 @@ func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) er
 // isCause reports whether an API server refuses the value of a field.
 func isCause(err error, field string) bool {
 	var e *APIError
-	return errors.As(err, &e) && e.Code == http.StatusUnprocessableEntity && slices.ContainsFunc(e.Causes, func(c ErrorCause) bool { return c.Field == field })
+	return errtype.As(err, &e) && e.Code == http.StatusUnprocessableEntity && slices.ContainsFunc(e.Causes, func(c ErrorCause) bool { return c.Field == field })
 }
 
 func isImmutable(err error) bool {
 	var e *APIError
-	return errors.As(err, &e) && e.Code == http.StatusUnprocessableEntity && slices.ContainsFunc(e.Causes, func(c ErrorCause) bool {
+	return errtype.As(err, &e) && e.Code == http.StatusUnprocessableEntity && slices.ContainsFunc(e.Causes, func(c ErrorCause) bool {
 		return strings.Contains(c.Message, "immutable") || strings.Contains(c.Message, "may not change") || strings.Contains(c.Message, "updates to") && strings.Contains(c.Message, "forbidden")
 	})
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/kopf-go/kopf/internal/connection"
 	"github.com/kopf-go/kopf/internal/credtransport"
 	"github.com/kopf-go/kopf/internal/discovery"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/ratelimit"
@@ -78,7 +79,7 @@ func NewClient(info *ConnectionInfo, settings *NetworkingSettings) (*Client, err
 func newLoginClient(login connection.Login, s *Settings, log *slog.Logger) *Client {
 	credentials := connection.NewStore(func(ctx context.Context) (map[string]*connection.Info, error) {
 		infos, err := login(ctx)
-		if err != nil && !errors.As(err, new(*LoginError)) {
+		if err != nil && !errtype.As(err, new(*LoginError)) {
 			err = &LoginError{Message: "the login has failed", Err: err}
 		}
 		return infos, err
@@ -174,7 +175,7 @@ func (t *apiTransport) send(r *http.Request) (*http.Response, error) {
 
 // retryAfterOf returns the delay in the server's Retry-After header, zero without one.
 func retryAfterOf(err error) time.Duration {
-	if e := (*APIError)(nil); errors.As(err, &e) {
+	if e := (*APIError)(nil); errtype.As(err, &e) {
 		return e.RetryAfter
 	}
 	return 0
@@ -183,7 +184,7 @@ func retryAfterOf(err error) time.Duration {
 // isDenied reports whether an admission webhook or a policy has denied the request.
 func isDenied(err error) bool {
 	var api *APIError
-	return errors.As(err, &api) && api.denied()
+	return errtype.As(err, &api) && api.denied()
 }
 
 // newAPIError makes an error of a response.
@@ -265,18 +266,18 @@ func (r *request) repeatable(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var dial *net.OpError
 	switch {
-	case errors.As(err, &login), errors.As(err, &certificate), errors.Is(err, ErrLeadershipLost), errors.Is(err, apirequest.ErrInterrupted), errors.Is(err, rawjson.ErrUnreadable):
+	case errtype.As(err, &login), errtype.As(err, &certificate), errors.Is(err, ErrLeadershipLost), errors.Is(err, apirequest.ErrInterrupted), errors.Is(err, rawjson.ErrUnreadable):
 		return false
-	case errors.As(err, &api) && (api.denied() || apirequest.IsMistyped(api.Message)):
+	case errtype.As(err, &api) && (api.denied() || apirequest.IsMistyped(api.Message)):
 		return false
-	case errors.As(err, &api):
+	case errtype.As(err, &api):
 		if r.method == http.MethodPost && !r.named {
 			return api.Code == http.StatusTooManyRequests || api.Code == http.StatusServiceUnavailable && api.RetryAfter > 0
 		}
 		page := strings.HasPrefix(api.Header.Get("Content-Type"), "text/html") // from a proxy: the API server sends no HTML to programs
 		return api.Code == http.StatusTooManyRequests || api.Code >= 500 || page
 	case r.method == http.MethodPost && !r.named:
-		return errors.As(err, &dial) && dial.Op == "dial"
+		return errtype.As(err, &dial) && dial.Op == "dial"
 	}
 	return true
 }
@@ -449,7 +450,7 @@ func (c *Client) body(ctx context.Context, r *request) (*Body, error) {
 // watched kinds, but often not to get them.
 func (c *Client) object(ctx context.Context, r Resource, namespace, name string) (*Body, error) {
 	body, err := c.body(ctx, &request{method: http.MethodGet, path: r.path(namespace, name, "")})
-	if forbidden := (*APIError)(nil); errors.As(err, &forbidden) && forbidden.Code == http.StatusForbidden {
+	if forbidden := (*APIError)(nil); errtype.As(err, &forbidden) && forbidden.Code == http.StatusForbidden {
 		return c.listObject(ctx, r, namespace, name, forbidden)
 	}
 	return body, err

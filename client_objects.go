@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/rights"
 )
@@ -355,7 +356,7 @@ func (c *Client) bodyOf(ctx context.Context, of any, subresource string, r *requ
 // isUnknownPath reports whether a server refuses the URL itself. For a missing object, the error has its name.
 func isUnknownPath(err error) bool {
 	var api *APIError
-	if !errors.As(err, &api) || api.denied() {
+	if !errtype.As(err, &api) || api.denied() {
 		return false
 	}
 	return api.Code == http.StatusMethodNotAllowed || api.Code == http.StatusNotFound && api.Name == ""

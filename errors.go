@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/safecall"
 )
 
@@ -167,7 +168,7 @@ func (e *APIError) Error() string {
 //
 //go:noinline
 func StatusCode(err error) int {
-	if e := (*APIError)(nil); errors.As(err, &e) {
+	if e := (*APIError)(nil); errtype.As(err, &e) {
 		return e.Code
 	}
 	return 0
@@ -183,7 +184,7 @@ func IgnoreNotFound(err error) error {
 
 // IgnoreAlreadyExists returns nil if err means that an object already exists, for example after Create. Otherwise it returns err.
 func IgnoreAlreadyExists(err error) error {
-	if e := (*APIError)(nil); errors.As(err, &e) && e.Code == http.StatusConflict && e.Reason == "AlreadyExists" {
+	if e := (*APIError)(nil); errtype.As(err, &e) && e.Code == http.StatusConflict && e.Reason == "AlreadyExists" {
 		return nil
 	}
 	return err

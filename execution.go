@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/cut"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/safecall"
@@ -178,15 +179,15 @@ func (h *handler) outcome(err error, retries int, runtime time.Duration, s *Exec
 	switch {
 	case err == nil, h.kind == kindEvent:
 		return outcome{final: true}
-	case errors.As(err, &waits):
+	case errtype.As(err, &waits):
 		return outcome{delay: waits.delay, waiting: true}
-	case errors.As(err, &cancelled):
+	case errtype.As(err, &cancelled):
 		return outcome{cancelled: true}
 	case h.once():
 		return outcome{final: true, err: err}
-	case errors.As(err, &permanent):
+	case errtype.As(err, &permanent):
 		return outcome{final: true, err: err}
-	case errors.As(err, &temporary):
+	case errtype.As(err, &temporary):
 		return h.retryOutcome(err, s.retryDelay(cmp.Or(temporary.Delay, DefaultRetryDelay), retries), retries, runtime)
 	case h.retry.errors == ErrorsPermanent:
 		return outcome{final: true, err: err}
@@ -651,7 +652,7 @@ func logOutcome(ctx context.Context, log *slog.Logger, noun string, id HandlerID
 	name, handler := noun+" '"+string(id)+"'", handlerAttr(id)
 	var denied *AdmissionError
 	switch {
-	case noun == webhookNoun && errors.As(err, &denied):
+	case noun == webhookNoun && errtype.As(err, &denied):
 		log.InfoContext(ctx, name+" failed with a denial: "+err.Error(), handler) // a denial is its purpose
 	case o.cancelled && (errors.Is(err, ErrLeadershipLost) || errors.Is(context.Cause(ctx), ErrLeadershipLost)):
 		log.WarnContext(ctx, name+" was cancelled, because this replica has lost the Lease. The next leader calls it again.", handler, "help", "K317")
@@ -671,11 +672,11 @@ func logFailure(ctx context.Context, log *slog.Logger, name string, o outcome, e
 	var temporary *TemporaryError
 	var permanent *PermanentError
 	switch {
-	case errors.As(err, &permanent):
+	case errtype.As(err, &permanent):
 		log.ErrorContext(ctx, name+" failed permanently: "+err.Error(), "help", "K305")
-	case o.final && errors.As(o.err, &permanent) && o.err != err:
+	case o.final && errtype.As(o.err, &permanent) && o.err != err:
 		log.ErrorContext(ctx, name+" failed permanently: "+o.err.Error(), "error", err, "help", "K305")
-	case errors.As(err, &temporary):
+	case errtype.As(err, &temporary):
 		log.WarnContext(ctx, name+" failed temporarily: "+err.Error(), "delay", o.delay, "help", "K302")
 	default:
 		attrs, level := []any{"error", err}, slog.LevelWarn

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/credtransport"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/leaderelection"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
@@ -119,7 +120,7 @@ func (l *leadership) locate(ctx context.Context) error {
 func (l *leadership) elect(standing, holding context.Context, o *observer) {
 	for {
 		term, err := l.elector.Acquire(standing)
-		if forbidden := (*leaderelection.ForbiddenError)(nil); errors.As(err, &forbidden) {
+		if forbidden := (*leaderelection.ForbiddenError)(nil); errtype.As(err, &forbidden) {
 			l.fail(o, fmt.Errorf("the leader election may not use the Lease %s: %w", l.leaseName(), err))
 		}
 		if err != nil || standing.Err() != nil {

@@ -3,7 +3,6 @@ package kopf
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/discovery"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/kindschema"
 	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/logsampler"
@@ -489,7 +489,7 @@ func (o *observer) startStream(ctx context.Context, s *watchstream.Stream) {
 
 // loginFailure returns the error if it is a [LoginError], nil otherwise.
 func loginFailure(err error) error {
-	if login := (*LoginError)(nil); errors.As(err, &login) {
+	if login := (*LoginError)(nil); errtype.As(err, &login) {
 		return err
 	}
 	return nil

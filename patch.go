@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/objectpatch"
@@ -259,7 +260,7 @@ func (p *Patch) try(body *Body) error {
 	for len(p.changes.Transforms) > 0 && !p.holds(body) {
 		_, failure := p.apply(p.touched(body))
 		var failed *objectpatch.TransformError
-		if !errors.As(failure, &failed) {
+		if !errtype.As(failure, &failed) {
 			break
 		}
 		err = cmp.Or(err, failure)
@@ -290,7 +291,7 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 
 // permanent reports whether a failed transformation would also fail for newer states of the object.
 func permanent(failed *objectpatch.TransformError) bool {
-	return failed.Unwrap() == nil || errors.As(failed, new(*PermanentError))
+	return failed.Unwrap() == nil || errtype.As(failed, new(*PermanentError))
 }
 
 // touched returns the part of an object that the patch reads and changes.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/boundedset"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/objectpatch"
@@ -155,7 +156,7 @@ func (s *sender) patch(known *Body, subresource string, r *objectpatch.Request) 
 // webhook, with any code and text.
 func (s *sender) classifyRefusal(err error, known *Body, subresource string, tested bool) (*Body, error) {
 	var api *APIError
-	if !errors.As(err, &api) {
+	if !errtype.As(err, &api) {
 		return known, err
 	}
 	if api.denied() {
@@ -204,9 +205,9 @@ func (s *sender) get(known *Body) (*Body, error) {
 	switch {
 	case err == nil && body.uid != known.uid:
 		return nil, errGone
-	case errors.As(err, &api) && api.Code == codeNotFound && api.Reason == "NotFound" && api.Name == known.name:
+	case errtype.As(err, &api) && api.Code == codeNotFound && api.Reason == "NotFound" && api.Name == known.name:
 		return nil, errGone
-	case errors.As(err, &api) && api.Code == codeNotFound:
+	case errtype.As(err, &api) && api.Code == codeNotFound:
 		s.discovery.rediscover() // the resource is not served, or not yet
 	}
 	return body, err
@@ -218,7 +219,7 @@ func overflows(err error) bool {
 		return false
 	}
 	var api *APIError
-	return errors.As(err, &api) && !api.denied() && slices.ContainsFunc(api.Causes, func(c ErrorCause) bool {
+	return errtype.As(err, &api) && !api.denied() && slices.ContainsFunc(api.Causes, func(c ErrorCause) bool {
 		return c.Field == "metadata.annotations" && c.Reason == "FieldValueTooLong"
 	})
 }

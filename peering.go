@@ -2,7 +2,6 @@ package kopf
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/discovery"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/peers"
@@ -276,7 +276,7 @@ func (h *peersHandler) OnListed()   { h.keeper.EndListing() }
 func (h *peersHandler) OnRestored() { h.keeper.ForgetVersion() }
 
 func (h *peersHandler) OnStatus(err error) {
-	if login := (*LoginError)(nil); errors.As(err, &login) {
+	if login := (*LoginError)(nil); errtype.As(err, &login) {
 		h.operator.end(err)
 	}
 	h.keeper.FailWatching(err)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/metrics"
@@ -96,7 +97,7 @@ func (c *cycle) tryFlush() error {
 	if err == nil || errors.Is(err, errGone) {
 		return err
 	}
-	if conflict := (*conflictError)(nil); !errors.As(err, &conflict) {
+	if conflict := (*conflictError)(nil); !errtype.As(err, &conflict) {
 		c.log.Warn("Storing the progress failed while handlers run; retrying", "delay", pause, "error", err, "help", "K407")
 	}
 	c.planFlush(pause)
@@ -216,14 +217,14 @@ func (c *cycle) sendEach(patches []*handlerPatch) error {
 		_, err := c.request(p.patch)
 		var refused *patchRefusedError
 		var failed *objectpatch.TransformError
-		transforming := errors.As(err, &failed)
+		transforming := errtype.As(err, &failed)
 		switch {
 		case err == nil:
 			p.patch, p.refusals, p.refusal = &Patch{}, 0, nil
 			c.logStored([]*handlerPatch{p}, nil)
 		case !refusesPart(err):
 			return err
-		case errors.As(err, &refused), transforming && permanent(failed), (isDenied(err) || transforming || !p.change) && p.refusals+1 >= maxRefusals:
+		case errtype.As(err, &refused), transforming && permanent(failed), (isDenied(err) || transforming || !p.change) && p.refusals+1 >= maxRefusals:
 			c.failRefused(p, err)
 			p.patch, p.refusal = &Patch{}, nil
 		default:
@@ -276,7 +277,7 @@ func changePatches(patches []*handlerPatch) []*handlerPatch {
 // deferEventPatches reports whether to send the other patches without those of event handlers, because of a refusal. It records the refusal for those.
 func (c *cycle) deferEventPatches(err error, patches []*handlerPatch) bool {
 	var conflict *conflictError
-	if StatusCode(err) == 0 || errors.As(err, &conflict) || len(changePatches(patches)) == len(patches) {
+	if StatusCode(err) == 0 || errtype.As(err, &conflict) || len(changePatches(patches)) == len(patches) {
 		return false
 	}
 	for _, p := range patches {
@@ -322,9 +323,9 @@ func refusesPart(err error) bool {
 	var conflict *conflictError
 	var failed *objectpatch.TransformError
 	switch {
-	case errors.As(err, &refused), errors.As(err, &failed):
+	case errtype.As(err, &refused), errtype.As(err, &failed):
 		return true
-	case errors.As(err, &conflict):
+	case errtype.As(err, &conflict):
 		return false
 	case isDenied(err):
 		return true
@@ -743,7 +744,7 @@ func (c *cycle) throttle(err error) result {
 		return result{}
 	}
 	delays := c.reactor.settings.Queueing.ErrorDelays
-	if conflict := (*conflictError)(nil); errors.As(err, &conflict) {
+	if conflict := (*conflictError)(nil); errtype.As(err, &conflict) {
 		return c.retryConflict(err)
 	}
 	attrs := []any{"error", err}

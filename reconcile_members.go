@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/applyset"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/metrics"
@@ -127,7 +128,7 @@ func (rc *reconciler) writeScope(c *cycle, change func(stored applyset.Scope) ap
 			patch.changes.Adds = []string{c.served.persistence.Finalizer}
 		}
 		_, err = c.request(patch)
-		if conflict := (*conflictError)(nil); !errors.As(err, &conflict) {
+		if conflict := (*conflictError)(nil); !errtype.As(err, &conflict) {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package kopf
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/discovery"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/kindschema"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -141,7 +141,7 @@ func (d discovering) GetVersion(ctx context.Context, path string, into any) (una
 	defer cancel()
 	err = d.fetch(limited, &request{method: http.MethodGet, path: path, once: true}, into)
 	var login *LoginError
-	if err == nil || ctx.Err() != nil || errors.As(err, &login) {
+	if err == nil || ctx.Err() != nil || errtype.As(err, &login) {
 		return nil, err
 	}
 	return err, nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/await"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/inspection"
 	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/markers"
@@ -281,7 +282,7 @@ func (w *statusWatch) follow(ctx context.Context, mu *sync.Mutex) error {
 	switch {
 	case ctx.Err() != nil:
 		return nil
-	case code >= 400 && code < 500 && code != http.StatusGone && code != http.StatusTooManyRequests, errors.As(err, new(*LoginError)), errors.Is(err, errUnprinted):
+	case code >= 400 && code < 500 && code != http.StatusGone && code != http.StatusTooManyRequests, errtype.As(err, new(*LoginError)), errors.Is(err, errUnprinted):
 		return err
 	case err != nil && code != http.StatusGone:
 		w.sayFailure(mu, err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/objectpatch"
@@ -462,7 +463,7 @@ func (t *task) call(traced context.Context, o *Object, a Attempt) error {
 		err = errors.Join(r.err, o.Patch.try(t.object.live.Load()))
 	}
 	var stop *DaemonStopped // also the error of interrupted requests
-	if err != nil && t.stopper.Get().Has(stopper.Cancelled) && (errors.Is(err, context.Canceled) || errors.As(err, &stop)) {
+	if err != nil && t.stopper.Get().Has(stopper.Cancelled) && (errors.Is(err, context.Canceled) || errtype.As(err, &stop)) {
 		o.Logger.Debug(t.name() + " was cancelled.")
 		return nil
 	}
@@ -574,7 +575,7 @@ func (w *pendingWrite) send(s *sender, known *Body, handler HandlerID) error {
 		return nil
 	}
 	w.attempts++
-	if conflict := (*conflictError)(nil); errors.As(err, &conflict) {
+	if conflict := (*conflictError)(nil); errtype.As(err, &conflict) {
 		w.outdated = known.version
 	} else {
 		w.outdated = ""
@@ -627,9 +628,9 @@ func (w *pendingWrite) permanentlyRefused(log *slog.Logger, handler HandlerID, e
 		w.denials = 0
 	}
 	switch {
-	case errors.As(err, &refused), w.denials >= maxRefusals:
+	case errtype.As(err, &refused), w.denials >= maxRefusals:
 		log.Error("The API server refused the patch of a handler", handlerKey, handler, "error", err, "help", "K605")
-	case errors.As(err, &panicked):
+	case errtype.As(err, &panicked):
 		log.Error("Dropped the transformations of a patch", handlerKey, handler, "error", err, "help", "K610")
 	default:
 		return false

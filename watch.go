@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/watchstream"
 )
@@ -54,7 +55,7 @@ func (s *streamRequests) Watch(ctx context.Context, query url.Values, opened fun
 // Failure implements [watchstream.Server].
 func (s *streamRequests) Failure(err error) watchstream.Failure {
 	var api *APIError
-	if !errors.As(err, &api) {
+	if !errtype.As(err, &api) {
 		return watchstream.Failure{}
 	}
 	tooLarge := slices.ContainsFunc(api.Causes, func(c ErrorCause) bool { return c.Reason == "ResourceVersionTooLarge" })

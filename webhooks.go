@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/certs"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/ngrok"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/watchstream"
@@ -254,7 +255,7 @@ type reviewer ReviewFunc
 // Review implements [webhookserver.Reviewer].
 func (review reviewer) Review(ctx context.Context, r *webhookserver.Review) ([]byte, error) {
 	answer, err := review(ctx, (*ReviewRequest)(r))
-	if wrong := (*ReviewError)(nil); errors.As(err, &wrong) {
+	if wrong := (*ReviewError)(nil); errtype.As(err, &wrong) {
 		err = &webhookserver.Error{Code: wrong.Code, Message: err.Error()}
 	}
 	return answer, err
@@ -481,7 +482,7 @@ func (s *secretStore) path(name string) string {
 func (s *secretStore) Read(ctx context.Context) (webhookca.Secret, error) {
 	ctx = unlimited(ctx)
 	body, err := s.client.body(ctx, &request{method: http.MethodGet, path: s.path(s.name), once: true})
-	if forbidden := (*APIError)(nil); errors.As(err, &forbidden) && forbidden.Code == http.StatusForbidden {
+	if forbidden := (*APIError)(nil); errtype.As(err, &forbidden) && forbidden.Code == http.StatusForbidden {
 		if body, err = s.client.listObject(ctx, s.resource(), s.namespace, s.name, forbidden); StatusCode(err) == http.StatusForbidden {
 			err = forbidden
 		}

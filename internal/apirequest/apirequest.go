@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -69,7 +70,7 @@ var ErrInterrupted = errors.New("the answer broke off")
 func Unreadable(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
-	if errors.As(err, &syntax) || errors.As(err, &kind) {
+	if errtype.As(err, &syntax) || errtype.As(err, &kind) {
 		return fmt.Errorf("%w: %w", rawjson.ErrUnreadable, err)
 	}
 	return err
@@ -92,12 +93,12 @@ func Confirm(answer io.Reader) error {
 // with 401 instead. In both cases, the request was not processed.
 func RefusesCertificate(err error) bool {
 	var remote *net.OpError // package crypto/tls does not export the type of these alerts
-	return errors.As(err, &remote) && remote.Op == "remote error" && strings.Contains(remote.Err.Error(), "certificate")
+	return errtype.As(err, &remote) && remote.Op == "remote error" && strings.Contains(remote.Err.Error(), "certificate")
 }
 
 // PlainError removes the query from the URL in an error of net/http, because it does not help users.
 func PlainError(err error) error {
-	if e := (*url.Error)(nil); errors.As(err, &e) {
+	if e := (*url.Error)(nil); errtype.As(err, &e) {
 		if u, bad := url.Parse(e.URL); bad == nil {
 			u.RawQuery, u.User = "", nil
 			return &url.Error{Op: e.Op, URL: u.String(), Err: e.Err}

@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/managedfields"
 	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
@@ -59,7 +59,7 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 // raced reports whether an apply was refused only because its object was created or deleted concurrently.
 func raced(err error, before, now *store.Item) bool {
 	var e *apierrors.StatusError
-	if !errors.As(err, &e) {
+	if !errtype.As(err, &e) {
 		return false
 	}
 	return before == nil && now != nil && e.Reason == "AlreadyExists" || before != nil && now == nil && e.Reason == "NotFound"

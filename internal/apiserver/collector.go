@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -288,7 +288,7 @@ func (s *Server) deleteDependent(object objectKey, item *store.Item, policy stri
 	o := deleteOptions{PropagationPolicy: policy}
 	o.Preconditions.ResourceVersion = &version
 	err := r.deleteObject(o)
-	if e := (*apierrors.StatusError)(nil); errors.As(err, &e) && e.Code == 409 && s.db.Get(object.collection, object.key) != item { // or a webhook has refused it
+	if e := (*apierrors.StatusError)(nil); errtype.As(err, &e) && e.Code == 409 && s.db.Get(object.collection, object.key) != item { // or a webhook has refused it
 		return false
 	}
 	if !s.logCollected(object, err) {

@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -142,7 +142,7 @@ func (s *Server) changeDefinition(name, subresource string, change func(live map
 		change(live)
 		return live, nil
 	})
-	if e := (*apierrors.StatusError)(nil); errors.As(err, &e) && e.Code == 404 {
+	if e := (*apierrors.StatusError)(nil); errtype.As(err, &e) && e.Code == 404 {
 		return nil, nil
 	}
 	return raw, err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/protobuf"
 	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
@@ -345,7 +345,7 @@ func (a *apiRequest) deleteCollection(w http.ResponseWriter, r *http.Request) er
 		one.verb, one.name, one.namespace, one.ofCollection = "delete", i.Name, i.Namespace, true
 		err := one.deleteObject(o)
 		a.warnings = one.warnings
-		if e := (*apierrors.StatusError)(nil); errors.As(err, &e) && e.Code == 404 {
+		if e := (*apierrors.StatusError)(nil); errtype.As(err, &e) && e.Code == 404 {
 			continue
 		} else if err != nil {
 			return err

@@ -2,12 +2,12 @@ package apiserver
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -67,7 +67,7 @@ func (s *Server) make(manager, apiVersion, kind string, object map[string]any) {
 	r := &apiRequest{server: s, kind: s.kindOf(apiVersion, kind), verb: "create", manager: manager}
 	r.name, r.namespace = unstructured.Text(meta, "name"), unstructured.Text(meta, "namespace")
 	_, _, err := r.createObject(object, false)
-	if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Reason != "AlreadyExists" && e.Reason != "Forbidden") {
+	if e := (*apierrors.StatusError)(nil); err != nil && (!errtype.As(err, &e) || e.Reason != "AlreadyExists" && e.Reason != "Forbidden") {
 		s.opts.Logger.Error("An object of the cluster cannot be created", "kind", kind, "object", r.key(), "error", err)
 	}
 }
@@ -103,7 +103,7 @@ func (s *Server) releaseStorage(k *kindInfo, i *store.Item) {
 		manifest.RemoveFinalizer(live, finalizer)
 		return live, nil
 	})
-	if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
+	if e := (*apierrors.StatusError)(nil); err != nil && (!errtype.As(err, &e) || e.Code != 404) {
 		s.opts.Logger.Error("A volume or a claim cannot be removed", "object", i.Key, "error", err)
 	}
 }

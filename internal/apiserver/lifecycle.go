@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -132,7 +132,7 @@ func (s *Server) emptyNamespace(name string) bool {
 		}
 	}
 	_, err := r.changeObject(change)
-	if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
+	if e := (*apierrors.StatusError)(nil); err != nil && (!errtype.As(err, &e) || e.Code != 404) {
 		s.opts.Logger.Error("A namespace cannot be removed", "name", name, "error", err)
 		return false
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/table"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -574,7 +575,7 @@ func (w *watching) gone() {
 // fail ends the watch with an error event.
 func (w *watching) fail(err error) {
 	e := (*apierrors.StatusError)(nil)
-	if !errors.As(err, &e) {
+	if !errtype.As(err, &e) {
 		e = apierrors.Internal(err)
 	}
 	raw, _ := rawjson.Encode(e.Object()) // it is JSON

@@ -27,6 +27,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/boundedset"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -358,7 +359,7 @@ func (s *Server) load(object map[string]any) error {
 	if r.name == "" || s.db.Get(k.collection(), r.key()) == nil { // otherwise a service would conflict with its own address
 		_, _, err = r.createObject(rawjson.Clone(object).(map[string]any), false)
 	}
-	if e := (*apierrors.StatusError)(nil); errors.As(err, &e) && e.Reason == "AlreadyExists" {
+	if e := (*apierrors.StatusError)(nil); errtype.As(err, &e) && e.Reason == "AlreadyExists" {
 		r.verb = "update"
 		_, err = r.changeObject(func(live map[string]any) (map[string]any, error) {
 			replacement := rawjson.Clone(object).(map[string]any)
@@ -534,7 +535,7 @@ func (s *Server) unknownPath(w http.ResponseWriter) {
 // refuse answers with an error.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e := (*apierrors.StatusError)(nil)
-	if !errors.As(err, &e) {
+	if !errtype.As(err, &e) {
 		e = apierrors.Internal(err)
 	}
 	if seconds, _ := e.Details["retryAfterSeconds"].(json.Number); seconds != "" && seconds != "0" {

@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/types"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -40,7 +40,7 @@ func (a *apiRequest) update(w http.ResponseWriter, r *http.Request) error {
 	}
 	if a.createsOnUpdate() && a.server.db.Get(a.kind.collection(), a.key()) == nil {
 		err := a.createByUpdate(w, r, object)
-		if e := (*apierrors.StatusError)(nil); !errors.As(err, &e) || e.Reason != "AlreadyExists" {
+		if e := (*apierrors.StatusError)(nil); !errtype.As(err, &e) || e.Reason != "AlreadyExists" {
 			return err
 		}
 		// Another request has created it in the meantime.

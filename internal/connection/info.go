@@ -1,6 +1,4 @@
 // Package connection manages the connection to the API server: the result of a login, the built-in logins, the HTTP clients, and the set of valid credentials.
-//
-// The type of secrets is a type parameter, so that the type of the package kopf converts without a copy.
 package connection
 
 import (

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/credtransport"
 	"github.com/kopf-go/kopf/internal/embedded"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/kubeconfig"
 )
 
@@ -125,7 +126,7 @@ func LoginWithKubeconfig(ctx context.Context, o *Options) (*Info, error) {
 	}
 	from := "kubeconfig " + strings.Join(files.Found, string(filepath.ListSeparator))
 	config, err := kubeconfig.Read(files.Found)
-	if e := (*kubeconfig.Error)(nil); errors.As(err, &e) {
+	if e := (*kubeconfig.Error)(nil); errtype.As(err, &e) {
 		return nil, &Error{Message: strings.TrimSpace("kubeconfig " + e.File), Err: e.Err}
 	}
 	info, err := login(ctx, o, config)

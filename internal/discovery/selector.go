@@ -169,14 +169,14 @@ func (s Selector) Servable(fit, found []Resource, patches bool, id string) (able
 	}
 	var bad, mute []Resource
 	for _, r := range fit {
+		list := &able
 		switch {
 		case !r.watchable():
-			bad = append(bad, r)
+			list = &bad
 		case patches && !slices.Contains(r.Verbs, "patch"):
-			mute = append(mute, r)
-		default:
-			able = append(able, r)
+			list = &mute
 		}
+		*list = append(*list, r)
 	}
 	if len(bad) > 0 {
 		warnings = append(warnings, fmt.Sprintf("Non-watchable resources will not be served: %s.", Names(bad)))

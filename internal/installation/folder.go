@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -63,7 +64,7 @@ func (d *Folder) Write(f Files) (removed []string, err error) {
 // Diff returns the changes that Write would make as a unified diff, or "". It includes files of another origin that are in the way.
 func (d *Folder) Diff(f Files) (string, error) {
 	present, err := d.check(f)
-	if err != nil && !errors.As(err, new(*foreignError)) {
+	if err != nil && !errtype.As(err, new(*foreignError)) {
 		return "", fmt.Errorf("--out: %w", err)
 	}
 	names := append(f.Names(), d.leftovers(f, present)...)

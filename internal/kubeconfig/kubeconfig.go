@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
@@ -171,7 +172,7 @@ func Parse(data []byte) (*Config, error) {
 
 // typeError names the field with a wrong type.
 func typeError(err error) error {
-	if e := (*json.UnmarshalTypeError)(nil); errors.As(err, &e) {
+	if e := (*json.UnmarshalTypeError)(nil); errtype.As(err, &e) {
 		expected := e.Type.String()
 		switch e.Type.Kind() {
 		case reflect.Struct, reflect.Map, reflect.Pointer:

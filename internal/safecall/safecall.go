@@ -2,12 +2,13 @@
 package safecall
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
+
+	"github.com/kopf-go/kopf/internal/errtype"
 )
 
 // ErrorText returns the text of an error, or the alternative for nil.
@@ -33,7 +34,7 @@ func (e *PanicError) Unwrap() error {
 
 // StackOf returns the stack trace of the panic in err's chain, or nil.
 func StackOf(err error) []byte {
-	if p := (*PanicError)(nil); errors.As(err, &p) {
+	if p := (*PanicError)(nil); errtype.As(err, &p) {
 		return p.Stack
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -28,9 +29,9 @@ func Decode(raw []byte, pointer any, conceal bool) error {
 		err = inner
 	}
 	switch mismatch := (*json.UnmarshalTypeError)(nil); {
-	case errors.As(err, &mismatch) && conceal:
+	case errtype.As(err, &mismatch) && conceal:
 		err = fmt.Errorf("want %s, got something else", mismatch.Type)
-	case errors.As(err, &mismatch):
+	case errtype.As(err, &mismatch):
 		err = fmt.Errorf("want %s, got %s", mismatch.Type, shorten(string(bytes.TrimSpace(value))))
 	case conceal:
 		err = errors.New("invalid value")

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -90,7 +91,7 @@ func (p place) field(name string) place {
 
 // fault prefixes an error with the path, unless it has one.
 func (p place) fault(err error) error {
-	if err == nil || errors.As(err, new(*placedError)) {
+	if err == nil || errtype.As(err, new(*placedError)) {
 		return err
 	}
 	return &placedError{p.path, err}

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -14,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/webhookconfig"
 )
 
@@ -452,7 +452,7 @@ func (k *Keeper) final(err error) bool {
 	if err == nil {
 		return false
 	}
-	if wrong := (*contentError)(nil); errors.As(err, &wrong) {
+	if wrong := (*contentError)(nil); errtype.As(err, &wrong) {
 		return true
 	}
 	code := k.Store.Code(err)
@@ -468,7 +468,7 @@ func (k *Keeper) report(ctx context.Context, err error) {
 	if err != nil { // equal errors may differ in the ports of connections
 		complaint = fmt.Sprint(k.Store.Code(err))
 	}
-	if wrong := (*contentError)(nil); errors.As(err, &wrong) {
+	if wrong := (*contentError)(nil); errtype.As(err, &wrong) {
 		complaint = err.Error()
 	}
 	if complaint == k.complaint {

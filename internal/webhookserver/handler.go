@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/httplimit"
 )
 
@@ -170,7 +171,7 @@ func (h *handler) read(req *http.Request) (body []byte, err error) {
 // writeError responds with an error, in the form that API servers pass on to their clients.
 func (h *handler) writeError(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
-	if wrong := (*Error)(nil); errors.As(err, &wrong) && wrong.Code >= 400 && wrong.Code < 600 {
+	if wrong := (*Error)(nil); errtype.As(err, &wrong) && wrong.Code >= 400 && wrong.Code < 600 {
 		code = wrong.Code
 	}
 	h.log.Debug("Refused a review", "code", code, "error", err)

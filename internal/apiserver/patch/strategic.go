@@ -2,7 +2,6 @@ package patch
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -42,7 +42,7 @@ func patchFault(format string, args ...any) error {
 func ApplyStrategicMerge(t *schema.Schema, original, patch map[string]any) (map[string]any, error) {
 	merged, err := mergeStrategic(t, original, patch)
 	var refused *apierrors.StatusError
-	if err != nil && !errors.As(err, &refused) {
+	if err != nil && !errtype.As(err, &refused) {
 		err = patchFault("%v", err)
 	}
 	asTyped(t, merged)
