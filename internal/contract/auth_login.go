@@ -232,15 +232,12 @@ func loginLogs(t *testing.T, c *C) {
 		if got := op.Logs.messages("authentication"); !slices.Equal(got, want) {
 			c.Errorf("got %q, want %q", got, want)
 		}
-		refused := make(chan struct{}, 1)
-		refused <- struct{}{}
+		var refused atomic.Bool
 		op.Wire.Fault(func(req *Request) (*http.Response, error) {
-			select {
-			case <-refused:
+			if req.Method == http.MethodPatch && refused.CompareAndSwap(false, true) { // the handling waits for it
 				return Answer(401, "Unauthorized", "who are you?"), nil
-			default:
-				return nil, nil
 			}
+			return nil, nil
 		})
 		c.Create("a", nil)
 		c.WaitFor("the handling", func() bool { return c.isReady("a") })
