@@ -214,12 +214,8 @@ func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	for _, r := range o.discovered { // no other goroutine changes it
-		if failed[r.Group] != nil {
-			found = append(found, r)
-		}
-	}
-	wanted, unresolved := o.registry.resolve(found, failed) // without the lock, because it calls functions of users
+	found = discovery.WithFormer(found, o.discovered, failed) // no other goroutine changes them
+	wanted, unresolved := o.registry.resolve(found, failed)   // without the lock, because it calls functions of users
 	warnings, unpublished := o.locateState(ctx, wanted)
 	for name, what := range wanted {
 		what.counts = o.meter.Resource(name)

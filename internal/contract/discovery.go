@@ -226,6 +226,31 @@ func discovering(t *testing.T, c *C) {
 			c.Errorf("got %d warnings, want 2", n)
 		}
 	})
+	c.Run(t, "CH-33 a version of a group that is out of order does not hinder the other versions of the group", func(c *C) {
+		c.OnlyInBubble("it takes an hour")
+		var broken atomic.Bool
+		r := &kopf.Registry{}
+		r.OnEvent("things.extension.dev", func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "event"})
+		list := fmt.Sprintf("/apis/extension.dev/v1/namespaces/%s/things", c.Namespace)
+		op := c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+			if req.Path == "/apis/extension.dev/v1beta1" && broken.Load() {
+				return Answer(503, "ServiceUnavailable", "the extension is down"), nil
+			}
+			return nil, nil
+		}), canned(map[string]string{
+			"/apis": classicGroups("extension.dev v1 v1 v1beta1"), "/apis/extension.dev/v1": namespaced("things"), "/apis/extension.dev/v1beta1": namespaced("things"), list: emptyList,
+		}))
+		c.WaitFor("the serving of the group", func() bool { return op.asked(list) > 0 })
+		broken.Store(true)
+		c.Define(c.gadgets()) // triggers another discovery
+		c.Pass(time.Hour)
+		if lines := op.Logs.Find("Discovering the resources of an API group failed"); len(lines) != 1 {
+			c.Errorf("got the lines %+v, want one warning", lines)
+		}
+		if lines := append(op.Logs.Find("Ambiguous resources"), op.Logs.Find("The resource is gone")...); len(lines) > 0 {
+			c.Errorf("got the lines %+v, although the version of the handlers is there", lines)
+		}
+	})
 	c.Run(t, "CH-34 names with a slash are subresources, and a missing singular is the kind in lower case", func(c *C) {
 		doc := `{"kind":"APIResourceList","resources":[` +
 			`{"name":"kopfstatusexamples/scale","kind":"Scale","namespaced":true,"verbs":["get"]},` +

@@ -40,6 +40,20 @@ func Added(known, others []Resource) []Resource {
 	return all
 }
 
+// WithFormer returns the found resources and the former ones of groups that could not be read completely. A resource in both is returned once, and at most one
+// of its versions is preferred.
+func WithFormer(found, former []Resource, broken map[string]error) []Resource {
+	all := slices.Clone(found)
+	for _, f := range former {
+		if broken[f.Group] == nil || slices.ContainsFunc(found, func(r Resource) bool { return r.Name() == f.Name() }) {
+			continue
+		}
+		f.Preferred = f.Preferred && !slices.ContainsFunc(found, func(r Resource) bool { return r.Preferred && r.isVersionOf(&f) })
+		all = append(all, f)
+	}
+	return all
+}
+
 // Server reads discovery documents. A missing document is no error, and leaves the value unchanged.
 type Server interface {
 	// Get decodes the document at a path. The default for accept is JSON.

@@ -65,3 +65,26 @@ func TestAdded(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
+
+// TestWithFormer reads a group again, one version of which is out of order.
+func TestWithFormer(t *testing.T) {
+	v1 := Resource{Group: "extension.dev", Version: "v1", Plural: "things", Preferred: true}
+	v2 := Resource{Group: "extension.dev", Version: "v2", Plural: "things"}
+	other := Resource{Group: "other.dev", Version: "v1", Plural: "things", Preferred: true}
+	preferred := v2
+	preferred.Preferred = true
+	notPreferred := v1
+	notPreferred.Preferred = false
+	broken := map[string]error{"extension.dev": errors.New("out of order")}
+	for name, tt := range map[string]struct{ found, want []Resource }{
+		"all versions":                  {nil, []Resource{v1, v2}},
+		"the version that is preferred": {[]Resource{v2}, []Resource{v2, v1}},
+		"the other version":             {[]Resource{v1}, []Resource{v1, v2}},
+		"the former preferred version":  {[]Resource{preferred}, []Resource{preferred, notPreferred}},
+		"none, because all are found":   {[]Resource{v1, v2}, []Resource{v1, v2}},
+	} {
+		if diff := cmp.Diff(tt.want, WithFormer(tt.found, []Resource{v1, v2, other}, broken)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+}
