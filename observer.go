@@ -97,7 +97,8 @@ type servedScope struct {
 type servedResource struct {
 	reactor *reactor
 	streams map[string]*servedStream // by namespace, "" for all
-	missing int                      // number of discoveries in a row without the resource
+	missing int                      // number of successful discoveries in a row without the resource
+	since   time.Time                // of the first of them
 	closed  bool                     // whether it is not served any more; kept while its objects have running work, and reopened when it is served again
 }
 
@@ -108,8 +109,14 @@ type servedStream struct {
 	cancel context.CancelFunc
 }
 
-// rediscoverReads is how often the resources are read again after a definition has changed, at growing intervals.
-const rediscoverReads = 5
+const (
+	// rediscoverReads is how often the resources are read again after a definition has changed, at growing intervals.
+	rediscoverReads = 5
+	// rediscoverInterval is the first interval, and the minimum time between two discoveries. Many changes can come at once, such as those of an installation.
+	rediscoverInterval = 200 * time.Millisecond
+	// rediscoverTime is the sum of the intervals between as many discoveries.
+	rediscoverTime = (1<<(rediscoverReads-1) - 1) * rediscoverInterval
+)
 
 // observe serves until the context ends. It calls ready when it opens the first streams.
 func (o *observer) observe(ctx context.Context, ready func()) error {
@@ -127,6 +134,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
+	last := time.Now()
 	o.recommendStorage()
 	ctx, o.fail = context.WithCancelCause(ctx)
 	defer o.streams.Wait()
@@ -149,7 +157,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	for attempt := 0; ; attempt++ {
 		var again <-chan time.Time
 		if broken || o.unpublished || reads > 0 {
-			again = time.After(min(200*time.Millisecond<<min(attempt, 10), time.Minute))
+			again = time.After(min(rediscoverInterval<<min(attempt, 10), time.Minute))
 		}
 		select {
 		case <-ctx.Done():
@@ -158,14 +166,20 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 			o.reconcile(ctx) // reports the namespaces that were deleted during the pause
 			continue
 		case <-o.changed: // discovery follows a definition with some delay, so it is read several times
-			attempt, reads = -1, rediscoverReads
+			attempt, reads = -1, rediscoverReads+1
+			_ = pause(ctx, time.Until(last.Add(rediscoverInterval))) // the next iteration ends with ctx
+			select {
+			case <-o.changed: // the discovery follows these changes, too
+			default:
+			}
 		case <-again:
+		}
+		if broken, err = o.discover(ctx); err == nil {
 			reads--
-		}
-		if broken, err = o.discover(ctx); err != nil && ctx.Err() == nil {
+		} else if broken = true; ctx.Err() == nil {
 			o.log.Warn("Discovering the resources again failed; serving those known", "error", err, "help", "K112")
-			broken = true
 		}
+		last = time.Now()
 		o.updateAdmission()
 		o.reconcile(ctx)
 	}
@@ -224,6 +238,13 @@ func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 	defer o.mu.Unlock()
 	o.warnGroupsLocked(failed)
 	o.discovered, o.wanted, o.unresolved, o.unpublished = found, wanted, append(unresolved, warnings...), unpublished
+	for name, served := range o.resources {
+		if served.missing++; wanted[name] != nil {
+			served.missing = 0
+		} else if served.missing == 1 {
+			served.since = time.Now()
+		}
+	}
 	return len(failed) > 0, nil
 }
 
@@ -281,7 +302,6 @@ func (o *observer) reconcile(ctx context.Context) {
 	}
 	for name, served := range o.resources {
 		if o.wanted[name] != nil {
-			served.missing = 0
 			continue
 		}
 		if !served.closed && o.isMissing(served) {
@@ -348,14 +368,13 @@ func (o *observer) isMissing(served *servedResource) bool {
 	if slices.ContainsFunc(o.discovered, func(f discovery.Resource) bool { return f.Name() == r.Name() }) {
 		return true // it exists, but no handler selects it
 	}
-	served.missing++
 	return o.isGivenUp(served)
 }
 
 // isGivenUp reports whether a resource has been missing for long enough, or its definition was deleted.
 func (o *observer) isGivenUp(served *servedResource) bool {
 	r := served.reactor.served.Load().resource
-	return served.missing >= rediscoverReads || o.definitions.Deleted(r.Plural+"."+r.Group)
+	return served.missing >= rediscoverReads && time.Since(served.since) >= rediscoverTime || o.definitions.Deleted(r.Plural+"."+r.Group)
 }
 
 // reconcileStreams opens and closes the streams of a resource, to match the served namespaces.

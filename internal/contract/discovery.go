@@ -303,6 +303,22 @@ func (c *C) definitions() *Kind {
 }
 
 func defining(t *testing.T, c *C) {
+	c.Run(t, "CH-35 many changes of definitions in a short time do not multiply the requests of discovery", func(c *C) {
+		c.OnlyInBubble("requests are counted by their times")
+		c.Define(c.gadgets())
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, ready, named("create"))
+		op := c.Operator(r)
+		c.Pass(time.Minute) // until discovery is idle
+		before := op.asked("/apis")
+		for n := range 500 {
+			c.definitions().Patch("gadgets."+c.Unique("leaf")+".dev", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"n": fmt.Sprint(n)}}})
+			c.Pass(10 * time.Millisecond)
+		}
+		if n := op.asked("/apis") - before; n < 5 || n > 50 {
+			c.Errorf("the resources were discovered %d times in 5 s of changes, want 25", n)
+		}
+	})
 	c.Run(t, "CH-35 definitions that come, change and go are followed", func(c *C) {
 		name := "gadgets." + c.Unique("leaf") + ".dev"
 		category := c.Unique("category")

@@ -338,6 +338,55 @@ func noticing(t *testing.T, c *C) {
 			}
 		}
 	})
+	for name, trouble := range map[string]func(c *C, fails *atomic.Bool){
+		"while its definition changes often": func(c *C, _ *atomic.Bool) {
+			for n := range 50 {
+				c.definitions().Patch("kopfexamples.kopf.dev", map[string]any{"metadata": map[string]any{"labels": map[string]any{"n": fmt.Sprint(n)}}})
+				c.Pass(20 * time.Millisecond)
+			}
+		},
+		"while namespaces are created": func(c *C, _ *atomic.Bool) {
+			for n := range 10 {
+				c.Of("v1", "Namespace").Create(fmt.Sprintf("%s-%d", c.Namespace, n), nil)
+				c.Pass(20 * time.Millisecond)
+			}
+		},
+		"and fails to answer then": func(c *C, fails *atomic.Bool) {
+			fails.Store(true)
+			c.Pass(10 * time.Minute)
+		},
+	} {
+		c.Run(t, "a resource that an API server does not know for a moment is served on, "+name, func(c *C) {
+			c.OnlyInBubble("discovery is made up")
+			var l calls
+			r := &kopf.Registry{}
+			r.OnResume(Examples, l.handler("resume"), named("resume"))
+			c.Create("a", nil)
+			var starting, fails atomic.Bool
+			op := c.Operator(r, func(op *kopf.Operator) { op.Namespaces = []string{c.Namespace + "*"} })
+			op.Wire.Fault(func(q *Request) (*http.Response, error) {
+				switch {
+				case q.Path != "/apis" || !starting.Load():
+					return nil, nil
+				case fails.Load():
+					return nil, errCut
+				}
+				return document(`{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[]}`), nil
+			})
+			c.Pass(time.Minute)
+			before := l.count("resume")
+			starting.Store(true)
+			c.definitions().Patch("kopfexamples.kopf.dev", map[string]any{"metadata": map[string]any{"labels": map[string]any{"n": "first"}}})
+			c.Pass(100 * time.Millisecond)
+			trouble(c, &fails)
+			starting.Store(false)
+			c.definitions().Patch("kopfexamples.kopf.dev", map[string]any{"metadata": map[string]any{"labels": map[string]any{"n": "none"}}})
+			c.Pass(10 * time.Minute)
+			if lines := op.Logs.messages("The resource is gone; not serving it any more"); len(lines) > 0 || l.count("resume") != before {
+				c.Errorf("the resource was given up %d times; the calls are %v", len(lines), l.all())
+			}
+		})
+	}
 	c.Run(t, "AC-98 without scanning, definitions and namespaces are not looked at", func(c *C) {
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, ready, named("create"))
