@@ -220,11 +220,7 @@ func (o *observer) watchPauses(ctx context.Context) {
 // discover reads the resources. Groups that cannot be read keep their former resources. It reports whether there are such groups, so that they are read
 // again.
 func (o *observer) discover(ctx context.Context) (broken bool, err error) {
-	groups := o.registry.groups()
-	if groups != nil && o.peers != nil {
-		groups = append(groups, peeringGroups...)
-	}
-	found, failed, err := o.client.discover(ctx, groups)
+	found, failed, err := o.client.discover(ctx, o.groups())
 	if err != nil {
 		return false, err
 	}
@@ -246,6 +242,15 @@ func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 		}
 	}
 	return len(failed) > 0, nil
+}
+
+// groups returns the groups to discover, or nil for all.
+func (o *observer) groups() []string {
+	groups := o.registry.groups()
+	if groups != nil && o.peers != nil {
+		groups = append(groups, peeringGroups...)
+	}
+	return groups
 }
 
 // warnGroupsLocked warns once of each group that could not be discovered. After a success, it can warn again.
@@ -365,10 +370,8 @@ func (o *observer) switchVersions() {
 // new afterwards.
 func (o *observer) isMissing(served *servedResource) bool {
 	r := served.reactor.served.Load().resource
-	if slices.ContainsFunc(o.discovered, func(f discovery.Resource) bool { return f.Name() == r.Name() }) {
-		return true // it exists, but no handler selects it
-	}
-	return o.isGivenUp(served)
+	unselected := slices.ContainsFunc(o.discovered, func(f discovery.Resource) bool { return f.Name() == r.Name() }) // by any handler
+	return unselected || o.isGivenUp(served)
 }
 
 // isGivenUp reports whether a resource has been missing for long enough, or its definition was deleted.
@@ -520,16 +523,18 @@ func (o *observer) rediscover() {
 
 // watchDefinitions makes the stream of resource definitions. Each change, and each new list, triggers a discovery.
 func (o *observer) watchDefinitions() *watchstream.Stream {
-	h := &definitionsHandler{observerHandler: observerHandler{o: o}, meta: definitionsResource.typeMeta(), began: time.Now()}
+	h := &definitionsHandler{observerHandler: observerHandler{o: o}, meta: definitionsResource.typeMeta(), groups: o.groups(), began: time.Now()}
 	return o.newStream(definitionsResource, "", h, nil)
 }
 
 // definitionsHandler tracks the resource definitions, and resets the learned facts about a redefined kind. Changes of labels and of the status do not count.
 type definitionsHandler struct {
 	observerHandler
-	meta   *typeMeta
-	began  time.Time // after the first discovery
-	failed bool      // whether a request has failed, so that the first list comes late
+	meta     *typeMeta
+	groups   []string  // that are discovered; nil for all
+	began    time.Time // after the first discovery
+	failed   bool      // whether a request has failed, so that the first list comes late
+	outdated bool      // whether a definition in a list has other versions than those discovered
 }
 
 func (h *definitionsHandler) OnListing() {
@@ -545,6 +550,9 @@ func (h *definitionsHandler) OnEvent(t string, header *rawjson.Header, raw []byt
 	}
 	h.o.mu.Lock()
 	changed := h.o.definitions.Note(ev.Body.Name(), state)
+	if ev.Type == Listed && !h.outdated && (h.groups == nil || slices.Contains(h.groups, ev.Body.View("spec").String("group"))) {
+		h.outdated = discovery.Outdated(raw, h.o.discovered)
+	}
 	h.o.mu.Unlock()
 	if changed && h.o.reconciler != nil {
 		h.o.reconciler.redefine(ev.Body)
@@ -558,7 +566,7 @@ func (h *definitionsHandler) OnListed() {
 	h.o.mu.Lock()
 	again := h.o.definitions.EndListing()
 	h.o.mu.Unlock()
-	if late := h.failed || time.Since(h.began) > time.Second; again || late { // a change since the first discovery comes with no event
+	if late := h.failed || h.outdated || time.Since(h.began) > time.Second; again || late { // a change since the first discovery comes with no event
 		h.o.rediscover()
 	}
 }

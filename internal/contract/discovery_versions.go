@@ -266,6 +266,26 @@ func handlersOfVersions(t *testing.T, c *C) {
 			c.Errorf("the calls are %q, want one", l.all())
 		}
 	})
+	c.Run(t, "DF-1 a definition that changes between the first discovery and the first list of definitions is noticed", func(c *C) {
+		c.OnlyInBubble("a request is held up")
+		c.Define(c.gadgets())
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(kopf.Selector("gadgets."+c.Unique("leaf")+".dev"), l.handler("gadget"), named("create"))
+		var once sync.Once
+		c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+			if strings.Contains(req.Path, "/customresourcedefinitions") {
+				once.Do(func() { c.setVersions(crdVersion("v1", false, true), crdVersion("v2", true, false)) })
+			}
+			return nil, nil
+		}))
+		c.Pass(time.Minute)
+		c.Of(c.Unique("leaf")+".dev/v2", "Gadget").Create("a", sized(1))
+		c.Pass(time.Minute)
+		if l.count("gadget") != 1 {
+			c.Errorf("the calls are %q, want one", l.all())
+		}
+	})
 	c.Run(t, "DF-1 the objects of another version are in its index, and not in that of the former one", func(c *C) {
 		c.OnlyInBubble("the versions move to and fro")
 		c.Define(c.gadgets())

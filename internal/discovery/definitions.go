@@ -1,5 +1,11 @@
 package discovery
 
+import (
+	"slices"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
 // Definitions tracks the resource definitions shown by a watch stream, and the deleted ones.
 type Definitions struct {
 	relisted     bool              // there was a list before
@@ -47,3 +53,27 @@ func (d *Definitions) EndListing() (again bool) {
 
 // Deleted reports whether the definition with a name was deleted, and not recreated since.
 func (d *Definitions) Deleted(name string) bool { return d.deleted[name] }
+
+// Outdated reports whether the found resources of a definition are not those of its served versions.
+func Outdated(definition []byte, found []Resource) bool {
+	group, plural := rawjson.StringAt(definition, "spec", "group"), rawjson.StringAt(definition, "spec", "names", "plural")
+	var served []string
+	versions, _ := rawjson.Find(definition, "spec", "versions")
+	_ = rawjson.EachItem(versions, func(version []byte) bool { // a definition without versions has no resources
+		if rawjson.ScalarAt(version, "served") == "true" {
+			served = append(served, rawjson.StringAt(version, "name"))
+		}
+		return true
+	})
+	for _, r := range found {
+		if r.Group != group || r.Plural != plural {
+			continue
+		}
+		i := slices.Index(served, r.Version)
+		if i < 0 {
+			return true
+		}
+		served = slices.Delete(served, i, i+1)
+	}
+	return len(served) > 0
+}

@@ -53,3 +53,22 @@ func TestDefinitions(t *testing.T) {
 		deleted(name, want)
 	}
 }
+
+func TestOutdated(t *testing.T) {
+	definition := func(versions string) []byte {
+		return []byte(`{"spec":{"group":"example.com","names":{"plural":"things"},"versions":[` + versions + `]}}`)
+	}
+	const v1, v2, former = `{"name":"v1","served":true}`, `{"name":"v2","served":true}`, `{"name":"v1","served":false}`
+	found := []Resource{{Group: "other.com", Version: "v3", Plural: "things"}, {Group: "example.com", Version: "v1", Plural: "things"}}
+	for versions, want := range map[string]bool{v1: false, v1 + "," + v2: true, v2: true, former: true, former + "," + v2: true, "": true} {
+		if got := Outdated(definition(versions), found); got != want {
+			t.Errorf("%s: got %t, want %t", versions, got, want)
+		}
+	}
+	if Outdated([]byte(`{"metadata":{"name":"a"}}`), found) {
+		t.Error("a definition without a specification is outdated")
+	}
+	if !Outdated(definition(v1), nil) {
+		t.Error("a new definition is not noticed")
+	}
+}
