@@ -108,7 +108,11 @@ func (s *Store) Send(r *http.Request) (*http.Response, error) {
 			return false, err
 		}
 		repeatable := r.Body == nil || r.GetBody != nil
-		if resp, err = cred.Client.Transport.RoundTrip(again); err != nil {
+		client := cred.Client
+		if r.Header.Get("Upgrade") != "" { // which HTTP/2 does not have
+			client = cred.WriteClient
+		}
+		if resp, err = client.Transport.RoundTrip(again); err != nil {
 			return repeatable && apirequest.RefusesCertificate(err), err
 		}
 		refused := repeatable && resp.StatusCode == http.StatusUnauthorized

@@ -183,6 +183,12 @@ func (b *SessionBody) Close() error {
 	return err
 }
 
+// sessionConn is a connection that ends with its session.
+type sessionConn struct {
+	*SessionBody
+	io.Writer
+}
+
 // CopyRequest copies the parts of a request that may change: not the URL, which is only read, and no forms.
 func CopyRequest(ctx context.Context, r *http.Request) *http.Request {
 	c := r.WithContext(ctx)

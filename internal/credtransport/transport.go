@@ -2,6 +2,7 @@ package credtransport
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -124,7 +125,12 @@ func (t *Transport) send(req *http.Request, token string) (*http.Response, error
 	if resp.StatusCode < 500 && resp.StatusCode != http.StatusUnauthorized {
 		t.Session.Accepted.Store(true)
 	}
-	resp.Body = &SessionBody{ReadCloser: resp.Body, Ctx: req.Context(), Life: life, Release: release}
+	body := &SessionBody{ReadCloser: resp.Body, Ctx: req.Context(), Life: life, Release: release}
+	if conn, ok := resp.Body.(io.Writer); ok { // after a change of the protocol, such as for an exec, the body is the connection
+		resp.Body = &sessionConn{body, conn}
+	} else {
+		resp.Body = body
+	}
 	return resp, nil
 }
 
