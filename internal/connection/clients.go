@@ -100,7 +100,6 @@ func (s *Store) Send(r *http.Request) (*http.Response, error) {
 			resp = nil
 		}
 		if err := apirequest.LeadsTo(cred.Info.Server, r.URL); err != nil {
-			credtransport.CloseBody(r)
 			return false, err
 		}
 		again, err := credtransport.Again(r.Context(), r)
@@ -121,6 +120,9 @@ func (s *Store) Send(r *http.Request) (*http.Response, error) {
 		}
 		return refused, err
 	})
+	if r.GetBody != nil || resp == nil { // the body was not used, or failed
+		credtransport.CloseBody(r)
+	}
 	if resp != nil && resp.StatusCode == http.StatusUnauthorized {
 		return resp, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 )
 
 // TestUpgrade sends a request that turns its connection into one for another protocol, as those of "kubectl exec" do.
@@ -62,4 +63,35 @@ func TestUpgrade(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestBodyOfFailedRequest sends a body whose author waits until it is read or closed.
+func TestBodyOfFailedRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newGate("a").store("a")
+		store.Close()
+		r, w := io.Pipe()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://turnstile/x", r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := io.WriteString(w, "text")
+			done <- err
+		}()
+		if _, err := store.Send(req); err == nil {
+			t.Error("a closed store has sent a request")
+		}
+		synctest.Wait()
+		select {
+		case err := <-done:
+			if err == nil {
+				t.Error("the body was read")
+			}
+		default:
+			t.Error("the body was not closed")
+			r.Close()
+		}
+	})
 }
