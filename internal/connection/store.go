@@ -74,6 +74,16 @@ type loginRun struct {
 	err  error         // read only after done is closed
 }
 
+// failure returns the error of the login, or nil while it runs.
+func (r *loginRun) failure() error {
+	select {
+	case <-r.done:
+		return r.err
+	default:
+		return nil
+	}
+}
+
 // Login returns new credentials by login handler. All waiting requests receive its error unchanged.
 type Login func(ctx context.Context) (map[string]*Info, error)
 
@@ -143,11 +153,12 @@ func (s *Store) Pick(ctx context.Context) (*Credential, error) {
 		}
 		select {
 		case <-run.done:
-			if run.err != nil {
-				return nil, run.err
-			}
+		case <-s.connections.Done(): // Close has ended, perhaps without the login
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		}
+		if err := run.failure(); err != nil {
+			return nil, err
 		}
 	}
 }

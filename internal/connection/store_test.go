@@ -766,3 +766,34 @@ func TestSend(t *testing.T) {
 		})
 	}
 }
+
+// TestCloseEndsWaitingRequests closes a store during a login that ignores its context.
+func TestCloseEndsWaitingRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		store := NewStore(func(context.Context) (map[string]*Info, error) {
+			<-release
+			return nil, nil
+		})
+		failed := make(chan error, 1)
+		go func() {
+			_, err := store.Pick(context.Background())
+			failed <- err
+		}()
+		synctest.Wait()
+		if store.Close() {
+			t.Error("the login has ended")
+		}
+		time.Sleep(time.Hour)
+		select {
+		case err := <-failed:
+			if err == nil {
+				t.Error("a closed store has given credentials")
+			}
+		default:
+			t.Error("a request waits although the store is closed")
+		}
+		close(release)
+		synctest.Wait()
+	})
+}
