@@ -49,7 +49,7 @@ func Check(patterns []string) (warnings []string, err error) {
 				return nil, fmt.Errorf("invalid namespace %q: want a name of at most 63 lower-case letters, digits and \"-\", or a glob such as \"team-*\"", name)
 			}
 			first := strings.TrimSpace(strings.Split(pattern, ",")[0])
-			never := !strings.ContainsAny(first, "*?[!") && !matchGlob(first, g)
+			never := !strings.ContainsAny(first, "*?[!") && !matchGlob(g, first)
 			excludes = excludes || negated
 			if i > 0 && !negated && (never || !excludes) {
 				warnings = append(warnings, fmt.Sprintf("In the namespace pattern %q, the part %q has no effect: the first part selects the namespaces. To serve several namespaces, give several patterns.", pattern, g))

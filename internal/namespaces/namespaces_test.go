@@ -1,6 +1,8 @@
 package namespaces
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -47,4 +49,41 @@ func TestCheck(t *testing.T) {
 			t.Error("TEAM-* fits team-a")
 		}
 	})
+}
+
+// TestWarnings removes parts of patterns: a warning that a part has no effect means that the pattern matches the same names without it.
+func TestWarnings(t *testing.T) {
+	parts, names := []string{"a", "ab", "a*", "?", "*", "[!a]", "!a", "!a*", "!?"}, []string{"a", "b", "aa", "ab", "ba"}
+	var patterns [][]string
+	for _, a := range parts {
+		for _, b := range parts {
+			for _, c := range parts {
+				patterns = append(patterns, []string{a, b}, []string{a, b, c})
+			}
+		}
+	}
+	warned := 0
+	for _, pattern := range patterns {
+		text := strings.Join(pattern, ",")
+		warnings, err := Check([]string{text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 1; i < len(pattern) && len(warnings) > 0; i++ {
+			warning := fmt.Sprintf("the part %q has no effect", pattern[i])
+			if slices.Index(pattern[1:], pattern[i]) != i-1 || !strings.Contains(warnings[0], warning) {
+				continue
+			}
+			warned++
+			without := strings.Join(slices.Delete(slices.Clone(pattern), i, i+1), ",")
+			for _, name := range names {
+				if Match(text, name) != Match(without, name) {
+					t.Errorf("got a warning of %q in %q, which decides about %q", pattern[i], text, name)
+				}
+			}
+		}
+	}
+	if warned < 100 {
+		t.Errorf("got only %d warnings", warned)
+	}
 }
