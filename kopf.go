@@ -467,17 +467,21 @@ func (r *run) newClient() *Client {
 	if info := r.Connection; info != nil {
 		login = info.login
 	}
-	what, failure := "Initial authentication", slog.LevelDebug                           // the operator then ends with the error, which is logged once
+	what := "Initial authentication"
 	c := newLoginClient(func(ctx context.Context) (map[string]*connection.Info, error) { // one call at a time
 		r.meter.LoggedIn.Store(false)
 		r.Logger.Info(what + " has been initiated.")
 		found, err := login(ctx)
+		if err != nil && r.meter.Load(metrics.Logins) == 0 {
+			r.Logger.Debug("Initial authentication has failed.", "error", err) // the operator then ends with the error, which is logged once
+		} else if err != nil {
+			r.Logger.Warn("Re-authentication has failed.", "error", err, "help", "K922")
+		}
 		if err != nil {
-			r.Logger.Log(ctx, failure, what+" has failed.", "error", err)
 			return nil, err
 		}
 		r.Logger.Info(what + " has finished.")
-		what, failure = "Re-authentication", slog.LevelWarn
+		what = "Re-authentication"
 		r.meter.LoggedIn.Store(true)
 		r.meter.Add(metrics.Logins, 1)
 		for _, info := range found {

@@ -235,8 +235,8 @@ func (s *sender) warnMissed(missed Diff, now *Body) {
 		}
 	}
 	if len(dropped) > 0 {
-		s.warn("The API server dropped fields of a patch", dropped,
-			"hint", "declare the fields in the schema of the custom resource definition, or set x-kubernetes-preserve-unknown-fields on their parent", "help", "K601")
+		s.warn("The API server dropped fields of a patch", "K601", dropped,
+			"hint", "declare the fields in the schema of the custom resource definition, or set x-kubernetes-preserve-unknown-fields on their parent")
 	}
 	if len(changed) > 0 {
 		var writers []string
@@ -247,12 +247,12 @@ func (s *sender) warnMissed(missed Diff, now *Body) {
 				}
 			}
 		}
-		s.warn("Fields of a patch have other values now, changed by another client or by an admission webhook", changed, "managers", strings.Join(writers, ","), "help", "K602")
+		s.warn("Fields of a patch have other values now, changed by another client or by an admission webhook", "K602", changed, "managers", strings.Join(writers, ","))
 	}
 }
 
-// warn logs fields that have other values than the patch. The first time, it is a warning.
-func (s *sender) warn(text string, missed Diff, attrs ...any) {
+// warn logs fields that have other values than the patch. The first time, it is a warning with a code.
+func (s *sender) warn(text, help string, missed Diff, attrs ...any) {
 	level, fields := slog.LevelDebug, make([]string, len(missed))
 	for i, item := range missed {
 		if s.warned.Add(string(Path(item.Path...))) {
@@ -260,7 +260,11 @@ func (s *sender) warn(text string, missed Diff, attrs ...any) {
 		}
 		fields[i] = fmt.Sprintf("%s: sent %s, stored %s", strings.Join(item.Path, "."), shown(item.Old), shown(item.New))
 	}
-	s.log.Log(s.ctx, level, text, append(attrs, "differences", s.resource.loggable(fields))...)
+	attrs = append(attrs, "differences", s.resource.loggable(fields))
+	if level == slog.LevelWarn {
+		attrs = append(attrs, "help", help)
+	}
+	s.log.Log(s.ctx, level, text, attrs...)
 }
 
 // shown returns a value of an object for the log.

@@ -460,7 +460,7 @@ func TestMissedFields(t *testing.T) {
 	} {
 		var log strings.Builder
 		s := &sender{ctx: t.Context(), resource: tt.resource, warned: &boundedset.Set{}, log: slog.New(slog.NewTextHandler(&log, nil))}
-		s.warn("text", missed)
+		s.warn("text", "K601", missed)
 		if !strings.Contains(log.String(), "level=WARN msg=text "+tt.want) {
 			t.Errorf("%s: got the line %s, want %s", tt.resource.Plural, log.String(), tt.want)
 		}

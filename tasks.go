@@ -511,11 +511,11 @@ func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 		return
 	}
 	if w.outdated != "" {
-		level := slog.LevelDebug
+		level, attrs := slog.LevelDebug, []any{handlerKey, t.handler.id, "attempts", w.attempts}
 		if w.attempts == maxResends {
-			level = slog.LevelWarn
+			level, attrs = slog.LevelWarn, append(attrs, "help", "K607")
 		}
-		log.Log(ctx, level, "The object has changed meanwhile; making the patch again for its newest state", handlerKey, t.handler.id, "attempts", w.attempts, "help", "K607")
+		log.Log(ctx, level, "The object has changed meanwhile; making the patch again for its newest state", attrs...)
 	} else {
 		log.Warn("Sending a patch failed; it will be sent again", handlerKey, t.handler.id, "error", err, "help", "K606")
 	}

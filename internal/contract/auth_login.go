@@ -269,7 +269,7 @@ func loginLogs(t *testing.T, c *C) {
 		})
 		c.Create("a", nil)
 		c.WaitFor("the handling", func() bool { return c.isReady("a") })
-		if lines := op.Logs.Find("Re-authentication has failed"); len(lines) != 1 || lines[0].Level != slog.LevelWarn {
+		if lines := op.Logs.Find("Re-authentication has failed"); len(lines) != 1 || lines[0].Level != slog.LevelWarn || lines[0].Attrs["help"] != "K922" {
 			c.Errorf("got the lines %+v", lines)
 		}
 	})

@@ -56,6 +56,7 @@ func (c *C) Operator(registry *kopf.Registry, adjust ...func(*kopf.Operator)) *R
 		close(ready)
 	}
 	c.Cleanup(r.checkLeaks) // after the operator was stopped
+	c.Cleanup(r.checkCodes)
 	// All goroutines that the operator starts inherit the labels.
 	r.runner = kopf.NewRunner(c, kopf.RunFunc(func(ctx context.Context) (err error) {
 		pprof.Do(ctx, pprof.Labels("operator", r.number), func(ctx context.Context) { err = op.Run(ctx) })
@@ -112,6 +113,16 @@ func (r *Running) checkLeaks() {
 		time.Sleep(20 * time.Millisecond)
 	}
 	r.c.Errorf("the operator has left goroutines behind:\n%s", left)
+}
+
+// checkCodes fails the test if a message for debugging has a code.
+func (r *Running) checkCodes() {
+	r.c.Helper()
+	for _, line := range r.Logs.All() {
+		if line.Level < slog.LevelInfo && line.Attrs["help"] != "" {
+			r.c.Errorf("a message for debugging has a code: %+v", line)
+		}
+	}
 }
 
 // goroutines returns the stacks of the operator's goroutines, including those that other goroutines of the operator have started.

@@ -56,6 +56,8 @@ func TestHelpCodes(t *testing.T) {
 		switch texts := explained[m.help]; {
 		case m.help == "" && grave && !strings.HasPrefix(m.position, "internal/apiserver/") && !(m.level == "Warn" && m.text == "" && m.position[:9] == "observer."):
 			t.Errorf("%s: the message %q has no code: add an attribute \"help\", and a heading to docs/troubleshooting.md", m.position, m.text)
+		case m.help == "" && m.level == "Log" && !slices.Contains(chosenLevels, m.text):
+			t.Errorf("%s: the message %q has no code, although its level can be that of a warning", m.position, m.text)
 		case m.help != "" && len(texts) == 0:
 			t.Errorf("%s: docs/troubleshooting.md does not explain the code %s of %q", m.position, m.help, m.text)
 		case m.help != "" && strings.HasPrefix(m.level, "Debug"):
@@ -81,5 +83,11 @@ func fixedPart(format string) (longest string) {
 	return longest
 }
 
-// chosenCodes are given to messages by more than one line of code.
-var chosenCodes = []string{"K301", "K303", "K304"}
+// chosenCodes are given to messages by more than one line of code, such as only to those of some levels.
+var chosenCodes = []string{"K301", "K303", "K304", "K607"}
+
+// chosenLevels are the messages whose level is not constant, without a code at this level or without one at all.
+var chosenLevels = []string{
+	"", // of patch_sender.go, with the code of its caller
+	" '", " failed with an exception and ", "%s is processed: %d succeeded; %d failed.", "The object has changed meanwhile; making the patch again for its newest state",
+}

@@ -18,7 +18,7 @@ import (
 // variable parts. All others are constant texts.
 var knownMessages = []string{
 	"Activity '", "Handler '", "Daemon", "Timer", "Indexer '", "Webhook '", " '", // the names of handlers follow
-	"Operator has failed: ", "Initial authentication", " has ", " is in progress.", "Request attempt #", "Signal ", "Not enough RBAC permissions", "Reconfiguring the ",
+	"Operator has failed: ", "Initial authentication", "Re-authentication", " has ", " is in progress.", "Request attempt #", "Signal ", "Not enough RBAC permissions", "Reconfiguring the ",
 	"Cleaning up the ", "Listening for webhooks at ", "Accessing the webhooks at ", "Serving health status at ", "Keep-alive in ",
 	"Pausing operations in favour of ", "Possibly conflicting operators", "Pausing all operators", "Resuming operations after the pause.",
 	"Pausing the watch-stream", "Resuming the watch-stream", "Deleted, really deleted, and we are notified.", "Adding the finalizer, ", "Removing the finalizer, ",
