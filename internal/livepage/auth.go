@@ -34,6 +34,7 @@ const (
 	reviewWithin = 10 * time.Second
 	reviewEvery  = 100 * time.Millisecond // at most: strangers with invented tokens must not use up the operator's rate limit
 	maxReviewed  = 1000                   // tokens with a cached review
+	warnEvery    = time.Minute            // at most, of failed reviews: strangers must not fill the log
 )
 
 // Reviewer sends reviews to the API server.
@@ -53,6 +54,7 @@ type Auth struct {
 	mu       sync.Mutex // guards following
 	token    []byte
 	read     time.Time
+	warned   time.Time // of a failed review
 	reviewed map[[sha256.Size]byte]verdict
 }
 
@@ -106,7 +108,7 @@ func (a *Auth) allow(w http.ResponseWriter, r *http.Request, ask bool) bool {
 		return true
 	case err != nil && r.Context().Err() != nil: // the client has disconnected
 	case err != nil:
-		a.log.Warn("Asking the API server about a token for the live page failed", "error", err, "hint", "grant the permission to create tokenreviews and subjectaccessreviews", "help", "K1105")
+		a.warn(err)
 		refuse(w, http.StatusServiceUnavailable, "the API server could not be asked about the token; see the log of the operator")
 	case ask:
 		w.Header().Set("WWW-Authenticate", `Basic realm="the token of the live page as the password"`)
@@ -116,6 +118,16 @@ func (a *Auth) allow(w http.ResponseWriter, r *http.Request, ask bool) bool {
 		refuse(w, http.StatusUnauthorized, why)
 	}
 	return false
+}
+
+// warn logs that a review has failed, unless it has done so shortly before.
+func (a *Auth) warn(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := time.Now(); now.Sub(a.warned) >= warnEvery {
+		a.warned = now
+		a.log.Warn("Asking the API server about a token for the live page failed", "error", err, "hint", "grant the permission to create tokenreviews and subjectaccessreviews", "help", "K1105")
+	}
 }
 
 // tokenOf returns the token of a request, or "".

@@ -1,6 +1,7 @@
 package livepage
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -682,6 +683,21 @@ func TestReviews(t *testing.T) {
 			}
 			if asked, took := len(r.calls)-before, time.Since(began); asked > int(took/reviewEvery)+1 {
 				t.Errorf("the API server was asked %d times in %s", asked, took)
+			}
+		})
+	})
+	t.Run("OB-24 strangers do not fill the log while the API server does not answer", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var logged bytes.Buffer
+			s, _ := newServer(nil)
+			s.Auth, _ = NewAuth("", &reviewer{err: errors.New("down")}, slog.New(slog.NewTextHandler(&logged, nil)))
+			for i := range 600 { // ten a second
+				if w := ask(s, "GET", "http://10.0.0.1/api/v1/state", "Authorization", fmt.Sprint("Bearer stranger", i)); w.Code != 503 {
+					t.Fatalf("got %d, want 503", w.Code)
+				}
+			}
+			if n := strings.Count(logged.String(), "level=WARN"); n < 1 || n > 2 {
+				t.Errorf("got %d warnings in a minute, want one or two", n)
 			}
 		})
 	})
