@@ -375,6 +375,13 @@ func postingLogs(t *testing.T, c *C) {
 		}
 		op.wantLogged(want...)
 	})
+	c.Run(t, "OP-103 a posted message ends with its code", func(c *C) {
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(context.Context, *kopf.Change) error { return kopf.Permanent(errors.New("too large")) }, named("create"))
+		op := c.Operator(r, loud(slog.LevelError))
+		c.Create("a", nil)
+		op.wantLogged("Error Logging: Handler 'create' failed permanently: too large  help=K305")
+	})
 	c.Run(t, "OP-104 messages of the framework's own work are not posted, nor those of handlers of events", func(c *C) {
 		r := &kopf.Registry{}
 		r.OnEvent(Examples, func(ctx context.Context, e *kopf.WatchEvent) error {
