@@ -429,14 +429,14 @@ func (rc *reconciler) backOff(c *Child) time.Duration {
 		return 0
 	}
 	pause := max(more.conflict.Pause(), 0)
-	if pause == 0 && more.conflict.Count(maxFightRounds, time.Minute) {
+	if pause == 0 && more.conflict.Count(maxFlappingRounds, time.Minute) {
 		rc.log.Warn("Another client changes a child again and again; slowing down", "kind", c.ref.Kind, "object", c.ref, handlerKey, rc.handlerOfLocked(k).id, "help", "K710")
 	}
 	return pause
 }
 
-// maxFightRounds is how often in a row kopf reapplies a child without a delay after changes of another client.
-const maxFightRounds = 5
+// maxFlappingRounds is how often in a row kopf reapplies a child without a delay after changes of another client.
+const maxFlappingRounds = 5
 
 // create creates a child. The apply has a resource version that no object has, so it fails instead of merging into an existing object.
 func (d *desiredSet) create(ctx context.Context, c *Child) error {

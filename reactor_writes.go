@@ -670,7 +670,7 @@ func (c *cycle) detectConflict(before *Body, patches []*handlerPatch, sent *Patc
 	e, settings := c.entry, &c.reactor.settings.Queueing
 	e.last.changedByUs = e.last.changedByUs || len(patches) > 0 || e.last.handled // the first finalizer does not count
 	if e.state.conflict == nil {
-		if !c.conflict.recent || settings.FightRounds <= 0 {
+		if !c.conflict.recent || settings.FlappingRounds <= 0 {
 			return
 		}
 		e.state.conflict = flapping.New()
@@ -687,7 +687,7 @@ func (c *cycle) detectConflict(before *Body, patches []*handlerPatch, sent *Patc
 		return
 	}
 	c.conflict.counted = true
-	if first := e.state.conflict.Count(settings.FightRounds, settings.FightPause); first {
+	if first := e.state.conflict.Count(settings.FlappingRounds, settings.FlappingPause); first {
 		var conflicting Diff
 		for _, i := range found {
 			conflicting = append(conflicting, diff[i])

@@ -166,7 +166,7 @@ func (rc *reconciler) noteRemoved(c *cycle) {
 	if e.conflict == nil {
 		e.conflict = flapping.New()
 	}
-	if settings.FightRounds > 0 && e.conflict.Count(settings.FightRounds, settings.FightPause) {
+	if settings.FlappingRounds > 0 && e.conflict.Count(settings.FlappingRounds, settings.FlappingPause) {
 		c.log.Warn("Another client removes again and again where the children in other namespaces are; slowing down the handling of the object", "help", "K711")
 	}
 }

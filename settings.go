@@ -156,13 +156,13 @@ type QueueingSettings struct {
 	// ErrorDelays are the delays of an object after errors outside its handlers, such as rejected patches. The last one repeats. Empty means no delays.
 	// Default: 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610 s.
 	ErrorDelays []time.Duration
-	// FightRounds is the number of consecutive times that another client may change a field back before kopf treats it as an update conflict. A field that
+	// FlappingRounds is the number of consecutive times that another client may change a field back before kopf treats it as an update conflict. A field that
 	// the operator changes only because of its own change counts, too. Only changes within 10 seconds of the previous one count. Beyond the limit, kopf warns
 	// in the log, in an event and in the metrics, and slows the handling of the object down. Zero disables the detection. Default: 20.
-	FightRounds int
-	// FightPause is the longest delay of such an object. The first delay is one second, and each further one is twice as long. After the delay, kopf handles
+	FlappingRounds int
+	// FlappingPause is the longest delay of such an object. The first delay is one second, and each further one is twice as long. After the delay, kopf handles
 	// the newest state of the object, so nothing is lost. Zero means no delays. Default: 1 minute.
-	FightPause time.Duration
+	FlappingPause time.Duration
 }
 
 // ScanningSettings are about the discovery of resources and namespaces.
@@ -267,10 +267,10 @@ func NewSettings() *Settings {
 			PageSize:          500,
 		},
 		Queueing: QueueingSettings{
-			ExitTimeout: 2 * time.Second,
-			ErrorDelays: seconds(1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610),
-			FightRounds: 20,
-			FightPause:  time.Minute,
+			ExitTimeout:    2 * time.Second,
+			ErrorDelays:    seconds(1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610),
+			FlappingRounds: 20,
+			FlappingPause:  time.Minute,
 		},
 		Tracing:   TracingSettings{Ratio: 1, Annotation: "tracing.k8s.io/traceparent"},
 		Execution: ExecutionSettings{DefaultBackoff: time.Minute, QuickRetries: 10, FlushAfter: time.Second},

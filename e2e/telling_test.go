@@ -83,7 +83,7 @@ func wantPrometheus(t *testing.T, url string) {
 		"kopf_watch_events_total": dto.MetricType_COUNTER, "kopf_watch_restarts_total": dto.MetricType_COUNTER, "kopf_watch_streams": dto.MetricType_GAUGE,
 		"kopf_objects": dto.MetricType_GAUGE, "kopf_api_requests_total": dto.MetricType_COUNTER, "kopf_queue_depth": dto.MetricType_GAUGE,
 		"kopf_background_tasks": dto.MetricType_GAUGE, "kopf_kubernetes_events_total": dto.MetricType_COUNTER, "kopf_logins_total": dto.MetricType_COUNTER,
-		"kopf_fights_total": dto.MetricType_COUNTER, "kopf_peers": dto.MetricType_GAUGE, "kopf_paused": dto.MetricType_GAUGE, "kopf_goroutines": dto.MetricType_GAUGE, "kopf_resident_memory_bytes": dto.MetricType_GAUGE,
+		"kopf_flapping_total": dto.MetricType_COUNTER, "kopf_peers": dto.MetricType_GAUGE, "kopf_paused": dto.MetricType_GAUGE, "kopf_goroutines": dto.MetricType_GAUGE, "kopf_resident_memory_bytes": dto.MetricType_GAUGE,
 		"kopf_handler_running_seconds_max": dto.MetricType_GAUGE, "kopf_handler_last_success_timestamp_seconds": dto.MetricType_GAUGE, "kopf_objects_failed": dto.MetricType_GAUGE,
 		"kopf_queue_oldest_seconds": dto.MetricType_GAUGE, "kopf_api_request_duration_seconds": dto.MetricType_HISTOGRAM, "kopf_api_throttled_seconds_total": dto.MetricType_COUNTER,
 		"kopf_standby": dto.MetricType_GAUGE, "kopf_build_info": dto.MetricType_GAUGE, "rest_client_requests_total": dto.MetricType_COUNTER,

@@ -18,18 +18,18 @@ import (
 // without losing changes. It does not slow down other changes.
 
 var _ = Suite("change_flapping", func(t *testing.T, c *C) {
-	c.Run(t, "a handler that is called because of its own change without end is slowed down and told", proveSelfFight)
-	c.Run(t, "a handler of events that changes the object at each event is slowed down and told", proveEventFight)
-	c.Run(t, "an operator that fights with somebody else is slowed down, and the other one is named", proveRivalry)
-	c.Run(t, "two operators that fight are both slowed down, and when one gives up, nothing is lost", proveTwoOperators)
-	c.Run(t, "an operator whose finalizer is removed again and again is slowed down and told", proveFinalizerFight)
-	c.Run(t, "a fight between a handler and a timer of one operator is slowed down", proveTimerFight)
-	c.Run(t, "a fight holds up no deletion", proveFightDeletion)
+	c.Run(t, "a handler that is called because of its own change without end is slowed down, and a warning says so", proveSelfFlapping)
+	c.Run(t, "an event handler that changes the object at each event is slowed down, and a warning says so", proveEventFlapping)
+	c.Run(t, "an operator that is in a conflict with another client is slowed down, and the other one is named", proveRivalry)
+	c.Run(t, "two operators in a conflict are both slowed down, and when one gives up, nothing is lost", proveTwoOperators)
+	c.Run(t, "an operator whose finalizer is removed again and again is slowed down, and a warning says so", proveFinalizerFlapping)
+	c.Run(t, "a conflict between a handler and a timer of one operator is slowed down", proveTimerFlapping)
+	c.Run(t, "a conflict delays no deletion", proveFlappingDeletion)
 	c.Run(t, "an object that is let go is not looked at without end until its end is shown, when it was patched before", proveLateEnd)
-	c.Run(t, "when a fight is over, changes are handled at once again", proveFightEnd)
-	c.Run(t, "a fight is counted in the metrics", proveFightMetrics)
-	c.Run(t, "the values of secrets that are fought for are not told", proveSecretFight)
-	c.Run(t, "a fight can be told without a pause, or not at all", proveFightSettings)
+	c.Run(t, "when a conflict is over, changes are handled at once again", proveFlappingEnd)
+	c.Run(t, "a conflict is counted in the metrics", proveFlappingMetrics)
+	c.Run(t, "the values of secrets in a conflict are not logged", proveSecretFlapping)
+	c.Run(t, "a conflict can be logged without a pause, or not at all", proveFlappingSettings)
 	for name, prove := range map[string]func(c *C){
 		"many changes by somebody else":              proveQuickUser,
 		"many handlers, one after another":           proveManyHandlers,
@@ -37,7 +37,7 @@ var _ = Suite("change_flapping", func(t *testing.T, c *C) {
 		"progress that a handler stores by itself":   proveOwnProgress,
 		"a field that somebody else sets after ours": proveOtherFields,
 	} {
-		c.Run(t, name+" are no fight", prove)
+		c.Run(t, name+" are no conflict", prove)
 	}
 })
 
@@ -65,8 +65,8 @@ func (op *Running) slowed() []Line {
 	return op.Logs.Find("Fields of the object are changed again and again; slowing down its handling")
 }
 
-// wantFight waits until a hot loop over the fields is logged. It checks that it is logged once, with the managers of the other clients, if there are any.
-func (op *Running) wantFight(c *C, fields, managers string) {
+// wantFlapping waits until a hot loop over the fields is logged. It checks that it is logged once, with the managers of the other clients, if there are any.
+func (op *Running) wantFlapping(c *C, fields, managers string) {
 	c.Helper()
 	c.WaitFor("the warning", func() bool { return len(op.slowed()) > 0 })
 	c.Pass(time.Second)
@@ -118,7 +118,7 @@ func (c *C) wantPosted(name, want string) {
 	}
 }
 
-func proveSelfFight(c *C) {
+func proveSelfFlapping(c *C) {
 	r := &kopf.Registry{}
 	r.OnUpdate(Examples, counting, named("update"))
 	r.OnCreate(Examples, ready, named("create"))
@@ -128,7 +128,7 @@ func proveSelfFight(c *C) {
 	began := time.Now()
 	c.Patch("a", spec(map[string]any{"counter": 1}))
 	const want = "The operator changes these fields again and again because of its own changes: spec.counter."
-	op.wantFight(c, "spec.counter", "")
+	op.wantFlapping(c, "spec.counter", "")
 	c.wantPosted("a", "ChangedByItself: "+want)
 	op.wantSlow(c, began, true)
 	if values := op.slowed()[0].Attrs["differences"]; !strings.Contains(values, "spec.counter") {
@@ -136,7 +136,7 @@ func proveSelfFight(c *C) {
 	}
 }
 
-func proveEventFight(c *C) {
+func proveEventFlapping(c *C) {
 	r := &kopf.Registry{}
 	n := 0
 	r.OnEvent(Examples, func(_ context.Context, e *kopf.WatchEvent) error {
@@ -147,7 +147,7 @@ func proveEventFight(c *C) {
 	op := c.Operator(r)
 	began := time.Now()
 	c.Create("a", nil)
-	op.wantFight(c, "status.seen", "")
+	op.wantFlapping(c, "status.seen", "")
 	op.wantSlow(c, began, true)
 }
 
@@ -170,8 +170,8 @@ func (c *C) rival(ctx context.Context, name, field string, value any) (done chan
 	return done
 }
 
-// fight starts a hot loop between an operator and another client. The returned function ends it.
-func fight(c *C, adjust ...func(*kopf.Operator)) (op *Running, end func()) {
+// flap starts a hot loop between an operator and another client. The returned function ends it.
+func flap(c *C, adjust ...func(*kopf.Operator)) (op *Running, end func()) {
 	r := &kopf.Registry{}
 	r.OnCreate(Examples, setting("spec.x", "ours"), named("create"))
 	r.OnUpdate(Examples, setting("spec.x", "ours"), named("update"))
@@ -189,9 +189,9 @@ func fight(c *C, adjust ...func(*kopf.Operator)) (op *Running, end func()) {
 
 func proveRivalry(c *C) {
 	began := time.Now()
-	op, end := fight(c)
+	op, end := flap(c)
 	want := "The operator and rival change these fields in turns: spec.x."
-	op.wantFight(c, "spec.x", "rival")
+	op.wantFlapping(c, "spec.x", "rival")
 	c.wantPosted("a", "ChangedBack: "+want)
 	op.wantSlow(c, began, true)
 	if values := op.slowed()[0].Attrs["differences"]; !strings.Contains(values, "change spec.x: theirs -> ours") {
@@ -223,8 +223,8 @@ func proveTwoOperators(c *C) {
 	c.Pass(time.Second)
 	began := time.Now()
 	c.Patch("a", spec(map[string]any{"x": "?"}))
-	first.wantFight(c, "spec.x", "kopf-go")
-	second.wantFight(c, "spec.x", "kopf-go")
+	first.wantFlapping(c, "spec.x", "kopf-go")
+	second.wantFlapping(c, "spec.x", "kopf-go")
 	first.wantSlow(c, began, false) // one of them may find nothing to change
 	second.wantSlow(c, began, false)
 	c.Patch("a", spec(map[string]any{"y": 7}))
@@ -235,11 +235,11 @@ func proveTwoOperators(c *C) {
 		c.Errorf("the field is %q at last", got)
 	}
 	if got := body.Status().String("first"); got != "7" {
-		c.Errorf("the change amid the fight was handled as %q", got)
+		c.Errorf("the change during the conflict was handled as %q", got)
 	}
 }
 
-func proveFinalizerFight(c *C) {
+func proveFinalizerFlapping(c *C) {
 	c.OnlyInBubble("the pauses are long")
 	r := &kopf.Registry{}
 	r.OnDelete(Examples, func(context.Context, *kopf.Change) error { return nil }, named("delete"))
@@ -258,11 +258,11 @@ func proveFinalizerFight(c *C) {
 	}()
 	defer func() { <-done }()
 	defer cancel()
-	op.wantFight(c, "metadata.finalizers", "")
+	op.wantFlapping(c, "metadata.finalizers", "")
 	op.wantSlow(c, began, true)
 }
 
-func proveTimerFight(c *C) {
+func proveTimerFlapping(c *C) {
 	c.OnlyInBubble("the pauses are long")
 	r := &kopf.Registry{}
 	r.OnUpdate(Examples, setting("spec.x", "handler"), named("update"))
@@ -273,7 +273,7 @@ func proveTimerFight(c *C) {
 	}, &kopf.TimerOptions{ID: "timer", Interval: 2 * time.Second})
 	op := c.Operator(r)
 	c.Create("a", nil)
-	op.wantFight(c, "spec.x", "")
+	op.wantFlapping(c, "spec.x", "")
 	c.Pass(5 * time.Minute)
 	before := len(op.Wire.Writes())
 	c.Pass(10 * time.Minute)
@@ -282,7 +282,7 @@ func proveTimerFight(c *C) {
 	}
 }
 
-func proveFightDeletion(c *C) {
+func proveFlappingDeletion(c *C) {
 	r := &kopf.Registry{}
 	r.OnUpdate(Examples, counting, named("update"))
 	var l calls
@@ -306,15 +306,15 @@ func proveFightDeletion(c *C) {
 	}
 }
 
-func proveFightEnd(c *C) {
+func proveFlappingEnd(c *C) {
 	c.OnlyInBubble("the pauses are long")
-	op, end := fight(c)
-	op.wantFight(c, "spec.x", "rival")
+	op, end := flap(c)
+	op.wantFlapping(c, "spec.x", "rival")
 	c.Pass(10 * time.Minute)
 	end()
 	c.Pass(5 * time.Minute)
 	if lines := op.Logs.messages("The update conflict is over"); len(lines) != 1 {
-		c.Errorf("the end of the fight is told as %q", lines)
+		c.Errorf("the end of the conflict is logged as %q", lines)
 	}
 	for n := range 5 {
 		c.Patch("a", spec(map[string]any{"x": fmt.Sprint("user", n)}))
@@ -327,20 +327,20 @@ func proveFightEnd(c *C) {
 	c.rival(c.Context(), "a", "x", "theirs")
 	c.Pass(time.Minute)
 	if n := len(op.slowed()); n != 2 {
-		c.Errorf("%d fights were told, want 2", n)
+		c.Errorf("%d conflicts were logged, want 2", n)
 	}
 }
 
-func proveFightMetrics(c *C) {
+func proveFlappingMetrics(c *C) {
 	c.OnlyInBubble("the pauses are long")
 	p := newPipe()
-	fight(c, probed(p, "http://0.0.0.0/healthz"))
-	wantMetrics(c, p, map[string]float64{"kopf_fights_total": 0})
+	flap(c, probed(p, "http://0.0.0.0/healthz"))
+	wantMetrics(c, p, map[string]float64{"kopf_flapping_total": 0})
 	c.Pass(10 * time.Minute)
-	wantMetrics(c, p, map[string]float64{"kopf_fights_total": 1})
+	wantMetrics(c, p, map[string]float64{"kopf_flapping_total": 1})
 }
 
-func proveSecretFight(c *C) {
+func proveSecretFlapping(c *C) {
 	r := &kopf.Registry{}
 	n := 0
 	r.OnEvent("v1/secrets", func(_ context.Context, e *kopf.WatchEvent) error {
@@ -360,7 +360,7 @@ func proveSecretFight(c *C) {
 	}
 }
 
-func proveFightSettings(c *C) {
+func proveFlappingSettings(c *C) {
 	c.OnlyInBubble("the rounds are counted")
 	for _, test := range []struct {
 		rounds int
@@ -378,10 +378,10 @@ func proveFightSettings(c *C) {
 		}, named("update"))
 		name := fmt.Sprint("a", test.rounds)
 		op := c.Operator(r, func(op *kopf.Operator) {
-			if s := op.Settings.Queueing; s.FightRounds != 20 || s.FightPause != time.Minute {
+			if s := op.Settings.Queueing; s.FlappingRounds != 20 || s.FlappingPause != time.Minute {
 				c.Errorf("the defaults are %+v", s)
 			}
-			op.Settings.Queueing.FightRounds, op.Settings.Queueing.FightPause = test.rounds, test.pause
+			op.Settings.Queueing.FlappingRounds, op.Settings.Queueing.FlappingPause = test.rounds, test.pause
 		})
 		c.Create(name, nil)
 		c.Pass(time.Minute)

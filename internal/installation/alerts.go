@@ -70,8 +70,8 @@ unless on (` + where + `, handler) kopf_handler_running_seconds_max{@} <= on (` 
 		after: "1m", severity: "warning", summary: "A call of the handler {{ $labels.handler }} has run for {{ $value | humanizeDuration }}, much longer than usual",
 	},
 	{
-		name:  "KopfFights",
-		expr:  `increase(kopf_fights_total{@}[15m]) > 0`,
+		name:  "KopfFlapping",
+		expr:  `increase(kopf_flapping_total{@}[15m]) > 0`,
 		after: "1m", severity: "warning", summary: "{{ $labels.instance }} and another client keep changing the same fields of an object",
 	},
 	{

@@ -38,7 +38,7 @@ var panels = []panel{
 	{row: "Failures", title: "Attempts that fail", unit: "ops", queries: []query{{`sum by (handler, outcome) (rate(kopf_handler_attempts_total{@,outcome=~"retry|failure"}[$__rate_interval]))`, "{{handler}} {{outcome}}"}}},
 	{title: "Objects in retry", queries: []query{{`sum by (resource, handler) (kopf_objects_failing{@})`, "{{resource}} {{handler}}"}}},
 	{title: "Objects failed permanently", queries: []query{{`sum by (resource) (kopf_objects_failed{@})`, "{{resource}}"}}},
-	{title: "Fights", queries: []query{{`sum(increase(kopf_fights_total{@}[$__rate_interval]))`, "fights"}}},
+	{title: "Flapping objects", queries: []query{{`sum(increase(kopf_flapping_total{@}[$__rate_interval]))`, "objects"}}},
 	{row: "Streams", title: "Objects", queries: []query{{`max by (resource) (kopf_objects{@})`, "{{resource}}"}}},
 	{title: "Events", unit: "ops", queries: []query{{`sum by (resource, type) (rate(kopf_watch_events_total{@}[$__rate_interval]))`, "{{resource}} {{type}}"}}},
 	{title: "Since the last event", unit: "s", queries: []query{{`time() - min by (resource) (kopf_watch_last_event_timestamp_seconds{@})`, "{{resource}}"}}},

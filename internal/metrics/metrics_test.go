@@ -145,7 +145,7 @@ func TestPage(t *testing.T) {
 	page := write(t, m, false)
 	wantLines(t, page, "kopf_queue_depth 10", `kopf_background_tasks{kind="daemon"} 11`, `kopf_background_tasks{kind="timer"} 12`,
 		`kopf_kubernetes_events_total{outcome="posted"} 13`, `kopf_kubernetes_events_total{outcome="merged"} 14`, `kopf_kubernetes_events_total{outcome="lost"} 15`,
-		"kopf_fights_total 16", "kopf_logins_total 17", "kopf_peers 18", "kopf_api_throttled_seconds_total 1",
+		"kopf_flapping_total 16", "kopf_logins_total 17", "kopf_peers 18", "kopf_api_throttled_seconds_total 1",
 		`kopf_objects{resource="r"} 20`, `kopf_objects_failed{resource="r"} 21`,
 		`kopf_watch_events_total{resource="r",type="LISTED"} 22`, `kopf_watch_events_total{resource="r",type="ADDED"} 23`, `kopf_watch_events_total{resource="r",type="MODIFIED"} 24`, `kopf_watch_events_total{resource="r",type="DELETED"} 25`,
 		`kopf_watch_restarts_total{resource="r"} 26`, `kopf_watch_streams{resource="r",state="wanted"} 27`, `kopf_watch_streams{resource="r",state="working"} 28`,

@@ -96,7 +96,7 @@ kopf_kubernetes_events_total c Kubernetes events about objects by what has becom
 {outcome="posted"}
 {outcome="merged"}
 {outcome="lost"}
-kopf_fights_total c Times that the handling of an object began to be slowed down, because its fields were changed again and again.
+kopf_flapping_total c Times that the handling of an object began to be slowed down, because its fields were changed again and again.
 =
 kopf_logins_total c Logins that have succeeded.
 =

@@ -311,7 +311,7 @@ var alertCases = map[string]alertCase{
 		fires: []string{"kopf_handler_running_seconds_max{@,handler=\"h\"} 0+60x120\n" + histogram, `kopf_handler_running_seconds_max{@,handler="h"} 0+60x120`},
 		quiet: []string{"kopf_handler_running_seconds_max{@,handler=\"h\"} 500x120\n" + histogram, "kopf_handler_running_seconds_max{@,handler=\"h\"} 1200x120\n" + longHistogram},
 	},
-	"KopfFights":          {fires: []string{"kopf_fights_total{@} 0x30 1x90"}, quiet: []string{"kopf_fights_total{@} 3x120"}},
+	"KopfFlapping":        {fires: []string{"kopf_flapping_total{@} 0x30 1x90"}, quiet: []string{"kopf_flapping_total{@} 3x120"}},
 	"KopfCertificateEnds": {fires: []string{`kopf_certificate_expiry_timestamp_seconds{@,certificate="client"} 500000x120`}, quiet: []string{`kopf_certificate_expiry_timestamp_seconds{@,certificate="client"} 700000x120`}},
 	"KopfThrottled":       {fires: []string{"kopf_api_throttled_seconds_total{@} 0+50x120"}, quiet: []string{"kopf_api_throttled_seconds_total{@} 0+5x120", "kopf_api_throttled_seconds_total{@} 0x20 0+50x5 250x90"}},
 	"KopfNoLeader": {
