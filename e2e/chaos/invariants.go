@@ -352,17 +352,26 @@ func (c *court) repetitions(uid, handler string, entries []journal.Entry, versio
 		v := versions[after-1]
 		var record struct {
 			Purpose          string
+			Started          time.Time // the same for all handlers of the change
 			Success, Failure bool
 		}
 		text := v.Object.Metadata.Annotations[key]
 		if text == "" || json.Unmarshal([]byte(text), &record) != nil || record.Purpose != e.Reason {
 			continue
 		}
-		if (record.Success || record.Failure) && !(last(entries[:i]).Value != e.Value && wasLarge(versions)) {
+		allowed := wasLarge(versions) && (last(entries[:i]).Value != e.Value || hadOther(versions, record.Started, e.Value))
+		if (record.Success || record.Failure) && !allowed {
 			c.complain(once, uid, e.Name, "%s is called for the %s at %s, though since %s it is recorded: %s",
 				handler, e.Reason, e.Time.Format(clock), v.Seen.Format(clock), text)
 		}
 	}
+}
+
+// hadOther reports whether the object had another value than this one at a time. Then another handler of the change may have seen that, and if it is too large to
+// be stored, kopf calls all of them again.
+func hadOther(versions []*Version, at time.Time, value int64) bool {
+	after, _ := slices.BinarySearchFunc(versions, at, func(v *Version, t time.Time) int { return cmp.Compare(v.Seen.UnixNano(), t.UnixNano()) })
+	return after > 0 && versions[after-1].Object.value() != value
 }
 
 const clock = "15:04:05.000"
