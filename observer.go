@@ -534,7 +534,7 @@ type definitionsHandler struct {
 	groups   []string  // that are discovered; nil for all
 	began    time.Time // after the first discovery
 	failed   bool      // whether a request has failed, so that the first list comes late
-	outdated bool      // whether a definition in a list has other versions than those discovered
+	outdated bool      // whether a definition in a list within the first second has other versions than those discovered; all later lists trigger a discovery
 }
 
 func (h *definitionsHandler) OnListing() {
@@ -550,7 +550,7 @@ func (h *definitionsHandler) OnEvent(t string, header *rawjson.Header, raw []byt
 	}
 	h.o.mu.Lock()
 	changed := h.o.definitions.Note(ev.Body.Name(), state)
-	if ev.Type == Listed && !h.outdated && (h.groups == nil || slices.Contains(h.groups, ev.Body.View("spec").String("group"))) {
+	if ev.Type == Listed && !h.outdated && time.Since(h.began) <= time.Second && (h.groups == nil || slices.Contains(h.groups, ev.Body.View("spec").String("group"))) {
 		h.outdated = discovery.Outdated(raw, h.o.discovered)
 	}
 	h.o.mu.Unlock()
