@@ -198,11 +198,10 @@ func (c *court) handledAgain(uid string, entries []journal.Entry, versions []*Ve
 		if e.Event != journal.Begun || e.Reason != "create" && e.Reason != "update" || before == 0 || before == e.Run || wasLarge(versions) {
 			continue
 		}
-		after, _ := slices.BinarySearchFunc(versions, e.Time, func(v *Version, t time.Time) int { return v.Seen.Compare(t) })
-		if after == 0 {
+		v := versionAt(versions, e.Time)
+		if v == nil {
 			continue
 		}
-		v := versions[after-1]
 		var handled struct{ Spec map[string]any }
 		text := v.Object.Metadata.Annotations[prefix+"last-handled-configuration"]
 		if json.Unmarshal([]byte(text), &handled) != nil {

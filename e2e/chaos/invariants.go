@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -345,11 +344,10 @@ func (c *court) repetitions(uid, handler string, entries []journal.Entry, versio
 		if e.Event != journal.Begun || e.Reason == "" {
 			continue
 		}
-		after, _ := slices.BinarySearchFunc(versions, e.Time, func(v *Version, t time.Time) int { return cmp.Compare(v.Seen.UnixNano(), t.UnixNano()) })
-		if after == 0 {
+		v := versionAt(versions, e.Time)
+		if v == nil {
 			continue
 		}
-		v := versions[after-1]
 		var record struct {
 			Purpose          string
 			Started          time.Time // the same for all handlers of the change
@@ -370,8 +368,17 @@ func (c *court) repetitions(uid, handler string, entries []journal.Entry, versio
 // hadOther reports whether the object had another value than this one at a time. Then another handler of the change may have seen that, and if it is too large to
 // be stored, kopf calls all of them again.
 func hadOther(versions []*Version, at time.Time, value int64) bool {
-	after, _ := slices.BinarySearchFunc(versions, at, func(v *Version, t time.Time) int { return cmp.Compare(v.Seen.UnixNano(), t.UnixNano()) })
-	return after > 0 && versions[after-1].Object.value() != value
+	v := versionAt(versions, at)
+	return v != nil && v.Object.value() != value
+}
+
+// versionAt returns the last version that was seen before a time, or nil.
+func versionAt(versions []*Version, at time.Time) *Version {
+	after, _ := slices.BinarySearchFunc(versions, at, func(v *Version, t time.Time) int { return v.Seen.Compare(t) })
+	if after == 0 {
+		return nil
+	}
+	return versions[after-1]
 }
 
 const clock = "15:04:05.000"
