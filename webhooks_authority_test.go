@@ -18,6 +18,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/proof"
 )
 
 // This file tests the authority that the servers of several replicas share. It replaces elections: one replica is the holder, the others follow.
@@ -260,6 +262,7 @@ func (c *replicas) one(when string) string {
 // pass waits, and checks all replicas repeatedly.
 func (c *replicas) pass(d, step time.Duration) {
 	c.t.Helper()
+	step = max(step, d/time.Duration(proof.Rounds(60, 1000))) // each look takes a handshake with each replica
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(min(step, time.Until(end)))
 		c.check("meanwhile")

@@ -16,12 +16,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/proof"
 )
 
 // Random requests about built-in kinds are sent to both servers, and the codes of the answers compared.
 
 var (
-	builtinSeeds = flag.Uint64("builtins.seeds", 400, "how many random sequences of requests about built-in kinds are tried")
+	builtinSeeds = flag.Uint64("builtins.seeds", uint64(proof.Rounds(150, 2000)), "how many random sequences of requests about built-in kinds are tried")
 	builtinFirst = flag.Uint64("builtins.first", 0, "the first of them, to repeat one")
 	builtinSteps = flag.Int("builtins.steps", 8, "how many requests a sequence has")
 )

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/internal/proof"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,12 +27,13 @@ import (
 func TestConditions(t *testing.T) {
 	t.Run("RC-59 conditions are set as SetStatusCondition sets them", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			random, requests := rand.New(rand.NewPCG(59, 1)), 0
-			for range 1000 {
+			random, requests, rounds := rand.New(rand.NewPCG(59, 1)), 0, proof.Rounds(200, 2000)
+			for range rounds {
 				requests += compareConditions(t, random)
 			}
-			t.Logf("%d of 20000 calls make a request", requests)
-			if requests < 5000 || requests > 15000 {
+			calls := 20 * rounds
+			t.Logf("%d of %d calls make a request", requests, calls)
+			if requests < calls/4 || requests > calls*3/4 {
 				t.Error("the conditions are too much alike, or too different")
 			}
 		})

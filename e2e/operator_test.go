@@ -44,7 +44,7 @@ func example(t *testing.T, name string) string {
 	}
 	path := filepath.Join(binaries.dir, name)
 	if _, ok := binaries.done[name]; !ok {
-		cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o", path, "./examples/"+name)
+		cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, "./examples/"+name)
 		cmd.Dir = ".."
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {

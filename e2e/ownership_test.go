@@ -17,11 +17,12 @@ import (
 
 	"github.com/kopf-go/kopf"
 	"github.com/kopf-go/kopf/internal/ownership"
+	"github.com/kopf-go/kopf/internal/proof"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 var (
-	ownershipSeeds  = flag.Uint64("ownership.seeds", 3, "how many random sequences of foreign writes are tried with each kind")
+	ownershipSeeds  = flag.Uint64("ownership.seeds", uint64(proof.Rounds(1, 10)), "how many random sequences of foreign writes are tried with each kind")
 	ownershipFirst  = flag.Uint64("ownership.first", 0, "the first of them, to repeat one")
 	ownershipWrites = flag.Int("ownership.writes", 30, "how many writes a sequence has")
 	ownershipOnly   = flag.String("ownership.only", "", "the only kind that is tried")

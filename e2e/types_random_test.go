@@ -12,12 +12,13 @@ import (
 	"testing"
 
 	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/internal/proof"
 )
 
 // Random valid and invalid objects of kinds from structs are sent to both servers, and the responses compared.
 
 // typesObjects is the number of tested objects of each kind.
-const typesObjects = 600
+var typesObjects = proof.Rounds(200, 3000)
 
 func TestTypesRandom(t *testing.T) {
 	real, ours := judge(t, theCluster(t)), embedded(t)

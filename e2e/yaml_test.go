@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/internal/proof"
 )
 
 // The library that parses the manifests of kubectl is the reference for kopf's YAML parser: for all manifests in the source of Kubernetes, for generated
@@ -44,7 +45,7 @@ func TestYAML(t *testing.T) {
 		}
 	})
 	t.Run("generated documents", func(t *testing.T) {
-		for seed := range uint64(2000) {
+		for seed := range uint64(proof.Rounds(500, 20_000)) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			data, err := yaml.Marshal(map[string]any{"kind": "Any", "spec": randomValue(random, 4)})
 			if err != nil {
@@ -55,7 +56,7 @@ func TestYAML(t *testing.T) {
 	})
 	t.Run("snippets of syntax", func(t *testing.T) {
 		accepted := 0
-		for seed := range uint64(40000) {
+		for seed := range uint64(proof.Rounds(10_000, 200_000)) {
 			random := rand.New(rand.NewPCG(seed, 2))
 			text := "spec:" + randomSyntax(random) + "\n"
 			if !oddMarker.MatchString(text) && judgeYAML(t, fmt.Sprintf("seed %d", seed), []byte(text)) {

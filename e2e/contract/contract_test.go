@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -18,6 +19,15 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 	"github.com/kopf-go/kopf/internal/contract"
 )
+
+// TestMain runs more suites at a time than there are processors, because they mostly wait.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "10"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 func TestContract(t *testing.T) {
 	c, err := cluster.Start(context.Background(), &cluster.Options{Controllers: cluster.UsualControllers, Log: os.Stderr})
@@ -38,7 +48,7 @@ func TestContract(t *testing.T) {
 				define(t, c, manifest)
 			}
 		})
-		namespace := fmt.Sprintf("leaf-%d", leaves.Add(1))
+		namespace := fmt.Sprintf("leaf-%04d", leaves.Add(1)) // no name is the beginning of another one
 		c.Create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": namespace}})
 		info := c.ConnectionInfo()
 		roots := x509.NewCertPool()

@@ -14,7 +14,7 @@ import (
 
 // This suite proves which webhook configurations operators write, and when.
 
-var _ = Suite("admission_configuration", func(t *testing.T, c *C) {
+var _ = ClusterSuite("admission_configuration", func(t *testing.T, c *C) {
 	c.Run(t, "AC-1 what makes no sense is refused at registration", proveAdmissionOptions)
 	c.Run(t, "AC-2 operations are known ones, and some", proveOperationOptions)
 	c.Run(t, "AC-22 the server starts when the kinds are known", proveServerStart)

@@ -21,7 +21,7 @@ import (
 // This suite proves how an operator answers reviews: by which handlers, with what arguments, and in which form. The leaf itself sends the reviews,
 // without an API server.
 
-var _ = Suite("admission_reviews", func(t *testing.T, c *C) {
+var _ = ClusterSuite("admission_reviews", func(t *testing.T, c *C) {
 	c.Run(t, "AC-3 the id is the function's name and the field", proveAdmissionIDs)
 	c.Run(t, "AC-4 handlers get the object and the circumstances", proveAdmissionArguments)
 	c.Run(t, "AC-5 the body is the new object, or the old one of a deletion, and nothing is narrowed", proveAdmissionBodies)

@@ -16,7 +16,7 @@ import (
 
 // This suite proves when the objects of daemons and timers have a finalizer, when kopf removes it, and the messages about that, in 2-background.md.
 
-var _ = Suite("background_ends", func(t *testing.T, c *C) {
+var _ = SerialSuite("background_ends", func(t *testing.T, c *C) {
 	holding(t, c)
 	leaving(t, c)
 	saying(t, c)

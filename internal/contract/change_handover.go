@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/internal/proof"
 )
 
 // This suite proves that the additional annotations of kopf never mislead Kopf for Python or kopf itself: 9-defects.md.
@@ -574,10 +575,10 @@ func neighbouring(t *testing.T, c *C) {
 
 // pingPong alternates between Kopf for Python and kopf at random, and stops each at any point, while a user changes the object.
 func pingPong(t *testing.T, c *C) {
-	for seed := range uint64(60) {
+	for seed := range proof.Rounds(10, 60) {
 		c.Run(t, fmt.Sprintf("DF-24 the original and ours take turns at random, seed %d", seed), func(c *C) {
 			c.OnlyInBubble("the delays are long")
-			g := &game{C: c, seed: seed, dice: rand.New(rand.NewPCG(seed, 24)), last: map[string]*move{}, fates: map[string]*rand.Rand{}}
+			g := &game{C: c, seed: uint64(seed), dice: rand.New(rand.NewPCG(uint64(seed), 24)), last: map[string]*move{}, fates: map[string]*rand.Rand{}}
 			g.play()
 		})
 	}

@@ -14,7 +14,7 @@ import (
 
 // This suite proves which messages handlers and the log get, in 1-change-handling.md.
 
-var _ = Suite("change_messages", func(t *testing.T, c *C) {
+var _ = ClusterSuite("change_messages", func(t *testing.T, c *C) {
 	arguments(t, c)
 	logging(t, c)
 })

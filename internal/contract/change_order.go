@@ -15,7 +15,7 @@ import (
 
 // This suite proves the order in which kopf processes an event, and the steps that it omits for deleted objects, in 1-change-handling.md.
 
-var _ = Suite("change_order", func(t *testing.T, c *C) {
+var _ = ClusterSuite("change_order", func(t *testing.T, c *C) {
 	watching(t, c)
 	ordering(t, c)
 	gating(t, c)

@@ -17,7 +17,7 @@ import (
 
 // This suite proves how kopf sends changes of objects, and what happens after refusals and delays, in 1-change-handling.md.
 
-var _ = Suite("change_patches", func(t *testing.T, c *C) {
+var _ = ClusterSuite("change_patches", func(t *testing.T, c *C) {
 	requesting(t, c)
 	mistaken(t, c)
 	failingTransforms(t, c)

@@ -18,7 +18,7 @@ import (
 
 // This suite proves how the client sends requests and watches objects, in 3-admission-auth-client.md.
 
-var _ = Suite("client_watch", func(t *testing.T, c *C) {
+var _ = ClusterSuite("client_watch", func(t *testing.T, c *C) {
 	requests(t, c)
 	watched(t, c)
 	followed(t, c)

@@ -14,6 +14,7 @@ package contract
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -32,26 +33,49 @@ type Judge struct {
 	Bubble bool
 }
 
-var suites = map[string]func(*testing.T, *C){}
+// suite is a function that runs leaves.
+type suite struct {
+	run     func(t *testing.T, c *C)
+	serial  bool // whether it has to run alone
+	cluster bool // whether it has to run alone on a server that the suites share
+}
 
-// Suite registers a suite. Its result has no meaning. See the package comment.
+var suites = map[string]suite{}
+
+// Suite registers a suite, which runs in parallel with others. Its result has no meaning. See the package comment.
 func Suite(name string, run func(t *testing.T, c *C)) struct{} {
-	if suites[name] != nil {
+	return register(name, suite{run: run})
+}
+
+// SerialSuite registers a suite that no other one may run alongside, because it changes or measures the process: its
+// environment, default registry, memory or goroutines.
+func SerialSuite(name string, run func(t *testing.T, c *C)) struct{} {
+	return register(name, suite{run: run, serial: true})
+}
+
+// ClusterSuite registers a suite that runs alone on a real server, because its operators or webhooks are for the whole cluster.
+func ClusterSuite(name string, run func(t *testing.T, c *C)) struct{} {
+	return register(name, suite{run: run, cluster: true})
+}
+
+func register(name string, s suite) struct{} {
+	if suites[name].run != nil {
 		panic("two suites are named " + name)
 	}
-	suites[name] = run
+	suites[name] = s
 	return struct{}{}
 }
 
-// Run runs all suites on a server.
+// Run runs all suites on a server: first those that have to run alone, and then the others in parallel.
 func Run(t *testing.T, j *Judge) {
-	names := make([]string, 0, len(suites))
-	for name := range suites {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		t.Run(name, func(t *testing.T) { suites[name](t, &C{judge: j}) })
+	for _, name := range slices.Sorted(maps.Keys(suites)) {
+		t.Run(name, func(t *testing.T) {
+			s := suites[name]
+			if !s.serial && (j.Bubble || !s.cluster) {
+				t.Parallel()
+			}
+			s.run(t, &C{judge: j})
+		})
 	}
 }
 

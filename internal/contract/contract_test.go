@@ -2,6 +2,8 @@ package contract
 
 import (
 	"encoding/json"
+	"os"
+	"runtime/debug"
 	"testing"
 
 	"github.com/kopf-go/kopf"
@@ -10,6 +12,13 @@ import (
 // The suites on the embedded API server. Each leaf runs in a bubble with its own server.
 
 const leafNamespace = "leaf"
+
+func TestMain(m *testing.M) {
+	// The leaves make much garbage on a heap of a few megabytes, which the collector would go through thousands of times.
+	debug.SetGCPercent(1000)
+	debug.SetMemoryLimit(1 << 30)
+	os.Exit(m.Run())
+}
 
 func TestContract(t *testing.T) {
 	Run(t, &Judge{Bubble: true, Open: func(t testing.TB) (*kopf.ConnectionInfo, string) {

@@ -14,7 +14,7 @@ import (
 // This suite sends malformed requests to an operator's server. The server must refuse them with a reason, or answer them, and use at most a few times
 // their size in memory.
 
-var _ = Suite("endpoint_limits", func(t *testing.T, c *C) {
+var _ = SerialSuite("endpoint_limits", func(t *testing.T, c *C) {
 	c.Run(t, "AC-12 reviews that are no reviews are refused by the operator, and it goes on", proveAbuse)
 	c.Run(t, "AC-12 a review that is cut off anywhere is refused", proveCuts)
 })

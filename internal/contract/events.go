@@ -17,7 +17,7 @@ import (
 
 // This suite proves how kopf posts the Kubernetes events of handlers.
 
-var _ = Suite("events", func(t *testing.T, c *C) {
+var _ = ClusterSuite("events", func(t *testing.T, c *C) {
 	postingCalls(t, c)
 	postingForms(t, c)
 	postingLogs(t, c)

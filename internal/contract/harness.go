@@ -11,9 +11,9 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// This suite proves that the harness works. It runs before all others.
+// This suite proves that the harness works.
 
-var _ = Suite("harness", func(t *testing.T, c *C) {
+var _ = SerialSuite("harness", func(t *testing.T, c *C) {
 	c.Run(t, "an object is handled and let go", func(c *C) {
 		registry := &kopf.Registry{}
 		registry.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {

@@ -14,7 +14,7 @@ import (
 // This suite runs five operators with the most frequent mistakes. The output of the commands status and explain contains the cause, as shown in
 // docs/troubleshooting.md.
 
-var _ = Suite("inspection_broken", func(t *testing.T, c *C) {
+var _ = SerialSuite("inspection_broken", func(t *testing.T, c *C) {
 	for _, b := range brokenOperators {
 		c.Run(t, "OB-11 a broken operator: "+b.name, func(c *C) {
 			c.OnlyInBubble("the texts have names and times in them")

@@ -18,7 +18,7 @@ import (
 
 // This suite proves how the command explain describes handlers and objects, in 8-operations.md.
 
-var _ = Suite("inspection_explain", func(t *testing.T, c *C) {
+var _ = SerialSuite("inspection_explain", func(t *testing.T, c *C) {
 	explainingFilters(t, c)
 	explainingProgress(t, c)
 	explainingEvents(t, c)

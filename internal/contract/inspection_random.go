@@ -14,15 +14,13 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/internal/proof"
 )
 
 // This suite proves with random handlers and objects that the command explain and the operator agree, in 8-operations.md.
 
-var _ = Suite("inspection_random", func(t *testing.T, c *C) {
-	operators := 40 // each compares 60 objects five times
-	if raceDetector {
-		operators = 4
-	}
+var _ = SerialSuite("inspection_random", func(t *testing.T, c *C) {
+	operators := proof.Rounds(4, 40) // each compares 60 objects five times
 	pairs, calls, twice := 0, 0, 0
 	for seed := range uint64(operators) {
 		c.Run(t, fmt.Sprintf("OB-12 the operator calls the handlers that were explained (seed %d)", seed), func(c *C) {

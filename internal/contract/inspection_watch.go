@@ -17,7 +17,7 @@ import (
 
 // This suite proves that the command status can watch, and when it ends.
 
-var _ = Suite("inspection_watch", func(t *testing.T, c *C) {
+var _ = SerialSuite("inspection_watch", func(t *testing.T, c *C) {
 	watchingStatus(t, c)
 	watchingInTrouble(t, c)
 })

@@ -11,7 +11,7 @@ import (
 // This suite proves how the webhooks of replicas with an election work, in 7-availability.md. Each replica serves them, only the holder writes the
 // configuration, and the configuration trusts all replicas.
 
-var _ = Suite("leader_election_webhooks", func(t *testing.T, c *C) {
+var _ = ClusterSuite("leader_election_webhooks", func(t *testing.T, c *C) {
 	c.Run(t, "HA-52 replicas with an election share an authority that is named after the Lease, and the holder writes", func(c *C) {
 		c.dropHooks()
 		start := func() *hookReplica {

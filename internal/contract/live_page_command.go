@@ -21,7 +21,7 @@ import (
 
 // This suite proves what "status --live" prints about running operators.
 
-var _ = Suite("live_page_command", func(t *testing.T, c *C) {
+var _ = SerialSuite("live_page_command", func(t *testing.T, c *C) {
 	statusLive(t, c)
 })
 

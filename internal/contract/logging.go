@@ -33,7 +33,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-var _ = Suite("logging", func(t *testing.T, c *C) {
+var _ = SerialSuite("logging", func(t *testing.T, c *C) {
 	c.Run(t, "OP-120 what is configured in a start-up handler comes too late", func(c *C) {
 		before := slog.Default()
 		defer slog.SetDefault(before)

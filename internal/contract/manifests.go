@@ -19,7 +19,7 @@ import (
 
 // This suite proves the output of the command manifests, in 6-types-and-manifests.md. The permissions are in manifests_rights.go.
 
-var _ = Suite("manifests", func(t *testing.T, c *C) {
+var _ = SerialSuite("manifests", func(t *testing.T, c *C) {
 	printing(t, c)
 	formats(t, c)
 	checking(t, c)

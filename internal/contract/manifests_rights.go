@@ -16,7 +16,7 @@ import (
 
 // This suite proves which permissions the command manifests grants, in 6-types-and-manifests.md.
 
-var _ = Suite("manifests_rights", func(t *testing.T, c *C) {
+var _ = SerialSuite("manifests_rights", func(t *testing.T, c *C) {
 	leastRights(t, c)
 	declaredRights(t, c)
 	unknownKinds(t, c)

@@ -16,7 +16,7 @@ import (
 
 // This suite proves the command line of operators, in 4-operator-and-kits.md.
 
-var _ = Suite("operator_cli", func(t *testing.T, c *C) {
+var _ = SerialSuite("operator_cli", func(t *testing.T, c *C) {
 	freezing(t, c)
 	complaining(t, c)
 })

@@ -17,7 +17,7 @@ import (
 
 // This suite proves which permissions and objects operators need in a cluster, and that the examples contain them, in 4-operator-and-kits.md.
 
-var _ = Suite("operator_deployment", func(t *testing.T, c *C) {
+var _ = ClusterSuite("operator_deployment", func(t *testing.T, c *C) {
 	rights(t, c)
 	samples(t, c)
 	settings(t, c)

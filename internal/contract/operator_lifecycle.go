@@ -20,7 +20,7 @@ import (
 
 // This suite proves how an operator starts and shuts down, in 4-operator-and-kits.md.
 
-var _ = Suite("operator_lifecycle", func(t *testing.T, c *C) {
+var _ = SerialSuite("operator_lifecycle", func(t *testing.T, c *C) {
 	activityOptions(t, c)
 	startOrder(t, c)
 	stopOrder(t, c)

@@ -15,7 +15,7 @@ import (
 
 // Operators as a whole: how they run and stop, and which namespaces they serve.
 
-var _ = Suite("operator_start", func(t *testing.T, c *C) {
+var _ = ClusterSuite("operator_start", func(t *testing.T, c *C) {
 	c.Run(t, "OP-19 start-up handlers have the last word over settings", func(c *C) {
 		registry, settings := &kopf.Registry{}, kopf.NewSettings()
 		settings.Persistence.Finalizer = "example.com/first"
@@ -112,7 +112,7 @@ var _ = Suite("operator_start", func(t *testing.T, c *C) {
 	})
 })
 
-var _ = Suite("operator_scope", func(t *testing.T, c *C) {
+var _ = ClusterSuite("operator_scope", func(t *testing.T, c *C) {
 	c.Run(t, "OP-62 a cluster-wide operator does not ask for namespaces", func(c *C) {
 		c.OnlyInBubble("other leaves have objects too")
 		registry := &kopf.Registry{}

@@ -18,7 +18,7 @@ import (
 
 // This suite proves how operators pause for each other, in 4-operator-and-kits.md.
 
-var _ = Suite("peering", func(t *testing.T, c *C) {
+var _ = SerialSuite("peering", func(t *testing.T, c *C) {
 	places(t, c)
 	recording(t, c)
 	modes(t, c)

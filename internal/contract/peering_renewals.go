@@ -19,7 +19,7 @@ import (
 
 // This suite proves that an operator renews its peering record during all other waiting, and that it does not work while it cannot.
 
-var _ = Suite("peering_renewals", func(t *testing.T, c *C) {
+var _ = SerialSuite("peering_renewals", func(t *testing.T, c *C) {
 	renewing(t, c)
 	lapsing(t, c)
 	shortLived(t, c)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/internal/proof"
 )
 
 // This suite proves what triggers reconcile handlers, and when.
@@ -594,8 +595,8 @@ var _ = Suite("reconcile_calls", func(t *testing.T, c *C) {
 		}
 	})
 	c.Run(t, "RC-34 after a restart over many objects, a change is handled at once, and the others are not starved", func(c *C) {
-		c.OnlyInBubble("10,000 objects")
-		const objects = 10_000
+		c.OnlyInBubble("thousands of objects")
+		objects := proof.Rounds(2_000, 10_000)
 		c.createMany(objects)
 		run := func(changes bool) (last, worst time.Duration) {
 			var mu sync.Mutex

@@ -74,7 +74,7 @@ func (c *C) nothingWritten(op *Running, before int) {
 	}
 }
 
-var _ = Suite("reconcile_elsewhere", func(t *testing.T, c *C) {
+var _ = ClusterSuite("reconcile_elsewhere", func(t *testing.T, c *C) {
 	c.Run(t, "RC-T5 a child in another namespace gets no owner reference, and one in that of the owner does", func(c *C) {
 		other := c.namespace("other")
 		c.parenting(byTargets, nil, in(other))

@@ -37,7 +37,7 @@ func (c *C) stays(k *Kind, name, uid string) {
 	}
 }
 
-var _ = Suite("reconcile_ownership", func(t *testing.T, c *C) {
+var _ = ClusterSuite("reconcile_ownership", func(t *testing.T, c *C) {
 	c.Run(t, "RC-43 a child that is to be kept from now on is not pruned, and loses its owner", func(c *C) {
 		c.parenting(func(r *kopf.Reconcile) error {
 			r.Desired(desiredMap("x", nil), &kopf.DesiredOptions{Keep: r.Spec().Bool("keep")})

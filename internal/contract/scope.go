@@ -20,7 +20,7 @@ import (
 
 // This suite proves which resources and namespaces an operator discovers and serves, in 3-admission-auth-client.md.
 
-var _ = Suite("scope", func(t *testing.T, c *C) {
+var _ = ClusterSuite("scope", func(t *testing.T, c *C) {
 	reading(t, c)
 	selecting(t, c)
 	noticing(t, c)

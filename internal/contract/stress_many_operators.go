@@ -17,21 +17,19 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/internal/proof"
 )
 
 // This suite tries to find several operators that work at the same time. They start, stop and crash at random times, on slow connections, while
 // objects are created and changed. Each seed is another sequence of events.
 
-const (
-	rivalSeeds = 25
-	rivalLag   = 100 * time.Millisecond // the maximum for a request, its response, or an event
-)
+const rivalLag = 100 * time.Millisecond // the maximum for a request, its response, or an event
 
 var _ = Suite("stress_many_operators", func(t *testing.T, c *C) {
-	for seed := range uint64(rivalSeeds) {
+	for seed := range proof.Rounds(5, 25) {
 		c.Run(t, fmt.Sprintf("no handler starts where a living record is known that blocks it, seed %d", seed), func(c *C) {
 			c.OnlyInBubble("the time is told exactly")
-			compete(c, rand.New(rand.NewPCG(seed, 1)))
+			compete(c, rand.New(rand.NewPCG(uint64(seed), 1)))
 		})
 	}
 })

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/internal/proof"
 )
 
 // This suite proves that kopf loses no object while the versions of its kind are added and removed, lists are delayed, and requests fail. All due
@@ -21,10 +22,10 @@ import (
 
 var _ = Suite("stress_moving_versions", func(t *testing.T, c *C) {
 	for _, replicas := range []int{1, 2} {
-		for seed := range uint64(5) {
+		for seed := range proof.Rounds(1, 5) {
 			c.Run(t, fmt.Sprintf("DF-1 no object is lost while versions move and requests fail, with %d replicas and the seed %d", replicas, seed), func(c *C) {
 				c.OnlyInBubble("requests are held up for minutes")
-				proveVersionMoves(c, replicas, seed)
+				proveVersionMoves(c, replicas, uint64(seed))
 			})
 		}
 	}

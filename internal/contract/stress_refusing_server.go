@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/internal/proof"
 )
 
 // This suite proves that an operator sends few requests to a server that refuses all of them, regardless of the number of objects, and recovers soon
@@ -66,9 +67,11 @@ func (o *outage) fault(req *Request) (*http.Response, error) {
 	return nil, nil
 }
 
+// refusedObjects is the number of objects, which is above the limits for requests.
+var refusedObjects = proof.Rounds(300, 1000)
+
 const (
-	refusedObjects = 1000
-	refusedTime    = time.Hour
+	refusedTime = time.Hour
 	// refusedRequests and refusedStreams limit the requests in an hour of refusals. The former is for all objects together, including requests in
 	// progress at the start, and the latter for the three streams together.
 	refusedRequests = 64 + 80
@@ -133,7 +136,7 @@ func proveRefusedStart(c *C, refusal func() *http.Response) {
 	var handled atomic.Int64
 	o := &outage{refusal: refusal, listing: true}
 	op := refused(c, o, &handled)
-	o.returns(c, "all objects are handled", func() bool { return handled.Load() >= refusedObjects })
+	o.returns(c, "all objects are handled", func() bool { return handled.Load() >= int64(refusedObjects) })
 	o.judge(c, op)
 }
 
@@ -192,14 +195,14 @@ func proveRefusedRest(c *C, refusal func() *http.Response) {
 	var handled atomic.Int64
 	o := &outage{refusal: refusal}
 	op := refused(c, o, &handled)
-	c.WaitFor("all objects are handled", func() bool { return handled.Load() >= refusedObjects })
+	c.WaitFor("all objects are handled", func() bool { return handled.Load() >= int64(refusedObjects) })
 	c.Pass(time.Minute)
 	o.start(refusedTime)
 	op.Wire.Drop()
 	c.Pass(time.Second)
 	c.Patch("a0", spec(map[string]any{"a": 1}))
 	c.Pass(refusedTime - time.Second)
-	o.returns(c, "the change is handled", func() bool { return handled.Load() > refusedObjects })
+	o.returns(c, "the change is handled", func() bool { return handled.Load() > int64(refusedObjects) })
 	// Only streams remain, so there are fewer requests than during the work.
 	requests := 0
 	for _, req := range op.Wire.Requests() {
@@ -219,7 +222,7 @@ func proveRefusedWork(c *C, refusal func() *http.Response) {
 	op := refused(c, o, &handled)
 	c.Pass(time.Minute)
 	createMany(c, refusedObjects)
-	c.WaitFor("all objects are created", func() bool { return handled.Load() >= refusedObjects })
+	c.WaitFor("all objects are created", func() bool { return handled.Load() >= int64(refusedObjects) })
 	c.Pass(time.Minute)
 	o.start(refusedTime)
 	for n := range refusedObjects {
@@ -236,7 +239,7 @@ func proveRefusedWork(c *C, refusal func() *http.Response) {
 	}
 	o.returns(c, "all changes are stored as handled", stored)
 	o.judge(c, op)
-	if got := handled.Load(); got != 2*refusedObjects {
+	if got := handled.Load(); got != 2*int64(refusedObjects) {
 		c.Errorf("the handlers were called %d times, want %d", got, 2*refusedObjects)
 	}
 }

@@ -143,7 +143,7 @@ type like struct {
 	Status likeStatus `json:"status,omitzero"`
 }
 
-var _ = Suite("types_handlers", func(t *testing.T, c *C) {
+var _ = SerialSuite("types_handlers", func(t *testing.T, c *C) {
 	c.Run(t, "TD-2 each call gets a new struct, and what does not fit fails the handler permanently", func(c *C) {
 		selector, notes := c.notes()
 		var l called

@@ -20,7 +20,7 @@ import (
 
 // This suite proves that unknown clients of a webhook server cannot make it use much memory. The limits are for the whole process, including the senders.
 
-var _ = Suite("webhook_limits", func(t *testing.T, c *C) {
+var _ = SerialSuite("webhook_limits", func(t *testing.T, c *C) {
 	c.Run(t, "AC-12 who claims to send much gets little room", proveClaims)
 	c.Run(t, "AC-12 who sends without end is stopped", proveEndless)
 	c.Run(t, "AC-12 who sends much at once, many times, is refused beyond a limit", proveCrowd)

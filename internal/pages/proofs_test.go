@@ -49,7 +49,7 @@ func tests(t *testing.T) map[string]bool {
 	t.Helper()
 	exists := make(map[string]bool)
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	suite := regexp.MustCompile(`(?m)^var _ = Suite\("(\w+)"`)
+	suite := regexp.MustCompile(`(?m)^var _ = (?:Serial|Cluster)?Suite\("(\w+)"`)
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && path == filepath.Join(root, "site") { // no part of an operator
 			return filepath.SkipDir

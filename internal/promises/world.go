@@ -14,11 +14,12 @@ import (
 
 // This file provides the environment of examples: an API server that knows their kinds, and the programs. It runs on the goroutines of tests.
 
-// Build builds all examples as in a release, and returns the folder of the programs. The root is the folder of the repository.
+// Build builds all examples, and returns the folder of the programs. The root is the folder of the repository. The build
+// shares the build cache with the tests, so it has no -trimpath.
 func Build(t *testing.T, root string) string {
 	t.Helper()
 	bin := t.TempDir()
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", bin+string(filepath.Separator), "./examples/...")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", bin+string(filepath.Separator), "./examples/...")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

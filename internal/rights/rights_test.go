@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/proof"
 )
 
 // right parses "scope group/resource name verbs reason".
@@ -76,7 +78,7 @@ func TestMerge(t *testing.T) {
 func TestMergeGivesTheSame(t *testing.T) {
 	groups, resources, names, all := []string{"", "apps", All}, []string{"pods", "pods/status", "x", All}, []string{"", "a", "b"}, []string{"get", "list", "watch", "patch"}
 	pick := func(r *rand.Rand, of []string) string { return of[r.IntN(len(of))] }
-	for seed := range uint64(3000) {
+	for seed := range uint64(proof.Rounds(1000, 30_000)) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		var given []Right
 		for range 1 + r.IntN(5) {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kopf-go/kopf/internal/proof"
 )
 
 func object(name, data string) map[string]any {
@@ -15,7 +17,7 @@ func object(name, data string) map[string]any {
 
 // A list has the newest state of each object by key, regardless of the number of changes since the last one.
 func TestList(t *testing.T) {
-	for seed := range uint64(50) {
+	for seed := range uint64(proof.Rounds(20, 500)) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		s := New(100)
 		want := map[string]*Item{}
