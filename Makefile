@@ -1,6 +1,6 @@
 # The usual commands for development. `make ci` runs all checks of a change.
 
-.PHONY: build test race lint fuzz e2e judges chaos cluster bench bench-children demo site release ci
+.PHONY: build test race lint fuzz e2e judges chaos proof cluster bench bench-children demo site release ci
 
 build:
 	go build ./...
@@ -46,6 +46,12 @@ WRITE =
 ONLY =
 chaos:
 	cd e2e && go run ./chaos/cmd -seed $(SEED) -seeds $(SEEDS) -minutes $(MINUTES) -parallel $(PARALLEL) -replicas $(REPLICAS) -write "$(WRITE)" -only "$(ONLY)"
+
+# All random, stress, chaos and fuzz tests with many rounds, and all platforms. This takes more than an hour.
+# Only some sections: make proof SECTIONS="unit race"
+SECTIONS =
+proof:
+	.ci/proof $(SECTIONS)
 
 # A real API server for manual tests. It runs until Ctrl+C.
 cluster:
