@@ -1,9 +1,11 @@
 package kopf
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -66,40 +68,48 @@ func TestLossWhileADeletionIsReported(t *testing.T) {
 // TestLateCheckSparesTheNextTerm lets a goroutine find the Lease expired, but end the term only after the next one has begun, as in a slow process. The
 // replica must not hold and renew the Lease without working.
 func TestLateCheckSparesTheNextTerm(t *testing.T) {
-	l := &leadership{log: slog.New(slog.DiscardHandler)}
-	l.elector = &leaderelection.Elector{Config: leaderelection.Config{
-		Namespace: "default", Name: "l", Identity: "a", LeaseDuration: 3 * time.Second, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond,
-		Leases: emptyLeases{}, Log: l.log,
-	}}
-	begin := func(number uint64) context.Context { // as in leadership.begin and startLeading
-		if _, err := l.elector.Acquire(t.Context()); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		l := &leadership{log: slog.New(slog.DiscardHandler)}
+		l.elector = &leaderelection.Elector{Config: leaderelection.Config{
+			Namespace: "default", Name: "l", Identity: "a", LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+			Leases: emptyLeases{}, Log: l.log,
+		}}
+		begin := func(number uint64) context.Context { // as in leadership.begin and startLeading
+			if _, err := l.elector.Acquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, end := context.WithCancelCause(context.Background())
+			l.terms = termContexts{handlers: ctx, tasks: ctx, requests: ctx, end: end}
+			l.fence.Store(number)
+			l.standby.Block("standby", false)
+			return ctx
 		}
-		ctx, end := context.WithCancelCause(context.Background())
-		l.terms = termContexts{handlers: ctx, tasks: ctx, requests: ctx, end: end}
-		l.fence.Store(number)
-		l.standby.Block("standby", false)
-		return ctx
-	}
-	l.standby.Block("standby", true)
-	begin(7)
-	time.Sleep(1100 * time.Millisecond) // the process was stopped
-	l.mu.Lock()
-	checked := make(chan error)
-	go func() { checked <- l.check() }() // of a handler, which waits for the lock
-	time.Sleep(100 * time.Millisecond)
-	l.standby.Block("standby", true) // as in endTerm, on the faster goroutine of the election
-	l.fence.Store(0)
-	l.terms.end(ErrLeadershipLost)
-	ctx := begin(8) // no other replica has taken the Lease meanwhile
-	l.mu.Unlock()
-	<-checked
-	if !l.elector.Valid() {
-		t.Skip("the machine is too slow")
-	}
-	if ctx.Err() != nil || l.number() != 8 || !l.leads() {
-		t.Errorf("the Lease is held and renewed, but the term has ended: cause %v, fence %d, leads %t", context.Cause(ctx), l.number(), l.leads())
-	}
+		l.standby.Block("standby", true)
+		begin(7)
+		time.Sleep(11 * time.Second) // the process was stopped
+		l.mu.Lock()
+		checked := make(chan error, 1)
+		go func() { checked <- l.check() }() // of a handler, which waits for the lock
+		for !runs((*leadership).endTerm) {
+			runtime.Gosched() // until it has found the Lease expired
+		}
+		l.standby.Block("standby", true) // as in endTerm, on the faster goroutine of the election
+		l.fence.Store(0)
+		l.terms.end(ErrLeadershipLost)
+		ctx := begin(8) // no other replica has taken the Lease meanwhile
+		l.mu.Unlock()
+		<-checked
+		if ctx.Err() != nil || l.number() != 8 || !l.leads() {
+			t.Errorf("the Lease is held and renewed, but the term has ended: cause %v, fence %d, leads %t", context.Cause(ctx), l.number(), l.leads())
+		}
+	})
+}
+
+// runs reports whether a goroutine has entered the function.
+func runs(function any) bool {
+	name := runtime.FuncForPC(reflect.ValueOf(function).Pointer()).Name()
+	stacks := make([]byte, 1<<20)
+	return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte(name+"("))
 }
 
 // retryingHandler leaves objects that are due much later, as after a temporary error.

@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/certs"
@@ -134,66 +135,95 @@ func TestClusterAuto(t *testing.T) {
 	})
 }
 
-// TestWebhookServerHTTP2 uses HTTP/2, as API servers do. That does not work in bubbles, so it uses real time.
+// TestWebhookServerHTTP2 uses HTTP/2, as API servers do.
 func TestWebhookServerHTTP2(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	configs, served := make(chan WebhookClientConfig, 1), make(chan error, 1)
-	entered := make(chan struct{})
-	server := &WebhookServer{Addr: "127.0.0.1", ReadTimeout: 1500 * time.Millisecond, MaxBodyBytes: 1000, Logger: slog.New(slog.DiscardHandler)}
-	go func() {
-		served <- server.Serve(ctx, func(_ context.Context, r *ReviewRequest) ([]byte, error) {
-			if r.Handler == "slow" {
-				close(entered)
-				time.Sleep(1700 * time.Millisecond) // longer than the limit for receiving a request
-			}
-			return r.Body, nil
-		}, func(config WebhookClientConfig) { configs <- config })
-	}()
-	config := next(t, configs)
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(config.CABundle)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
-	defer transport.CloseIdleConnections()
-	send := func(path string, body io.Reader) (int, string) {
-		resp, err := (&http.Client{Transport: transport}).Post(config.URL+path, "application/json", body)
-		if err != nil {
-			t.Error(err)
-			return 0, ""
-		}
-		defer resp.Body.Close()
-		text, _ := io.ReadAll(resp.Body)
-		if resp.ProtoMajor != 2 {
-			t.Errorf("the protocol is %s", resp.Proto)
-		}
-		return resp.StatusCode, string(text)
+	if strings.HasPrefix(runtime.Version(), "go1.25") {
+		t.Skip("all HTTP/2 servers of Go 1.25 share a pool of channels, also between bubbles: golang/go#75674")
+	}
+	const limit = 1500 * time.Millisecond // for receiving a request
+	type sender func(path string, body io.Reader) (int, string)
+	run := func(t *testing.T, test func(t *testing.T, send sender, entered <-chan struct{}, stop func() error)) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			l := newPipes()
+			configs, served := make(chan WebhookClientConfig, 1), make(chan error, 1)
+			entered := make(chan struct{})
+			server := &WebhookServer{Listener: l, ReadTimeout: limit, MaxBodyBytes: 1000, Logger: slog.New(slog.DiscardHandler)}
+			go func() {
+				served <- server.Serve(ctx, func(_ context.Context, r *ReviewRequest) ([]byte, error) {
+					if r.Handler == "slow" {
+						close(entered)
+						time.Sleep(limit + time.Second)
+					}
+					return r.Body, nil
+				}, func(config WebhookClientConfig) { configs <- config })
+			}()
+			config := next(t, configs)
+			roots := x509.NewCertPool()
+			roots.AppendCertsFromPEM(config.CABundle)
+			transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
+			transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return l.dial(), nil }
+			defer transport.CloseIdleConnections()
+			test(t, func(path string, body io.Reader) (int, string) {
+				resp, err := (&http.Client{Transport: transport}).Post(config.URL+path, "application/json", body)
+				if err != nil {
+					t.Error(err)
+					return 0, ""
+				}
+				defer resp.Body.Close()
+				text, _ := io.ReadAll(resp.Body)
+				if resp.ProtoMajor != 2 {
+					t.Errorf("the protocol is %s", resp.Proto)
+				}
+				return resp.StatusCode, string(text)
+			}, entered, func() error {
+				cancel()
+				return <-served
+			})
+		})
 	}
 	t.Run("AC-12 a body that is too large is refused", func(t *testing.T) {
-		if code, _ := send("", strings.NewReader(strings.Repeat("x", 1001))); code != 413 {
-			t.Errorf("got %d", code)
-		}
+		run(t, func(t *testing.T, send sender, _ <-chan struct{}, stop func() error) {
+			if code, _ := send("", strings.NewReader(strings.Repeat("x", 1001))); code != 413 {
+				t.Errorf("got %d", code)
+			}
+			if err := stop(); err != nil {
+				t.Errorf("the server has returned %v", err)
+			}
+		})
 	})
 	t.Run("AC-41 senders who are too slow are let go", func(t *testing.T) {
-		body, rest := io.Pipe()
-		defer rest.Close()
-		if code, text := send("", body); code != 408 || !strings.Contains(text, "the review has not come within 1.5s") {
-			t.Errorf("got %d %q", code, text)
-		}
-	})
-	t.Run("AC-41 reviews under way are answered at the end", func(t *testing.T) {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			if code, text := send("/slow", strings.NewReader("{}")); code != 200 || text != "{}" {
+		run(t, func(t *testing.T, send sender, _ <-chan struct{}, stop func() error) {
+			body, rest := io.Pipe()
+			began := time.Now()
+			if code, text := send("", body); code != 408 || !strings.Contains(text, "the review has not come within 1.5s") {
 				t.Errorf("got %d %q", code, text)
 			}
-		}()
-		<-entered
-		stop()
-		<-done
-		if err := <-served; err != nil {
-			t.Errorf("the server has returned %v", err)
-		}
+			if took := time.Since(began); took != limit {
+				t.Errorf("the answer came after %s, want %s", took, limit)
+			}
+			_ = rest.Close()
+			if err := stop(); err != nil {
+				t.Errorf("the server has returned %v", err)
+			}
+		})
+	})
+	t.Run("AC-41 reviews under way are answered at the end", func(t *testing.T) {
+		run(t, func(t *testing.T, send sender, entered <-chan struct{}, stop func() error) {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				if code, text := send("/slow", strings.NewReader("{}")); code != 200 || text != "{}" {
+					t.Errorf("got %d %q", code, text)
+				}
+			}()
+			<-entered
+			if err := stop(); err != nil {
+				t.Errorf("the server has returned %v", err)
+			}
+			<-done
+		})
 	})
 }
 

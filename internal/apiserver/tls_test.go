@@ -186,7 +186,7 @@ func TestMultiplexedWatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		server := New(Options{Logger: slog.New(slog.DiscardHandler)})
+		server := New(Options{BookmarkInterval: 10 * time.Minute, Logger: slog.New(slog.DiscardHandler)})
 		served := server.Serve(l, authority)
 		client := secureClient(t, served.CA)
 		var dials atomic.Int32

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -44,34 +45,30 @@ func TestTrimmer(t *testing.T) {
 // TestRun checks that a process returns memory after it has needed much for a moment.
 func TestRun(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		Run(ctx)
-	}()
-	var burst [][]byte
-	for range 64 {
-		burst = append(burst, make([]byte, 1<<20))
-	}
-	for _, b := range burst { // untouched pages use no memory
-		for i := 0; i < len(b); i += 4096 {
-			b[i] = 1
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			Run(ctx)
+		}()
+		var burst [][]byte
+		for range 64 {
+			burst = append(burst, make([]byte, 1<<20))
 		}
-	}
-	_, before := look()
-	runtime.KeepAlive(burst) // until here
-	for {
-		_, retained := look()
-		if retained <= before-(48<<20) {
-			break
+		for _, b := range burst { // untouched pages use no memory
+			for i := 0; i < len(b); i += 4096 {
+				b[i] = 1
+			}
 		}
-		if ctx.Err() != nil {
+		_, before := look()
+		runtime.KeepAlive(burst) // until here
+		time.Sleep(3 * interval) // the second check finds the process idle
+		synctest.Wait()
+		if _, retained := look(); retained > before-(48<<20) {
 			t.Errorf("the process keeps %d MiB after a burst, want less than %d", retained>>20, before>>20-48)
-			break
 		}
-		time.Sleep(10 * time.Millisecond) // the garbage collector uses the real clock
-	}
-	cancel()
-	<-ended
+		cancel()
+		<-ended
+	})
 }
