@@ -32,13 +32,18 @@ const (
 
 // tape collects output from any goroutine.
 type tape struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+	written chan struct{} // has a value after writes
+	mu      sync.Mutex    // guards b
+	b       bytes.Buffer
 }
 
 func (w *tape) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	select {
+	case w.written <- struct{}{}:
+	default:
+	}
 	return w.b.Write(p)
 }
 
@@ -88,7 +93,7 @@ func (all allFormats) WithGroup(name string) slog.Handler {
 // checkSecrets runs a function until all words are logged that prove the failure, and checks that no output until then has marks.
 func checkSecrets(t *testing.T, words string, run func(ctx context.Context, log *slog.Logger) error) {
 	t.Helper()
-	w := &tape{}
+	w := &tape{written: make(chan struct{}, 1)}
 	log := slog.New(newAllFormats(w))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -112,7 +117,7 @@ func checkSecrets(t *testing.T, words string, run func(ctx context.Context, log 
 		select {
 		case <-done:
 			over = true
-		case <-time.After(10 * time.Millisecond):
+		case <-w.written:
 		}
 	}
 	cancel()
@@ -269,16 +274,14 @@ func TestSecretsOfObjects(t *testing.T) {
 				t.Error(err)
 			}
 			wait()
-			for ctx.Err() == nil { // until the creation is stored
-				body := &kopf.Body{}
-				if err := client.Get(ctx, ref, body, nil); err != nil {
-					t.Error(err)
-					break
+			if _, err := kopf.WaitFor(ctx, client, ref, "with a stored creation", func(body *kopf.Body) bool {
+				if body == nil {
+					return false
 				}
-				if _, pending := body.Annotation("kopf.zalando.org/create"); !pending && len(body.Finalizers()) > 0 {
-					break
-				}
-				time.Sleep(time.Millisecond) // there is no signal for it
+				_, pending := body.Annotation("kopf.zalando.org/create")
+				return !pending && len(body.Finalizers()) > 0
+			}); err != nil {
+				t.Error(err)
 			}
 			if _, err := client.Patch(ctx, ref, map[string]any{"stringData": map[string]any{"token": mark + mark}}, nil); err != nil {
 				t.Error(err)

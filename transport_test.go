@@ -290,7 +290,7 @@ func TestSession(t *testing.T) {
 			if !one.Accepted.Load() {
 				t.Error("the answer does not count as accepted")
 			}
-			time.AfterFunc(10*time.Millisecond, one.Replace)
+			time.AfterFunc(10*time.Millisecond, one.Replace) // usually during the read
 			if _, err := io.ReadAll(resp.Body); !errors.Is(err, credtransport.ErrClosed) {
 				t.Errorf("the stream has ended with %v, want %v", err, credtransport.ErrClosed)
 			}
@@ -392,7 +392,7 @@ func TestTokenFile(t *testing.T) {
 		test func(t *testing.T, s *tokenServer, post func(body io.Reader) int)
 		want []string
 	}{
-		{"AC-T25 read again within a minute", func(t *testing.T, s *tokenServer, post func(io.Reader) int) {
+		{"AC-T25 read again within a minute", func(t *testing.T, s *tokenServer, post func(io.Reader) int) { // in a bubble
 			write(t, file, "two\n")
 			post(nil)
 			time.Sleep(30 * time.Second)
@@ -420,7 +420,7 @@ func TestTokenFile(t *testing.T) {
 				t.Errorf("got HTTP %d", code)
 			}
 		}, []string{"one!"}},
-		{"AC-T25 a file in the middle of a change", func(t *testing.T, s *tokenServer, post func(io.Reader) int) {
+		{"AC-T25 a file in the middle of a change", func(t *testing.T, s *tokenServer, post func(io.Reader) int) { // in a bubble
 			write(t, file, "")
 			time.Sleep(time.Hour)
 			post(nil)
