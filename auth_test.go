@@ -242,7 +242,7 @@ func TestExecPluginHelper(t *testing.T) {
 		fmt.Fprint(os.Stderr, "please log in first", strings.Repeat("!", 2*kubeconfig.MaxPluginErrors))
 		os.Exit(7)
 	case "hang":
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // it is a process, which the test kills
 	case "tell":
 		input, _ := io.ReadAll(os.Stdin)
 		request, _ := json.Marshal(map[string]any{"info": info.Spec, "stdin": len(input), "arg": os.Args[len(os.Args)-1]})

@@ -162,7 +162,7 @@ func TestCompletedNamespaces(t *testing.T) {
 		{name: "no login", typed: []string{"-n", ""}, want: ":\n",
 			login: func(context.Context) (*ConnectionInfo, error) { return nil, Permanent(context.Canceled) }},
 		{name: "a login that takes long", typed: []string{"-n", ""}, want: ":\n", took: completionTimeout,
-			login: func(context.Context) (*ConnectionInfo, error) {
+			login: func(context.Context) (*ConnectionInfo, error) { // in a bubble
 				time.Sleep(time.Minute)
 				return nowhere, nil
 			}},

@@ -165,7 +165,7 @@ func (o *loaded) sample(ctx context.Context) {
 			o.peak = max(o.peak, m.HeapAlloc-uint64(o.base.heap))
 			o.mu.Unlock()
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // the interval of the samples
 	}
 }
 
@@ -203,7 +203,7 @@ func (o *loaded) count(name string) (sum int) {
 
 func (l *load) until(o *loaded, what string, limit time.Duration, condition func() bool) {
 	l.Helper()
-	for began := time.Now(); !condition(); time.Sleep(50 * time.Millisecond) {
+	for began := time.Now(); !condition(); time.Sleep(50 * time.Millisecond) { // polls a page of metrics
 		select {
 		case err := <-o.done:
 			l.Fatalf("%s: the operator has ended: %v", what, err)
@@ -237,7 +237,7 @@ func (l *load) drained(when string) {
 		if runtime.NumGoroutine() <= l.base.goroutines {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // goroutines have no signal of their end
 	}
 	l.Fatalf("%d goroutines %s, want %d as before", runtime.NumGoroutine(), when, l.base.goroutines)
 }
@@ -264,7 +264,7 @@ func (o *loaded) stopAmid() (took time.Duration) {
 			}
 		}
 	})
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // changes go on for the whole second
 	took = time.Since(o.stop())
 	o.ReportMetric(took.Seconds(), "s/stop-amid-changes")
 	cancel()
@@ -280,7 +280,7 @@ func (l *load) change(o *loaded) {
 	for part := range 4 {
 		group.Go(func() {
 			for n := part; n < all; n += 4 {
-				time.Sleep(time.Until(began.Add(time.Duration(n) * time.Second / loadChanges)))
+				time.Sleep(time.Until(began.Add(time.Duration(n) * time.Second / loadChanges))) // the rate
 				if err := l.changeOne(n, n/4%2 == 0); err != nil {
 					l.Error(err)
 					return

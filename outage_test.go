@@ -22,7 +22,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-func testOutage(t *testing.T, away time.Duration, forgets bool) {
+func testOutage(t *testing.T, away time.Duration, forgets bool) { // in a bubble
 	server := kopf.NewAPIServer(nil)
 	if err := server.Apply([]byte(definition)); err != nil {
 		t.Fatal(err)

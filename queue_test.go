@@ -302,13 +302,13 @@ func TestAwaits(t *testing.T) {
 		events func(q *queue, from *source)
 		want   time.Duration
 	}{
-		{"nothing came for the timeout", func(q *queue, from *source) { time.Sleep(6 * time.Second) }, -time.Second},
-		{"something came lately", func(q *queue, from *source) {
+		{"nothing came for the timeout", func(q *queue, from *source) { time.Sleep(6 * time.Second) }, -time.Second}, // in a bubble, like the others
+		{"something came lately", func(q *queue, from *source) { // in a bubble
 			time.Sleep(4 * time.Second)
 			q.add(pod("6"), from, false)
 			time.Sleep(time.Second)
 		}, 4 * time.Second},
-		{"the same, without a worker", func(q *queue, from *source) {
+		{"the same, without a worker", func(q *queue, from *source) { // in a bubble
 			time.Sleep(4 * time.Second)
 			q.lookupIdle(Modified, []byte("other"), []byte("6"), from)
 			time.Sleep(time.Second)

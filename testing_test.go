@@ -64,7 +64,7 @@ func (o fakeOperator) forTest(_ *slog.Logger, ready func()) Runnable {
 	return o
 }
 
-func (o fakeOperator) Run(ctx context.Context) error {
+func (o fakeOperator) Run(ctx context.Context) error { // in a bubble
 	if o.starting == 0 || sleepFor(ctx, o.starting) {
 		o.ready()
 		if sleepFor(ctx, o.living) {

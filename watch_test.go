@@ -526,7 +526,7 @@ func TestStreamOverlaps(t *testing.T) {
 
 // TestStreamPages checks that a watch that fails while pages arrive is reported, and does not stop the pages.
 func TestStreamPages(t *testing.T) {
-	list := func(n int, w http.ResponseWriter, r *http.Request) {
+	list := func(n int, w http.ResponseWriter, r *http.Request) { // in a bubble
 		if r.URL.Query().Get("continue") == "" {
 			_, _ = io.WriteString(w, `{"metadata":{"resourceVersion":"7","continue":"x"},"items":[{"metadata":{"name":"a","resourceVersion":"1"}}]}`)
 			return

@@ -100,11 +100,12 @@ func reviewed(t *testing.T, server *endpoint, ns, kind, more string, paths []str
 		server.send(t.Context(), &request{method: "DELETE", path: "/apis/admissionregistration.k8s.io/v1/" + collection + "/" + ns}, newSightings())
 	})
 	eventually(t, "the webhook is asked", func() bool {
+		// The API server has no signal that it uses the configuration.
 		time.Sleep(100 * time.Millisecond)
 		server.send(t.Context(), &request{method: "POST", path: "/api/v1/namespaces/" + ns + "/configmaps?dryRun=All", contentType: asJSON, body: `{"metadata":{"name":"probe","labels":{"marked":"yes"}}}`}, seenBy)
 		return len(r.take()) >= 1
 	})
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(500 * time.Millisecond) // for the rest of the configuration, likewise
 	for _, c := range calls {
 		r.take()
 		got, err := server.send(t.Context(), &request{method: c.method, path: strings.ReplaceAll(c.path, "NS", ns), contentType: c.contentType, body: c.body}, seenBy)

@@ -95,7 +95,7 @@ func compareSequences(t *testing.T, real *endpoint, all []sequence) {
 			for _, c := range sequence.calls {
 				diff := c.diff(t, servers, seen)
 				for deadline := time.Now().Add(20 * time.Second); slices.Contains(c.same, settles) && diff != "" && time.Now().Before(deadline); {
-					time.Sleep(200 * time.Millisecond)
+					time.Sleep(200 * time.Millisecond) // controllers have no signal of their end
 					diff = c.diff(t, servers, seen)
 				}
 				if diff != "" {

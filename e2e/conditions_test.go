@@ -41,7 +41,7 @@ func TestConditions(t *testing.T) {
 }
 
 // compareConditions sets 20 conditions of an object, and returns the number of requests for them.
-func compareConditions(t *testing.T, random *rand.Rand) (requests int) {
+func compareConditions(t *testing.T, random *rand.Rand) (requests int) { // in a bubble
 	t.Helper()
 	var want []metav1.Condition
 	stored := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"X","metadata":{"name":"x"},"status":{"phase":"x","conditions":[{"type":"Theirs","status":"True","extra":%d}]}}`, random.IntN(9))

@@ -408,7 +408,7 @@ func (b *lateBody) Read(p []byte) (int, error) {
 		if len(line) == 0 {
 			return 0, err
 		}
-		time.Sleep(b.lag)
+		time.Sleep(b.lag) // the delay of an event
 		b.rest = line
 	}
 	n := copy(p, b.rest)

@@ -127,6 +127,7 @@ func testElectors(t *testing.T, kubeconfig string) {
 				next.stop()
 				next = theirs(fmt.Sprint("client-go-", i))
 			}
+			// A wrong takeover would come now. A slow machine can only hide it.
 			time.Sleep(time.Second)
 			if next.leading.Load() {
 				t.Fatal("two lead")

@@ -149,6 +149,7 @@ func (l *load) check(last, objects int, wrote map[string]int) {
 		}
 		return missing
 	}
+	// The loop polls the records of the handlers, for at most a minute.
 	for late := time.Now().Add(time.Minute); len(missing()) > 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(late) {
 			l.t.Fatalf("not seen: %q", missing())

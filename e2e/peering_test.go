@@ -27,6 +27,7 @@ func TestPeers(t *testing.T) {
 		if worker != nil {
 			eventually(t, "the handling of "+name, func() bool { return strings.Count(worker.log.String(), handles) > before[worker] })
 		} else {
+			// A wrong handling would come now. A slow machine can only hide it.
 			time.Sleep(2 * time.Second)
 		}
 		for _, op := range idlers {
@@ -48,7 +49,7 @@ func TestPeers(t *testing.T) {
 	high.kill()
 	c.KubectlInput(t, fmt.Sprintf(exampleObject, "c"), "apply", "-f", "-")
 	for late := time.Now().Add(90 * time.Second); !strings.Contains(low.log.String(), "Resuming operations after the pause") && time.Now().Before(late); {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // polls the log of a process
 	}
 	if passed := time.Since(began); passed > 62*time.Second {
 		t.Errorf("the killed operator was missed after %s, want at most its lifetime, 60s", passed)

@@ -112,7 +112,7 @@ func waitForOpenAPI(t *testing.T, server *endpoint, group, kind string) {
 				return
 			}
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // polls an API server, whose documents cannot be watched
 	}
 	t.Errorf("the OpenAPI documents do not have the kind %s", kind)
 }
@@ -146,7 +146,7 @@ func accepted(t *testing.T, server *endpoint, definition []byte) (name string) {
 		if conditions["Established"] == "True" {
 			break
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // polls an API server, at most 100 times
 	}
 	if conditions["Established"] != "True" || conditions["NonStructuralSchema"] == "True" || conditions["NamesAccepted"] != "True" {
 		t.Errorf("got the conditions %v", conditions)

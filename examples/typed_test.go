@@ -57,7 +57,7 @@ func handlesWebsite(t *testing.T, kubeconfig string) bool {
 	for range 600 {
 		info, err := kopf.LoginWithKubeconfig(t.Context(), &kopf.Login{Kubeconfig: kubeconfig})
 		if err != nil || info == nil { // it is not written yet
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // polls a file of another process
 			continue
 		}
 		client, err := kopf.NewClient(info, nil)

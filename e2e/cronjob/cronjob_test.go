@@ -65,7 +65,7 @@ func (l *lab) start() {
 }
 
 // until lets time pass until a number of minutes after the start, and waits for the work that is due then.
-func (l *lab) until(minutes float64) {
+func (l *lab) until(minutes float64) { // in a bubble
 	time.Sleep(time.Until(l.began.Add(time.Duration(minutes*float64(time.Minute)) + 2*time.Second)))
 }
 
@@ -78,7 +78,7 @@ func jobNamed(name string) kopf.ObjectReference {
 }
 
 // create creates a CronJob for every five minutes, unless its spec has another schedule.
-func (l *lab) create(more m) {
+func (l *lab) create(more m) { // in a bubble
 	l.Helper()
 	spec := m{"schedule": "*/5 * * * *", "jobTemplate": m{"metadata": m{"labels": m{"app": "report"}}, "spec": m{"template": m{"spec": m{
 		"restartPolicy": "Never", "containers": []m{{"name": "report", "image": "report"}},
@@ -91,7 +91,7 @@ func (l *lab) create(more m) {
 	time.Sleep(time.Second)
 }
 
-func (l *lab) patch(of kopf.ObjectReference, subresource string, patch m) {
+func (l *lab) patch(of kopf.ObjectReference, subresource string, patch m) { // in a bubble
 	l.Helper()
 	if _, err := l.client.Patch(l.Context(), of, patch, &kopf.PatchOptions{Subresource: subresource}); err != nil {
 		l.Fatal(err)
@@ -257,7 +257,7 @@ func TestConcurrency(t *testing.T) {
 }
 
 func TestMissed(t *testing.T) {
-	away := func(l *lab, minutes float64) {
+	away := func(l *lab, minutes float64) { // in a bubble
 		l.runner.Stop()
 		l.until(minutes)
 		l.start()

@@ -90,6 +90,7 @@ func (f *rivalFaults) run(t testing.TB, c *contest) {
 		if name == slowThenGone && f.only != "" {
 			time.Sleep(3 * f.times.lease) // another process must have the time to take the Lease
 		}
+		// The faults overlap by chance.
 		time.Sleep(f.times.lease/3 + time.Duration(random.Int64N(int64(f.times.lease))))
 	}
 }

@@ -125,6 +125,7 @@ func (p *place) freeze(d time.Duration) {
 	f := freeze{Identity: p.identity(), From: time.Now().Round(0)}
 	p.mu.Unlock()
 	_ = cmd.Process.Signal(syscall.SIGSTOP) // or it has just ended
+	// The duration of the fault:
 	time.Sleep(d)
 	f.To = time.Now().Round(0)
 	_ = cmd.Process.Signal(syscall.SIGCONT) // likewise
@@ -292,6 +293,7 @@ func (c *contest) history(t testing.TB) *rivalHistory {
 func (c *contest) works(t testing.TB, p *place) time.Time {
 	t.Helper()
 	identity := p.current()
+	// The loop polls the records of a process.
 	for late := time.Now().Add(time.Minute); time.Now().Before(late); time.Sleep(10 * time.Millisecond) {
 		for _, a := range p.acts(t) {
 			if a.Identity == identity && a.Kind == rivalry.Step {

@@ -152,7 +152,7 @@ func (p *rivalProxy) hold(which int) (lost bool) {
 	}
 	p.mu.Unlock()
 	if delay > 0 {
-		time.Sleep(delay)
+		time.Sleep(delay) // the delay of the network
 		p.mu.Lock()
 		dark = p.dark
 		p.mu.Unlock()

@@ -157,6 +157,7 @@ func testTakeover(t *testing.T, c *contest, holder, next *place, crash bool) {
 // stands waits until a process has read the Lease twice: then it knows since when the Lease is unchanged.
 func (c *contest) stands(t *testing.T, identity string) {
 	t.Helper()
+	// The loop polls what the proxies have recorded of a process.
 	for late := time.Now().Add(time.Minute); time.Now().Before(late); time.Sleep(10 * time.Millisecond) {
 		c.mu.Lock()
 		n := 0

@@ -43,7 +43,7 @@ func ref(apiVersion, kind, name string) kopf.ObjectReference {
 var example = ref("kopf.dev/v1", "KopfExample", "example")
 
 // create creates the example.
-func (l *lab) create(spec map[string]any) {
+func (l *lab) create(spec map[string]any) { // in a bubble
 	l.t.Helper()
 	object := map[string]any{"apiVersion": example.APIVersion, "kind": example.Kind, "metadata": map[string]any{"namespace": "default", "name": "example"}, "spec": spec}
 	if err := l.client.Create(l.t.Context(), object, nil); err != nil {
@@ -53,7 +53,7 @@ func (l *lab) create(spec map[string]any) {
 }
 
 // patch changes an object.
-func (l *lab) patch(of kopf.ObjectReference, subresource string, patch map[string]any) {
+func (l *lab) patch(of kopf.ObjectReference, subresource string, patch map[string]any) { // in a bubble
 	l.t.Helper()
 	if _, err := l.client.Patch(l.t.Context(), of, patch, &kopf.PatchOptions{Subresource: subresource}); err != nil {
 		l.t.Fatal(err)

@@ -48,7 +48,7 @@ var (
 )
 
 // create creates an object.
-func (l *lab) create(object map[string]any) {
+func (l *lab) create(object map[string]any) { // in a bubble
 	l.t.Helper()
 	if err := l.client.Create(l.t.Context(), object, nil); err != nil {
 		l.t.Fatal(err)
@@ -57,7 +57,7 @@ func (l *lab) create(object map[string]any) {
 }
 
 // patch changes an object.
-func (l *lab) patch(of kopf.ObjectReference, patch map[string]any) {
+func (l *lab) patch(of kopf.ObjectReference, patch map[string]any) { // in a bubble
 	l.t.Helper()
 	if _, err := l.client.Patch(l.t.Context(), of, patch, nil); err != nil {
 		l.t.Fatal(err)
@@ -66,7 +66,7 @@ func (l *lab) patch(of kopf.ObjectReference, patch map[string]any) {
 }
 
 // remove deletes an object.
-func (l *lab) remove(of kopf.ObjectReference) {
+func (l *lab) remove(of kopf.ObjectReference) { // in a bubble
 	l.t.Helper()
 	if err := l.client.Delete(l.t.Context(), of, nil); err != nil {
 		l.t.Fatal(err)

@@ -201,7 +201,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-func testCredentialsLazy(t *testing.T, ctx context.Context) {
+func testCredentialsLazy(t *testing.T, ctx context.Context) { // in a bubble
 	g := newGate("good")
 	v := g.store("good")
 	time.Sleep(time.Hour)
@@ -338,7 +338,7 @@ func testCredentialsNoneLeft(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testCredentialsExpiration(t *testing.T, ctx context.Context) {
+func testCredentialsExpiration(t *testing.T, ctx context.Context) { // in a bubble
 	g := newGate("one", "two")
 	tokens := []string{"one", "one", "two"}
 	v := NewStore(func(context.Context) (map[string]*Info, error) {
@@ -450,7 +450,7 @@ func testCredentialsNothing(t *testing.T, ctx context.Context) {
 	wantError(t, get(ctx, v, "/"), `the credentials of "login" can't be used: invalid server "": want a URL`)
 }
 
-func testCredentialsFailedLogin(t *testing.T, ctx context.Context) {
+func testCredentialsFailedLogin(t *testing.T, ctx context.Context) { // in a bubble
 	broken, logins := errors.New("broken"), atomic.Int32{}
 	v := NewStore(func(context.Context) (map[string]*Info, error) {
 		logins.Add(1)
@@ -522,7 +522,7 @@ func testCredentialsContradiction(t *testing.T, ctx context.Context) {
 	wantError(t, err, `the credentials of "login" can't be used: a token and a username with a password exclude each other`)
 }
 
-func testCredentialsOutage(t *testing.T, ctx context.Context) {
+func testCredentialsOutage(t *testing.T, ctx context.Context) { // in a bubble
 	g := newGate("good")
 	v := g.store("good")
 	if err := get(ctx, v, "/"); err != nil {
@@ -581,7 +581,7 @@ func testCredentialsUseless(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testCredentialsRetriesRefused(t *testing.T, ctx context.Context) {
+func testCredentialsRetriesRefused(t *testing.T, ctx context.Context) { // in a bubble
 	g := newGate("good")
 	v := g.store("good")
 	for range 20 { // outages, one hour apart

@@ -35,7 +35,7 @@ func (k *ticker) timer(takes time.Duration, errs ...error) kopf.TimerFunc {
 	n := 0
 	return func(ctx context.Context, t *kopf.Timer) error {
 		k.tick("")
-		time.Sleep(takes)
+		time.Sleep(takes) // the duration of the handler
 		if n++; n <= len(errs) {
 			return errs[n-1]
 		}

@@ -43,7 +43,7 @@ func (l *lagging) RoundTrip(req *http.Request) (*http.Response, error) {
 			line, err := lines.ReadBytes('\n')
 			if len(line) > 0 && (l.swallow == nil || !l.swallow(string(line))) {
 				line, came := bytes.Clone(line), time.Now()
-				time.Sleep(time.Until(came.Add(l.lag)))
+				time.Sleep(time.Until(came.Add(l.lag))) // the delay of an event
 				if _, err := w.Write(line); err != nil {
 					return
 				}

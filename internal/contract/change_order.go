@@ -71,7 +71,7 @@ func watching(t *testing.T, c *C) {
 // journey returns a registry with a handler of each kind. They record their calls. Each takes a moment, so that the order is visible.
 func journey(l *calls) *kopf.Registry {
 	note := func(what string, o *kopf.Object) error {
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // the duration of the handler
 		l.add("%s %d", what, o.Spec().Int("x"))
 		return nil
 	}

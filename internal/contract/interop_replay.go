@@ -96,7 +96,7 @@ func (s *scene) handler(result any, errs ...error) func(id string) kopf.ChangeFu
 	return func(id string) kopf.ChangeFunc {
 		return func(ctx context.Context, ch *kopf.Change) error {
 			s.calls.add("%s %d", id, ch.Retry)
-			time.Sleep(attemptTime)
+			time.Sleep(attemptTime) // the duration of the handler
 			if ch.Retry < len(errs) {
 				return errs[ch.Retry]
 			}
@@ -112,7 +112,7 @@ const universe = "create_the_whole_universe_from_scratch_in_six_days"
 
 func (s *scene) universe(ctx context.Context, ch *kopf.Change) error {
 	s.calls.add("%s %d", universe, ch.Retry)
-	time.Sleep(attemptTime)
+	time.Sleep(attemptTime) // the duration of the handler
 	ch.Subhandler("item1", s.handler("ITEM1")(universe+"/item1"), nil)
 	ch.Subhandler("item2", s.handler("ITEM2", errors.New("some error"))(universe+"/item2"), nil)
 	return nil
@@ -348,7 +348,7 @@ func late(body io.ReadCloser) io.ReadCloser {
 				continue
 			}
 			group.Go(func() {
-				time.Sleep(streamLag)
+				time.Sleep(streamLag) // the delay of an event
 				mu.Lock()
 				line := newest[came]
 				mu.Unlock()

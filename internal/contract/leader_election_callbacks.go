@@ -24,7 +24,7 @@ type slowLeader struct {
 
 func (s slowLeader) Handle(ctx context.Context, r slog.Record) error {
 	if r.Message == "Became the leader" {
-		time.Sleep(s.takes)
+		time.Sleep(s.takes) // the duration of a slow log
 	}
 	return s.Handler.Handle(ctx, r)
 }

@@ -18,7 +18,7 @@ type slowBody struct{ io.ReadCloser }
 
 func (s slowBody) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
-	time.Sleep(3 * time.Second)
+	time.Sleep(3 * time.Second) // the delay of a slow stream
 	return n, err
 }
 

@@ -44,7 +44,7 @@ type heldBody struct {
 func (b *heldBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	for b.stream.held.Load() && b.ctx.Err() == nil {
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // polls the test, which releases the stream
 	}
 	return n, err
 }
@@ -54,13 +54,13 @@ func handlingSlowly(l *calls, name string) *kopf.Registry {
 	r := &kopf.Registry{}
 	r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
 		l.add("%s creates %s", name, ch.Name())
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond) // the duration of the handler
 		ch.Patch.Set("status.by", name)
 		return nil
 	}, &kopf.ChangeOptions{ID: "create"})
 	r.OnDelete(Examples, func(_ context.Context, ch *kopf.Change) error {
 		l.add("%s deletes %s", name, ch.Name())
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond) // the duration of the handler
 		return nil
 	}, &kopf.ChangeOptions{ID: "delete"})
 	return r

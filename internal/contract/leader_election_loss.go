@@ -51,7 +51,7 @@ type slowLog struct{ slog.Handler }
 
 func (s slowLog) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelWarn {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // the duration of a slow log
 	}
 	return s.Handler.Handle(ctx, r)
 }

@@ -49,7 +49,7 @@ func (b *drippingBody) Read(p []byte) (int, error) {
 		}
 		b.rest = line
 		for passed := time.Duration(0); passed < time.Duration(b.stream.pause.Load()) && b.ctx.Err() == nil; passed += 10 * time.Millisecond {
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // the delay of a slow stream, which the test can end
 		}
 	}
 	n := copy(p, b.rest)

@@ -664,7 +664,7 @@ func (w *slowWriter) RoundTrip(req *http.Request) (*http.Response, error) {
 	done := make(chan outcome, 1)
 	go func() {
 		w.begun.Store(true)
-		time.Sleep(delay)
+		time.Sleep(delay) // the delay of a slow API server
 		resp, err := w.next.RoundTrip(late)
 		done <- outcome{resp, err}
 	}()

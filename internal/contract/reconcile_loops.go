@@ -29,7 +29,7 @@ func (l *looks) of(op *kopf.Operator) {
 // WithAttrs counts the processing of an object.
 func (l *looks) WithAttrs(attrs []slog.Attr) slog.Handler {
 	if l.n.Add(1) > 10_000 {
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // otherwise the clock of the bubble would not move in a hot loop
 	}
 	return &looks{l.Handler.WithAttrs(attrs), l.n}
 }

@@ -139,7 +139,7 @@ func (o *contestant) slow(body io.ReadCloser, peering bool) io.ReadCloser {
 	})
 	group.Go(func() {
 		for e := range events {
-			time.Sleep(time.Until(e.due))
+			time.Sleep(time.Until(e.due)) // the delay of an event
 			if peering {
 				o.learn(e.line)
 			}

@@ -53,7 +53,7 @@ func (s *chance) fault(q *Request) (*http.Response, error) {
 		return nil, nil
 	}
 	if s.in(5) {
-		time.Sleep(time.Duration(s.upTo(20_000)) * time.Millisecond)
+		time.Sleep(time.Duration(s.upTo(20_000)) * time.Millisecond) // a slow API server
 	}
 	switch {
 	case s.in(8):

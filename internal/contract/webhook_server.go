@@ -93,7 +93,7 @@ func (s *Served) announce(config kopf.WebhookClientConfig) {
 	s.mu.Lock()
 	delay := s.delay
 	s.mu.Unlock()
-	time.Sleep(delay)
+	time.Sleep(delay) // the duration of a slow announcement
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.announced, s.times = append(s.announced, config), append(s.times, time.Now())

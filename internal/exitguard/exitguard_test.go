@@ -18,7 +18,7 @@ func TestExitGuard(t *testing.T) {
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	type call struct{ stopped, hurried, exited bool }
 	// after runs the guard until it has handled the signals and the timeout.
-	after := func(t *testing.T, operates bool, ultimate time.Duration, beginning bool, signals ...os.Signal) (got call, stderr string) {
+	after := func(t *testing.T, operates bool, ultimate time.Duration, beginning bool, signals ...os.Signal) (got call, stderr string) { // in a bubble
 		guard := New()
 		guard.Limit(ultimate)
 		if operates {

@@ -28,7 +28,7 @@ func (s *slowLeases) Create(_ context.Context, raw []byte) ([]byte, int, error) 
 	return s.raw, 201, nil
 }
 
-func (s *slowLeases) Update(_ context.Context, raw []byte) ([]byte, int, error) {
+func (s *slowLeases) Update(_ context.Context, raw []byte) ([]byte, int, error) { // in a bubble
 	s.raw = raw
 	time.Sleep(s.slow)
 	return raw, 200, nil

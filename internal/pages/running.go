@@ -138,7 +138,7 @@ func (c *Case) begin(t *testing.T, server *kopf.APIServer) (reached func() bool)
 }
 
 // live creates, changes and deletes an object while an operator runs.
-func (c *Case) live(t *testing.T, server *kopf.APIServer, log *listener) {
+func (c *Case) live(t *testing.T, server *kopf.APIServer, log *listener) { // in a bubble
 	settings := kopf.NewSettings()
 	settings.Admission = kopf.AdmissionSettings{Server: server.AdmissionServer(), Managed: "pages.example.com"}
 	op := &kopf.Operator{Registry: c.Registry, Settings: settings, Connection: server.ConnectionInfo(), Logger: slog.New(log)}

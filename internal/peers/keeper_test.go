@@ -153,7 +153,7 @@ func (e *elector) Holds() bool { return e.Load() }
 
 func TestKeeper(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T){
-		"the record is renewed, and removed at the end": func(t *testing.T) {
+		"the record is renewed, and removed at the end": func(t *testing.T) { // in a bubble
 			b := &board{records: map[string]any{}}
 			m := join(t, b, nil)
 			if m.Observed().Err() == nil {
@@ -168,7 +168,7 @@ func TestKeeper(t *testing.T) {
 				t.Errorf("got the writes %v at the end, want the removal", got)
 			}
 		},
-		"a rival has it pause until that is dead": func(t *testing.T) {
+		"a rival has it pause until that is dead": func(t *testing.T) { // in a bubble
 			b := &board{records: map[string]any{}}
 			m := join(t, b, nil)
 			b.put("weak", 1, 60)
@@ -188,7 +188,7 @@ func TestKeeper(t *testing.T) {
 				t.Errorf("%d others count at the end", got)
 			}
 		},
-		"a record that cannot be renewed has it pause, and goes on later": func(t *testing.T) {
+		"a record that cannot be renewed has it pause, and goes on later": func(t *testing.T) { // in a bubble
 			b := &board{records: map[string]any{}}
 			m := join(t, b, nil)
 			b.mu.Lock()
@@ -203,7 +203,7 @@ func TestKeeper(t *testing.T) {
 			m.wantPaused(false)
 			m.leave()
 		},
-		"a replica that stands by writes nothing, and renews at the beginning of its term": func(t *testing.T) {
+		"a replica that stands by writes nothing, and renews at the beginning of its term": func(t *testing.T) { // in a bubble
 			b, e := &board{records: map[string]any{}}, &elector{}
 			m := join(t, b, func(o *Options) { o.Elector = e })
 			time.Sleep(time.Hour)

@@ -69,6 +69,7 @@ func (b *Buffer) String() string {
 
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
+	// The loop polls processes, of which only the log and the objects are visible.
 	for late := time.Now().Add(patience); !condition(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatalf("%s: not within %s", what, patience)

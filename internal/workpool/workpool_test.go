@@ -137,7 +137,7 @@ func TestLimiter(t *testing.T) {
 		{"the pages of a listing do not wait for long", 10, time.Hour, time.Minute},
 		{"the pages of a listing do not wait at the end", 10, 2 * time.Second, 2 * time.Second},
 	} {
-		test(tt.name, func(t *testing.T, w *workers) {
+		test(tt.name, func(t *testing.T, w *workers) { // in a bubble
 			c, all := New(1, 0), maxBacklog+1+40
 			for range all {
 				c.Start(true, w.worker("one"))

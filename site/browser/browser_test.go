@@ -108,6 +108,7 @@ func js[T any](b *browser, expression string) (value T) {
 func (b *browser) wait(expression string) {
 	b.t.Helper()
 	var value bool
+	// The loop polls a browser, in which no event is certain for every expression.
 	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(20 * time.Millisecond) {
 		if err := chromedp.Run(b, chromedp.Evaluate(expression, &value)); err == nil && value {
 			return

@@ -200,7 +200,7 @@ func meet(ctx context.Context, f fate) error {
 		case <-time.After(500 * time.Millisecond):
 		}
 	case succeedsLate: // ignoring its context
-		time.Sleep(lateness)
+		time.Sleep(lateness) // the duration of the handler
 	case failsTemporarily:
 		return kopf.Temporary(errChance, 400*time.Millisecond)
 	case failsForGood:

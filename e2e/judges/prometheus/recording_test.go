@@ -53,7 +53,7 @@ func sites() *kopf.Registry {
 		return nil
 	}
 	change := func(_ context.Context, c *kopf.Change) error {
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // the duration of the handler
 		c.PostInfo("Handled", "once more")
 		return outcome(&c.Object)
 	}

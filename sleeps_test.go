@@ -1,0 +1,173 @@
+package kopf
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestSleeps checks that tests sleep in bubbles only, where it takes no time. Each other sleep needs
+// a comment on its line, or the line above, which says why it must use the real clock.
+//
+// Functions are in a bubble in these cases. They are passed to synctest.Test. They call
+// synctest.Wait, which panics elsewhere. They have one of the harnesses. Or a comment on their first
+// line, or the line above, says "in a bubble".
+func TestSleeps(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != "." && strings.HasPrefix(entry.Name(), "."), entry.IsDir() && entry.Name() == "testdata":
+			return filepath.SkipDir
+		case entry.IsDir() || !isTestCode(filepath.ToSlash(path)):
+			return nil
+		}
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		found, err := realSleeps(path, source)
+		for _, at := range found {
+			t.Errorf("%s: a sleep by the real clock: use a bubble or an event, or say why in a comment", at)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRealSleeps(t *testing.T) {
+	const source = `package p
+
+func TestA(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { time.Sleep(1) })
+	time.Sleep(1)
+	// polls a process
+	time.Sleep(1)
+	x := 1 // of another line
+	for range x { time.Sleep(1) }
+	for range x { // polls a process
+		time.Sleep(1)
+	}
+	go func() { time.Sleep(1); synctest.Wait() }()
+	sleep := time.Sleep
+}
+
+func wait() { // in a bubble
+	func() { time.Sleep(1) }()
+}
+
+func step(c *C) { time.Sleep(1) }
+`
+	for folder, want := range map[string][]string{"internal/contract": {":5", ":9", ":14"}, "internal/other": {":5", ":9", ":14", ":21"}} {
+		got, err := realSleeps(folder+"/a_test.go", []byte(source))
+		for i := range got {
+			got[i] = strings.TrimPrefix(got[i], folder+"/a_test.go")
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, %v; want %q", folder, got, err, want)
+		}
+	}
+}
+
+// isTestCode reports whether a file is part of the tests, which some folders also have in other
+// files.
+func isTestCode(path string) bool {
+	if !strings.HasSuffix(path, ".go") {
+		return false
+	}
+	folders := []string{"internal/contract/", "internal/pages/", "internal/promises/", "e2e/"}
+	return strings.HasSuffix(path, "_test.go") || slices.ContainsFunc(folders, func(folder string) bool {
+		return strings.HasPrefix(path, folder)
+	})
+}
+
+// harnesses are the types of each folder whose values exist in bubbles only. Leaves of the contract
+// also run on real API servers, where time passes for them.
+var harnesses = map[string][]string{".": {"life", "pipes", "replica", "replicas"}, "internal/contract": {"C"}}
+
+// realSleeps returns the positions of sleeps that are neither in a bubble nor explained.
+func realSleeps(path string, source []byte) (found []string, err error) {
+	if !bytes.Contains(source, []byte("time.Sleep")) {
+		return nil, nil
+	}
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(string(source), "\n")
+	comment := func(n ast.Node) string {
+		line := set.Position(n.Pos()).Line // from 1
+		_, same, _ := strings.Cut(lines[line-1], "// ")
+		above := strings.TrimSpace(lines[max(line-2, 0)])
+		if _, opens, ok := strings.Cut(above, "{ // "); ok { // of the block
+			return same + opens
+		} else if strings.HasPrefix(above, "// ") {
+			return same + above
+		}
+		return same
+	}
+	harness := harnesses[filepath.ToSlash(filepath.Dir(path))]
+	bubble := func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			return isSelector(n.Fun, "synctest", "Test")
+		case *ast.FuncLit:
+			return hasHarness(n.Type.Params, harness) || waits(n.Body) || strings.Contains(comment(n), "in a bubble")
+		case *ast.FuncDecl:
+			return hasHarness(n.Recv, harness) || hasHarness(n.Type.Params, harness) || waits(n.Body) || strings.Contains(comment(n), "in a bubble")
+		}
+		return false
+	}
+	var within []ast.Node
+	ast.Inspect(file, func(n ast.Node) bool {
+		if n == nil {
+			within = within[:len(within)-1]
+			return true
+		}
+		if isSelector(n, "time", "Sleep") && !slices.ContainsFunc(within, bubble) && comment(n) == "" {
+			found = append(found, fmt.Sprint(filepath.ToSlash(path), ":", set.Position(n.Pos()).Line))
+		}
+		within = append(within, n)
+		return true
+	})
+	return found, nil
+}
+
+// waits reports whether a function calls synctest.Wait itself.
+func waits(body *ast.BlockStmt) (found bool) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		found = found || isSelector(n, "synctest", "Wait")
+		_, nested := n.(*ast.FuncLit)
+		return !found && !nested
+	})
+	return found
+}
+
+// hasHarness reports whether one of the fields, which may be nil, is a pointer to one of the types.
+func hasHarness(fields *ast.FieldList, types []string) bool {
+	return fields != nil && slices.ContainsFunc(fields.List, func(f *ast.Field) bool {
+		pointer, ok := f.Type.(*ast.StarExpr)
+		return ok && slices.ContainsFunc(types, func(name string) bool { return isName(pointer.X, name) })
+	})
+}
+
+func isSelector(n ast.Node, name, selected string) bool {
+	s, ok := n.(*ast.SelectorExpr)
+	return ok && isName(s.X, name) && s.Sel.Name == selected
+}
+
+func isName(e ast.Expr, name string) bool {
+	id, ok := e.(*ast.Ident)
+	return ok && id.Name == name
+}
