@@ -51,7 +51,7 @@ func TestPeers(t *testing.T) {
 	for late := time.Now().Add(90 * time.Second); !strings.Contains(low.log.String(), "Resuming operations after the pause") && time.Now().Before(late); {
 		time.Sleep(100 * time.Millisecond) // polls the log of a process
 	}
-	if passed := time.Since(began); passed > 62*time.Second {
+	if passed := time.Since(began); passed > 80*time.Second { // with its own next renewal only, it would be up to 2 minutes
 		t.Errorf("the killed operator was missed after %s, want at most its lifetime, 60s", passed)
 	}
 	eventually(t, "the handling of c", func() bool { return strings.Count(low.log.String(), handles) == 2 })

@@ -126,6 +126,9 @@ func (c *C) ConnectionInfo() *kopf.ConnectionInfo {
 // InBubble reports whether the leaf runs in a synctest bubble with its own server.
 func (c *C) InBubble() bool { return c.judge.Bubble }
 
+// late reports whether a duration is above its limit. On a real server, a busy machine can make everything late.
+func (c *C) late(passed, limit time.Duration) bool { return c.judge.Bubble && passed > limit }
+
 // OnlyInBubble skips the leaf on the real server. The reason is why the leaf makes no sense there, or takes too long.
 func (c *C) OnlyInBubble(why string) {
 	c.Helper()

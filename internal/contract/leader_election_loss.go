@@ -331,7 +331,7 @@ func losses(t *testing.T, c *C) {
 		c.loses(a, 1)
 		lost := time.Now()
 		c.WaitFor("the end of the daemon", func() bool { return l.count("ends") == 1 })
-		if passed := time.Since(lost); passed > 5*time.Second {
+		if passed := time.Since(lost); c.late(passed, 5*time.Second) {
 			c.Errorf("the daemon has ended %s after the loss, want at once", passed)
 		}
 		ticks := l.count("ticks")
@@ -399,7 +399,7 @@ func losses(t *testing.T, c *C) {
 		began := time.Now()
 		c.intrude(3)
 		c.loses(a, 1)
-		if passed := time.Since(began); passed > 3*time.Second {
+		if passed := time.Since(began); c.late(passed, 3*time.Second) {
 			c.Errorf("the loss was noticed after %s, want a RetryPeriod", passed)
 		}
 	})
@@ -428,7 +428,7 @@ func losses(t *testing.T, c *C) {
 		away.Store(false)
 		began := time.Now()
 		c.WaitFor("a leader", func() bool { return len(a.Logs.Find("Became the leader"))+len(b.Logs.Find("Became the leader")) == 2 })
-		if passed := time.Since(began); passed > 3*time.Second {
+		if passed := time.Since(began); c.late(passed, 3*time.Second) {
 			c.Errorf("there was a leader after %s, want a RetryPeriod", passed)
 		}
 		c.Create("x", nil)
@@ -641,7 +641,7 @@ func exits(t *testing.T, c *C) {
 		a.Stop()
 		began := time.Now()
 		c.leads(b)
-		if passed := time.Since(began); passed > 3*time.Second {
+		if passed := time.Since(began); c.late(passed, 3*time.Second) {
 			c.Errorf("the next leader came %s after the end of the first", passed)
 		}
 		c.Pass(3 * time.Second)

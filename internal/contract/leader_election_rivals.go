@@ -135,7 +135,7 @@ var _ = Suite("leader_election_rivals", func(t *testing.T, c *C) {
 		}
 		soon := func(what string, began time.Time) {
 			c.Helper()
-			if passed := time.Since(began); passed > 3*time.Second {
+			if passed := time.Since(began); c.late(passed, 3*time.Second) {
 				c.Errorf("%s came %s after the release, which it has not honoured", what, passed)
 			}
 		}
