@@ -75,7 +75,7 @@ func testElectors(t *testing.T, kubeconfig string) {
 		ctx, cancel := context.WithCancel(t.Context())
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 			Lock:          &resourcelock.LeaseLock{LeaseMeta: meta.ObjectMeta{Namespace: "default", Name: name}, Client: clients.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: identity}},
-			LeaseDuration: 5 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 500 * time.Millisecond, ReleaseOnCancel: true,
+			LeaseDuration: 20 * time.Second, RenewDeadline: 15 * time.Second, RetryPeriod: 500 * time.Millisecond, ReleaseOnCancel: true,
 			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { c.begin() }, OnStoppedLeading: func() {
 				if c.leading.Load() {
 					c.end()
@@ -98,7 +98,7 @@ func testElectors(t *testing.T, kubeconfig string) {
 		r.OnStoppedLeading(func(context.Context, *kopf.Activity) error { c.end(); return nil }, &kopf.ActivityOptions{ID: "stopped"})
 		op := &kopf.Operator{Registry: r, Settings: kopf.NewSettings(), Namespaces: []string{"default"}, Kubeconfig: kubeconfig, Identity: identity, Logger: slog.New(slog.DiscardHandler)}
 		s := &op.Settings.LeaderElection
-		s.Name, s.Namespace, s.LeaseDuration, s.RenewDeadline, s.RetryPeriod = name, "default", 5*time.Second, 3*time.Second, 500*time.Millisecond
+		s.Name, s.Namespace, s.LeaseDuration, s.RenewDeadline, s.RetryPeriod = name, "default", 20*time.Second, 15*time.Second, 500*time.Millisecond
 		op.Settings.Peering.Standalone = true
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -139,7 +139,7 @@ func testElectors(t *testing.T, kubeconfig string) {
 				t.Error("the leader has not released the Lease")
 			}
 			eventually(t, "the next leader", next.leading.Load)
-			if passed := time.Since(stopped); passed > 4*time.Second && !held {
+			if passed := time.Since(stopped); passed > 15*time.Second && !held {
 				t.Errorf("the next leader came %s after the release, which it has not honoured", passed)
 			}
 			holder = next
