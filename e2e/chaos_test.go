@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/e2e/chaos"
+	"github.com/kopf-go/kopf/internal/proof"
 )
 
 var chaosSeed = flag.Uint64("chaos.seed", 1, "what decides about the faults of the fault bench")
@@ -16,17 +17,27 @@ var chaosSeed = flag.Uint64("chaos.seed", 1, "what decides about the faults of t
 // ./chaos/cmd
 func TestChaos(t *testing.T) {
 	families := slices.DeleteFunc(chaos.Families(), func(name string) bool { return name == "children" || name == "replicas" })
-	tryToBreak(t, chaos.Options{Seed: *chaosSeed, Duration: 40 * time.Second, Objects: 150, Families: families})
+	tryToBreak(t, chaos.Options{Seed: *chaosSeed, Duration: time.Duration(proof.Rounds(20, 60)) * time.Second, Objects: 150, Families: families})
 }
 
 // TestChaosChildren includes the faults of children. More faults take longer until each of them has happened.
 func TestChaosChildren(t *testing.T) {
+	onlyInProof(t)
 	tryToBreak(t, chaos.Options{Seed: *chaosSeed, Duration: 60 * time.Second, Objects: 100, Families: []string{"basic", "children"}})
 }
 
 // TestChaosReplicas includes the faults of replicas, with three of them.
 func TestChaosReplicas(t *testing.T) {
+	onlyInProof(t)
 	tryToBreak(t, chaos.Options{Seed: *chaosSeed, Duration: 100 * time.Second, Objects: 150, Replicas: 3, Families: []string{"basic", "replicas"}})
+}
+
+// onlyInProof skips a test whose result depends on what happens within minutes of real time.
+func onlyInProof(t *testing.T) {
+	t.Helper()
+	if !proof.Full() {
+		t.Skip("takes minutes: " + proof.Variable + "=1 runs it")
+	}
 }
 
 func tryToBreak(t *testing.T, options chaos.Options) {
@@ -38,7 +49,7 @@ func tryToBreak(t *testing.T, options chaos.Options) {
 	var table bytes.Buffer
 	chaos.WriteTable(&table, []*chaos.Report{report})
 	t.Logf("%s", &table)
-	if len(report.Missing) > 0 {
+	if len(report.Missing) > 0 && proof.Full() { // on a busy machine, a short run may miss some
 		t.Errorf("these faults have not happened: %q", report.Missing)
 	}
 	if len(report.Violations) > 0 {
