@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,6 +29,12 @@ func TestMain(m *testing.M) {
 }
 
 func TestContract(t *testing.T) {
+	contract.Run(t, &contract.Judge{Open: opener(t), OpenAlone: opener(t)})
+}
+
+// opener starts a control plane, and returns a function that makes a namespace in it for a leaf.
+func opener(t *testing.T) func(testing.TB) (*kopf.ConnectionInfo, string) {
+	t.Helper()
 	c, err := cluster.Start(context.Background(), &cluster.Options{Controllers: cluster.UsualControllers, Log: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
@@ -40,14 +45,11 @@ func TestContract(t *testing.T) {
 		}
 		c.Stop()
 	})
-	var once sync.Once
+	for _, manifest := range contract.Manifests() {
+		define(t, c, manifest)
+	}
 	var leaves atomic.Int64
-	contract.Run(t, &contract.Judge{Open: func(t testing.TB) (*kopf.ConnectionInfo, string) {
-		once.Do(func() {
-			for _, manifest := range contract.Manifests() {
-				define(t, c, manifest)
-			}
-		})
+	return func(t testing.TB) (*kopf.ConnectionInfo, string) {
 		namespace := fmt.Sprintf("leaf-%04d", leaves.Add(1)) // no name is the beginning of another one
 		c.Create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": namespace}})
 		info := c.ConnectionInfo()
@@ -56,7 +58,7 @@ func TestContract(t *testing.T) {
 		info.CAData = nil
 		info.HTTPClient = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
 		return info, namespace
-	}})
+	}
 }
 
 // define creates a CRD and waits until its objects can be listed.

@@ -17,7 +17,7 @@ import (
 // This suite proves the state that kopf keeps for objects in memory: indices outside of the handlers of objects, memos, and when kopf drops them, in
 // 2-background.md.
 
-var _ = Suite("background_memos", func(t *testing.T, c *C) {
+var _ = ClusterSuite("background_memos", func(t *testing.T, c *C) {
 	indexingMore(t, c)
 	recalling(t, c)
 	forgetting(t, c)

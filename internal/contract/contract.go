@@ -29,6 +29,9 @@ type Judge struct {
 	// Open returns a connection to a server with the kinds of [Manifests], with an HTTPClient, and an existing namespace for the leaf. It is called
 	// for each leaf, inside its bubble if there is one. It stops its server by t.Cleanup.
 	Open func(t testing.TB) (info *kopf.ConnectionInfo, namespace string)
+	// OpenAlone is like Open, for the suites that run alone. If it is not nil, their server is another one, so that they run
+	// alongside those that run in parallel.
+	OpenAlone func(t testing.TB) (info *kopf.ConnectionInfo, namespace string)
 	// Bubble reports whether each leaf runs in a synctest bubble, with its own clock. Its server can fail, too.
 	Bubble bool
 }
@@ -66,17 +69,33 @@ func register(name string, s suite) struct{} {
 	return struct{}{}
 }
 
-// Run runs all suites on a server: first those that have to run alone, and then the others in parallel.
+// Run runs all suites on a server: first the serial ones, and then the others in parallel. On a real server, those for the
+// whole cluster run one after the other, alongside those.
 func Run(t *testing.T, j *Judge) {
+	var alone []string
 	for _, name := range slices.Sorted(maps.Keys(suites)) {
-		t.Run(name, func(t *testing.T) {
-			s := suites[name]
-			if !s.serial && (j.Bubble || !s.cluster) {
+		s := suites[name]
+		switch {
+		case s.serial:
+			t.Run(name, func(t *testing.T) { s.run(t, &C{judge: j, alone: true}) })
+		case s.cluster && !j.Bubble:
+			alone = append(alone, name)
+		default:
+			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-			}
-			s.run(t, &C{judge: j})
-		})
+				s.run(t, &C{judge: j, alone: j.Bubble})
+			})
+		}
 	}
+	if len(alone) == 0 {
+		return
+	}
+	t.Run("alone", func(t *testing.T) {
+		t.Parallel()
+		for _, name := range alone {
+			t.Run(name, func(t *testing.T) { suites[name].run(t, &C{judge: j, alone: true}) })
+		}
+	})
 }
 
 // C is the harness of a suite and its leaves. That of a suite can only run leaves.
@@ -90,6 +109,7 @@ type C struct {
 	Client *kopf.Client
 
 	judge *Judge
+	alone bool // whether no other leaf uses the server
 	info  *kopf.ConnectionInfo
 }
 
@@ -106,13 +126,17 @@ func (c *C) Run(t *testing.T, name string, leaf func(c *C)) {
 }
 
 func (c *C) run(t *testing.T, leaf func(c *C)) {
-	info, namespace := c.judge.Open(t)
+	open := c.judge.Open
+	if c.alone && c.judge.OpenAlone != nil {
+		open = c.judge.OpenAlone
+	}
+	info, namespace := open(t)
 	client, err := kopf.NewClient(info, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(info.HTTPClient.CloseIdleConnections)
-	own := &C{TB: t, Namespace: namespace, Client: client, judge: c.judge, info: info}
+	own := &C{TB: t, Namespace: namespace, Client: client, judge: c.judge, alone: c.alone, info: info}
 	own.Kind = own.Of("kopf.dev/v1", "KopfExample")
 	leaf(own)
 }

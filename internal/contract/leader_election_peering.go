@@ -11,7 +11,7 @@ import (
 
 // This suite proves how the replicas of one operator work with other operators, in 7-availability.md: they are one peer.
 
-var _ = Suite("leader_election_peering", func(t *testing.T, c *C) {
+var _ = ClusterSuite("leader_election_peering", func(t *testing.T, c *C) {
 	c.Run(t, "HA-45 the holder alone keeps one record, under the name of the Lease, and it stays over a takeover", func(c *C) {
 		table := c.meet()
 		var l calls

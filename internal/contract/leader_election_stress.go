@@ -19,7 +19,7 @@ import (
 // This suite proves the guarantees for replicas under all faults: each change is handled, stored work is not repeated, tasks run at the leader, and
 // replicas write only with the Lease.
 
-var _ = Suite("leader_election_stress", func(t *testing.T, c *C) {
+var _ = ClusterSuite("leader_election_stress", func(t *testing.T, c *C) {
 	for seed := range proof.Rounds(4, 12) {
 		c.Run(t, fmt.Sprint("HA-15 faults at random, seed ", seed), func(c *C) {
 			c.OnlyInBubble("it takes minutes")

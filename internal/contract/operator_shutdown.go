@@ -15,7 +15,7 @@ import (
 
 // This suite proves that an operator shuts down within its time limits, regardless of user functions.
 
-var _ = Suite("operator_shutdown", func(t *testing.T, c *C) {
+var _ = ClusterSuite("operator_shutdown", func(t *testing.T, c *C) {
 	// endsWithin runs an operator for a minute, cancels it, and returns its error after the shutdown, which must be within the limit.
 	endsWithin := func(c *C, limit time.Duration, op *kopf.Operator) error {
 		c.Helper()

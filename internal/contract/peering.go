@@ -18,7 +18,7 @@ import (
 
 // This suite proves how operators pause for each other, in 4-operator-and-kits.md.
 
-var _ = SerialSuite("peering", func(t *testing.T, c *C) {
+var _ = ClusterSuite("peering", func(t *testing.T, c *C) {
 	places(t, c)
 	recording(t, c)
 	modes(t, c)
@@ -28,6 +28,9 @@ var _ = SerialSuite("peering", func(t *testing.T, c *C) {
 // that the next leaf can define it.
 func (c *C) peeringKind(group, scope string, subresources map[string]any) *Kind {
 	c.Helper()
+	if !c.alone {
+		c.Fatal("the kind of peering has an effect on all operators: make the suite a ClusterSuite")
+	}
 	kind := map[string]string{"Namespaced": "KopfPeering", "Cluster": "ClusterKopfPeering"}[scope]
 	plural := strings.ToLower(kind) + "s"
 	d := definition(plural, kind, scope, subresources)
@@ -299,36 +302,6 @@ func recording(t *testing.T, c *C) {
 				got[1].Body != `{"status":{"me":null}}` || got[1].ContentType != "application/merge-patch+json" {
 				c.Errorf("got the requests %v", got)
 			}
-		}
-	})
-	c.Run(t, "OP-82 the identity is that of the pod, or made of the user, the host, the time and chance", func(c *C) {
-		k := c.meet()
-		c.Setenv("POD_ID", "pod-1")
-		op := c.Operator(&kopf.Registry{})
-		c.WaitFor("the record", func() bool { return slices.Equal(k.seats("default"), []string{"pod-1"}) })
-		op.Stop()
-		c.Setenv("POD_ID", "")
-		c.Setenv("LOGNAME", "")
-		c.Setenv("USER", "somebody")
-		now := time.Now().UTC()
-		c.Operator(&kopf.Registry{})
-		c.WaitFor("the record", func() bool { return len(k.seats("default")) == 1 })
-		got := k.seats("default")[0]
-		m := regexp.MustCompile(`^somebody@[^/]+/(\d{14})/[a-z0-9]{3}$`).FindStringSubmatch(got)
-		if m == nil {
-			c.Fatalf("got the identity %q", got)
-		}
-		if at, err := time.Parse("20060102150405", m[1]); err != nil || at.Sub(now).Abs() > 30*time.Second {
-			c.Errorf("got the identity %q, want the time in it to be about %s", got, now)
-		}
-	})
-	c.Run(t, "OP-T29 an empty POD_ID is none", func(c *C) {
-		k := c.meet()
-		c.Setenv("POD_ID", "")
-		c.Operator(&kopf.Registry{})
-		c.WaitFor("the record", func() bool { return len(k.seats("default")) == 1 })
-		if got := k.seats("default")[0]; got == "" || !strings.Contains(got, "@") {
-			c.Errorf("got the identity %q", got)
 		}
 	})
 	c.Run(t, "OP-85 the record is renewed a little before it dies", func(c *C) {

@@ -15,7 +15,7 @@ import (
 
 // This suite proves how an operator handles namespaces that it did not see come or go, and mandatory peering in namespaces that are deleted.
 
-var _ = Suite("peering_namespaces", func(t *testing.T, c *C) {
+var _ = ClusterSuite("peering_namespaces", func(t *testing.T, c *C) {
 	relisting(t, c)
 	terminating(t, c)
 })

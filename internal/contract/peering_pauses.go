@@ -15,7 +15,7 @@ import (
 // This suite proves what an operator does and does not do during a pause, in 2-background.md, 3-admission-auth-client.md and 4-operator-and-kits.md.
 // The record of a peer causes the pause.
 
-var _ = Suite("peering_pauses", func(t *testing.T, c *C) {
+var _ = ClusterSuite("peering_pauses", func(t *testing.T, c *C) {
 	interrupted(t, c)
 	quiescing(t, c)
 	suspending(t, c)

@@ -14,7 +14,7 @@ import (
 
 // This suite proves for which peers operators pause, and how long, in 4-operator-and-kits.md.
 
-var _ = Suite("peering_priorities", func(t *testing.T, c *C) {
+var _ = ClusterSuite("peering_priorities", func(t *testing.T, c *C) {
 	judging(t, c)
 	announcing(t, c)
 	careful(t, c)

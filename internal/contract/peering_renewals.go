@@ -19,7 +19,7 @@ import (
 
 // This suite proves that an operator renews its peering record during all other waiting, and that it does not work while it cannot.
 
-var _ = SerialSuite("peering_renewals", func(t *testing.T, c *C) {
+var _ = ClusterSuite("peering_renewals", func(t *testing.T, c *C) {
 	renewing(t, c)
 	lapsing(t, c)
 	shortLived(t, c)
@@ -142,23 +142,6 @@ func renewing(t *testing.T, c *C) {
 			c.Errorf("the operator has paused: %v", got)
 		}
 	})
-	for identity, wait := range map[string]time.Duration{"": time.Minute, "the same": 0} {
-		c.Run(t, fmt.Sprintf("an operator that was killed waits until its own record expires, unless it has its identity: %q", identity), func(c *C) {
-			c.OnlyInBubble("the times are exact")
-			c.Setenv("POD_ID", "")
-			c.meet()
-			var l calls
-			op := c.Operator(worker(&l), as(identity))
-			seen := time.Now()
-			c.Pass(time.Second) // until its record is written
-			op.Crash()
-			c.Operator(worker(&l), as(identity))
-			c.works(&l, "a")
-			if waited := time.Since(seen).Truncate(10 * time.Second); waited != wait {
-				c.Errorf("the next operator has waited for %s, want %s", waited, wait)
-			}
-		})
-	}
 	c.Run(t, "DF-7 peers are listed again while requests that hang are as many as there can be", func(c *C) {
 		c.OnlyInBubble("it takes minutes")
 		k := c.meet()

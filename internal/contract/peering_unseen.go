@@ -12,7 +12,7 @@ import (
 
 // This suite proves that operators do nothing before they have read their peering objects, and start to work immediately afterwards.
 
-var _ = Suite("peering_unseen", func(t *testing.T, c *C) {
+var _ = ClusterSuite("peering_unseen", func(t *testing.T, c *C) {
 	deniedPeeringRecords(t, c)
 	replacedPeering(t, c)
 	repeatedPeering(t, c)

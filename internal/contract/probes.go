@@ -21,7 +21,7 @@ import (
 
 // This suite proves the responses of an operator's liveness endpoint.
 
-var _ = Suite("probes", func(t *testing.T, c *C) {
+var _ = ClusterSuite("probes", func(t *testing.T, c *C) {
 	probingEndpoint(t, c)
 	probingProbes(t, c)
 	probingReadiness(t, c)
