@@ -277,40 +277,64 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestDependencies checks that operators link only the standard library, without its packages for tests.
+// TestDependencies checks that operators link only the standard library, without its packages for
+// tests and for templates, with all build tags.
 func TestDependencies(t *testing.T) {
-	data, err := os.ReadFile("go.mod")
+	t.Run("OB-T8 the module requires no SDK", func(t *testing.T) {
+		data, err := os.ReadFile("go.mod")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(data)) {
+			fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
+			if len(fields) >= 2 && strings.HasPrefix(fields[1], "v") && fields[0] != "github.com/google/go-cmp" {
+				t.Errorf("go.mod requires %s; only github.com/google/go-cmp is allowed, and only in tests", fields[0])
+			}
+		}
+	})
+	for _, tags := range []string{"", "noembed", "livepage", "noembed,livepage"} {
+		by := linked(t, tags)
+		t.Run(fmt.Sprintf("OB-T8 operators link the standard library and this module alone, with the tags %q", tags), func(t *testing.T) {
+			for path, importer := range by {
+				standard := !strings.Contains(strings.Split(path, "/")[0], ".") || strings.HasPrefix(path, "vendor/golang.org/x/")
+				if !standard && path != "github.com/kopf-go/kopf" && !strings.HasPrefix(path, "github.com/kopf-go/kopf/internal/") {
+					t.Errorf("an operator links %s, by way of %s", path, importer)
+				}
+			}
+		})
+		t.Run(fmt.Sprintf("OB-T9 operators link no templates, and nothing for tests, with the tags %q", tags), func(t *testing.T) {
+			for _, path := range []string{
+				"html/template", "text/template", // they call methods by name, so that the linker keeps all exported ones
+				"testing", "net/http/httptest", "expvar", "net/http/pprof",
+			} {
+				if importer, ok := by[path]; ok {
+					t.Errorf("an operator links %s, by way of %s", path, importer)
+				}
+			}
+		})
+	}
+}
+
+// linked returns the packages that an operator links with some build tags, each with one that
+// imports it.
+func linked(t *testing.T, tags string) map[string]string {
+	t.Helper()
+	const operator = "./examples/01-minimal"
+	out, err := exec.Command("go", "list", "-deps", "-tags="+tags, "-f", "{{.ImportPath}} {{.Imports}}", operator).Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("go list: %v", err)
 	}
-	for line := range strings.Lines(string(data)) {
-		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
-		if len(fields) >= 2 && strings.HasPrefix(fields[1], "v") && fields[0] != "github.com/google/go-cmp" {
-			t.Errorf("go.mod requires %s; only github.com/google/go-cmp is allowed, and only in tests", fields[0])
+	by := make(map[string]string)
+	for line := range strings.Lines(string(out)) {
+		importer, imports, _ := strings.Cut(strings.TrimSpace(line), " ")
+		for _, path := range strings.Fields(strings.Trim(imports, "[]")) {
+			by[path] = importer
 		}
 	}
-	pkg := load(t)
-	seen := make(map[*types.Package]bool)
-	var visit func(p *types.Package, by string)
-	visit = func(p *types.Package, by string) {
-		if seen[p] {
-			return
-		}
-		seen[p] = true
-		switch path := p.Path(); {
-		case path == "testing", path == "net/http/httptest", path == "expvar", path == "net/http/pprof",
-			path == "html/template", path == "text/template": // they call methods by name, so that the linker keeps all exported ones
-			t.Errorf("the package links %s, by way of %s", path, by)
-		case strings.Contains(strings.Split(path, "/")[0], ".") && !strings.HasPrefix(path, "github.com/kopf-go/kopf/internal/"):
-			t.Errorf("the package links %s, by way of %s", path, by)
-		}
-		for _, next := range p.Imports() {
-			visit(next, p.Path())
-		}
+	if _, ok := by["github.com/kopf-go/kopf"]; !ok || len(by) < 50 {
+		t.Fatalf("go list has found only %d packages", len(by))
 	}
-	for _, p := range pkg.types.Imports() {
-		visit(p, "this package")
-	}
+	return by
 }
 
 // TestMigrating checks that each symbol in docs/migrating.md exists.

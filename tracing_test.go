@@ -16,6 +16,15 @@ func (noSpans) Start(ctx context.Context, name string, _ ...slog.Attr) (context.
 
 // sampledOut traces a cycle, a call, and a request: with a tracer that samples none, or without one.
 func sampledOut(t testing.TB, tracer Tracer) func() {
+	spans, compare := untraced(t, tracer)
+	return func() {
+		compare()
+		spans()
+	}
+}
+
+// untraced returns the functions of sampledOut: that begins the spans, and that compares the object.
+func untraced(t testing.TB, tracer Tracer) (spans, compare func()) {
 	settings := NewSettings()
 	settings.Tracing.Tracer, settings.Tracing.Ratio = tracer, 0
 	settings.Persistence.untracked = settings.Tracing.untracked()
@@ -24,12 +33,12 @@ func sampledOut(t testing.TB, tracer Tracer) func() {
 	c := &cycle{reactor: &reactor{environment: &environment{settings: settings}}}
 	c.event.Body = body
 	a, client, r := &call{settings: settings, handler: &handler{}}, &Client{clientCore: &clientCore{source: settings}}, &request{}
-	return func() {
+	spans = func() {
 		c.trace()
-		essenceOf(body, nil, persistence)
 		inner, _ := a.trace(ctx)
 		client.trace(inner, r)
 	}
+	return spans, func() { essenceOf(body, nil, persistence) }
 }
 
 func TestSampledOut(t *testing.T) {
@@ -37,6 +46,12 @@ func TestSampledOut(t *testing.T) {
 		without := testing.AllocsPerRun(100, sampledOut(t, nil))
 		if with := testing.AllocsPerRun(100, sampledOut(t, noSpans{})); with > without {
 			t.Errorf("got %v allocations with a tracer, want at most the %v without one", with, without)
+		}
+	})
+	t.Run("OB-T8 without a tracer, which is the default, nothing is allocated for traces", func(t *testing.T) {
+		spans, _ := untraced(t, NewSettings().Tracing.Tracer)
+		if got := testing.AllocsPerRun(100, spans); got > 0 {
+			t.Errorf("got %v allocations", got)
 		}
 	})
 }
