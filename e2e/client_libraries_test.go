@@ -420,7 +420,7 @@ func (l *library) candidate(t *testing.T, name string, release bool) (leads <-ch
 		Lock: &resourcelock.LeaseLock{LeaseMeta: meta.ObjectMeta{Namespace: "default", Name: "election"}, Client: l.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: name}},
 		// Long enough for a server that is slow because of other tests: a leader must not lose its term in the meantime.
-		LeaseDuration: 10 * time.Second, RenewDeadline: 8 * time.Second, RetryPeriod: 100 * time.Millisecond, ReleaseOnCancel: release,
+		LeaseDuration: 10 * time.Second, RenewDeadline: 8 * time.Second, RetryPeriod: 2 * time.Second, ReleaseOnCancel: release,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { leading <- name }, OnStoppedLeading: func() {}},
 	})
 	if err != nil {
@@ -448,6 +448,12 @@ func (l *library) testLeaderElection(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatal("no leader within a minute")
 		}
+		// An elector that is stopped during an update cannot release its Lease. It makes the first one at once, and the next one
+		// after the RetryPeriod.
+		eventually(t, "the first renewal", func() bool {
+			lease, err := l.CoordinationV1().Leases("default").Get(t.Context(), "election", meta.GetOptions{})
+			return err == nil && !lease.Spec.RenewTime.Equal(lease.Spec.AcquireTime)
+		})
 	}
 	first, stopFirst := l.candidate(t, "first", true)
 	wait(first)
