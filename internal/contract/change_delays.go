@@ -246,6 +246,27 @@ func delaying(t *testing.T, c *C) {
 		// The creation arrives at 1 s and is patched at 3 s, which arrives at 4 s. The state in between came at 2 s.
 		c.expect(&l, "x=1 at 4s")
 	})
+	c.Run(t, "CH-202 states that a late stream shows after the object was read are outdated, too", func(c *C) {
+		c.OnlyInBubble("the events are to be late")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(context.Context, *kopf.Change) error { l.add("create"); return nil }, named("create"))
+		r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			l.add("update to %d", ch.Spec().Int("x"))
+			return nil
+		}, named("update"))
+		op := c.Operator(r, slowly(20*time.Second, nil))
+		c.Pass(time.Second) // after the initial list
+		c.Create("a", spec(map[string]any{"x": 1}))
+		for _, x := range []int{2, 3, 1} { // the last one is what the creation has handled
+			c.Patch("a", spec(map[string]any{"x": x}))
+		}
+		c.Pass(10 * time.Minute)
+		c.expect(&l, "create")
+		if gets := op.Wire.Requests("GET"); !slices.ContainsFunc(gets, func(r Request) bool { return strings.HasSuffix(r.Path, "/kopfexamples/a") }) {
+			c.Error("the object was not read")
+		}
+	})
 	c.Run(t, "CH-T10 a newer state than the awaited one is as good", func(c *C) {
 		c.OnlyInBubble("an event is to be lost")
 		var l calls
