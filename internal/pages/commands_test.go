@@ -48,6 +48,12 @@ func TestShell(t *testing.T) {
 			if len(words) < 2 || words[0] == "myoperator" {
 				continue
 			}
+			if words[0] == ".ci/run" {
+				if complaint := checkSections(t, words[1:]); complaint != "" {
+					t.Errorf("%s:%d: %s: %s", b.File, b.Line, line, complaint)
+				}
+				continue
+			}
 			commands, known := tools[words[0]]
 			if words[0] == "make" && !regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(words[1])+`:`).Match(makefile) {
 				t.Errorf("%s:%d: there is no target %s in the Makefile", b.File, b.Line, words[1])
@@ -69,6 +75,21 @@ func TestShell(t *testing.T) {
 	if len(all) < 10 {
 		t.Errorf("only %d blocks of commands", len(all))
 	}
+}
+
+// checkSections looks for sections of the checks in their script.
+func checkSections(t *testing.T, names []string) string {
+	t.Helper()
+	script, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if !regexp.MustCompile(`(?m)^  "` + regexp.QuoteMeta(name) + `:\d+:`).Match(script) {
+			return "there is no section " + name
+		}
+	}
+	return ""
 }
 
 var optionWord = regexp.MustCompile(`^--?[a-zA-Z][\w-]*`)
