@@ -117,6 +117,20 @@ var _ = ClusterSuite("operator_shutdown", func(t *testing.T, c *C) {
 			c.Pass(time.Minute)
 		})
 	}
+	c.Run(t, "DF-19 the operator does not wait for a retry that a handler wants while it shuts down", func(c *C) {
+		c.OnlyInBubble("it takes a minute")
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(context.Context, *kopf.Change) error {
+			time.Sleep(63 * time.Second) // until after the beginning of the shutdown, regardless of its context
+			return kopf.Temporary(errOops, time.Hour)
+		}, named("create"))
+		op := &kopf.Operator{Registry: r, Namespaces: []string{c.Namespace}, Connection: c.ConnectionInfo(), Settings: kopf.NewSettings()}
+		op.Settings.Queueing.ExitTimeout = 10 * time.Second
+		c.Create("a", nil)
+		if err := endsWithin(c, 10*time.Second, op); err != nil {
+			c.Errorf("got %v", err)
+		}
+	})
 	c.Run(t, "DF-19 clean-up handlers that do not finish fail the operator, and say so", func(c *C) {
 		c.OnlyInBubble("it waits")
 		registry := &kopf.Registry{}
