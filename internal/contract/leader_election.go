@@ -508,47 +508,6 @@ func standingBy(t *testing.T, c *C) {
 			c.Errorf("got the calls %q, want a start of each", l.all())
 		}
 	})
-	c.Run(t, "HA-14 a replica that stands by writes nothing", func(c *C) {
-		table := c.meet()
-		var l calls
-		registry := func(name string) *kopf.Registry {
-			r := creating(&l, name)
-			r.OnDelete(Examples, func(context.Context, *kopf.Change) error { return nil }, &kopf.ChangeOptions{ID: "delete"})
-			r.OnTimer(Examples, func(_ context.Context, timer *kopf.Timer) error {
-				timer.Patch.Set("status.ticks", timer.Status().Int("ticks")+1)
-				return nil
-			}, &kopf.TimerOptions{ID: "timer", Interval: time.Second})
-			return r
-		}
-		a := c.Replica(registry("a"))
-		c.leads(a)
-		b := c.Replica(registry("b"))
-		c.Create("x", nil)
-		c.WaitFor("the handling", func() bool { return c.Get("x").Status().Int("ticks") > 3 })
-		c.Patch("x", map[string]any{"spec": map[string]any{"size": 5}})
-		c.Pass(5 * time.Second)
-		c.Delete("x")
-		c.WaitFor("the end", func() bool { return !c.Exists("x") })
-		c.Pass(2 * time.Second)
-		if writes := b.Wire.Requests("POST", "PUT", "PATCH", "DELETE"); len(writes) > 0 {
-			c.Errorf("the replica that stands by has written: %v", writes)
-		}
-		c.same("the identities in the peering object", []string{c.Namespace + "/" + leaseName}, table.seats("default"))
-	})
-	c.Run(t, "HA-T10 replicas do not pause each other", func(c *C) {
-		table := c.meet()
-		var l calls
-		a := c.Replica(creating(&l, "a"))
-		c.leads(a)
-		b := c.Replica(creating(&l, "b"))
-		c.Pass(5 * time.Second)
-		for _, op := range []*Running{a, b} {
-			if lines := op.Logs.Find("Pausing"); len(lines) > 0 {
-				c.Errorf("a replica pauses: %v", lines)
-			}
-		}
-		c.same("the identities in the peering object", []string{c.Namespace + "/" + leaseName}, table.seats("default"))
-	})
 	c.Run(t, "HA-18 a replica that stands by is alive and ready, and tells who leads", func(c *C) {
 		c.OnlyInBubble("the endpoint is a pipe")
 		a := c.Replica(creating(&calls{}, "a"))

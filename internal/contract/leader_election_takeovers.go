@@ -111,6 +111,25 @@ var _ = Suite("leader_election_takeovers", func(t *testing.T, c *C) {
 		c.Pass(time.Minute)
 		c.expect(&l, "a creates x")
 	})
+	c.Run(t, "HA-13 objects that were made while a replica stood by are resumed at its takeover", func(c *C) {
+		var l calls
+		registry := func(name string) *kopf.Registry {
+			r := creating(&l, name)
+			r.OnResume(Examples, func(_ context.Context, ch *kopf.Change) error { l.add("%s resumes %s", name, ch.Name()); return nil }, &kopf.ChangeOptions{ID: "resume"})
+			return r
+		}
+		a := c.Replica(registry("a"))
+		c.leads(a)
+		b := c.Replica(registry("b"))
+		c.Create("x", nil)
+		c.WaitFor("the handling", func() bool { return c.Get("x").Status().String("by") == "a" })
+		c.Pass(time.Second)
+		a.Stop()
+		c.leads(b)
+		c.WaitFor("the resuming", func() bool { return l.count("b resumes x") > 0 })
+		c.Pass(time.Second)
+		c.expect(&l, "a creates x", "b resumes x")
+	})
 	c.Run(t, "HA-15 a takeover with a late stream does not let an object go whose deletion is to be handled", func(c *C) {
 		c.OnlyInBubble("streams have to be late")
 		var l calls

@@ -297,8 +297,10 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 		n := len(op.Wire.Requests())
 		c.Patch("a", spec(map[string]any{"other": 2}))
 		c.Pass(time.Second)
-		if got := len(op.Wire.Requests()) - n; got != 0 {
-			c.Errorf("got %d requests for a child that is as it is wanted", got)
+		for _, q := range op.Wire.Requests()[n:] {
+			if strings.Contains(q.Path, "/"+c.Namespace+"/") { // other leaves of a real server define kinds, which are discovered
+				c.Errorf("got the request %s %s for a child that is as it is wanted", q.Method, q.Path)
+			}
 		}
 		c.configMaps().Patch("x", map[string]any{"data": map[string]any{"size": "theirs"}})
 		c.WaitFor("the mend", func() bool { return c.configMaps().Get("x").View("data").String("size") == "2" })
