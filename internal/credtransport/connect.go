@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -93,7 +94,12 @@ func dialUntil(ctx context.Context, d *net.Dialer) func(_ context.Context, netwo
 		if err != nil {
 			return nil, err
 		}
-		return &limitedConn{conn, context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
+		limited := &limitedConn{conn, context.AfterFunc(ctx, func() { _ = conn.Close() })}
+		if ctx.Err() != nil { // otherwise a request could be faster than the goroutine of AfterFunc
+			_ = limited.Close()
+			return nil, fmt.Errorf("connecting to %s: %w", address, context.Cause(ctx))
+		}
+		return limited, nil
 	}
 }
 
