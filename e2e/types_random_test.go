@@ -17,10 +17,8 @@ import (
 
 // Random valid and invalid objects of kinds from structs are sent to both servers, and the responses compared.
 
-// typesObjects is the number of tested objects of each kind.
-var typesObjects = proof.Rounds(200, 3000)
-
 func TestTypesRandom(t *testing.T) {
+	objects := proof.Rounds(200, 3000) // of each kind
 	real, ours := judge(t, theCluster(t)), embedded(t)
 	files, err := filepath.Glob("../internal/contract/testdata/definitions/*.json")
 	if err != nil || len(files) < 2 {
@@ -56,11 +54,11 @@ func TestTypesRandom(t *testing.T) {
 				theCluster(t).Kubectl(t, "delete", "crd", definition["metadata"].(map[string]any)["name"].(string))
 			})
 			codes := make(map[int]int)
-			for seed := range uint64(typesObjects) {
+			for seed := range uint64(objects) {
 				code := compareObject(t, &objectMaker{rng: rand.New(rand.NewPCG(seed, 1))}, spec, version["name"].(string), root, real, ours)
 				codes[code]++
 			}
-			if codes[201] < typesObjects/30 || codes[422] < typesObjects/10 {
+			if codes[201] < objects/30 || codes[422] < objects/10 {
 				t.Errorf("got the codes %v, want some objects to fit, and some not to", codes)
 			}
 		})

@@ -68,7 +68,7 @@ func (o *outage) fault(req *Request) (*http.Response, error) {
 }
 
 // refusedObjects is the number of objects, which is above the limits for requests.
-var refusedObjects = proof.Rounds(300, 1000)
+func refusedObjects() int { return proof.Rounds(300, 1000) }
 
 const (
 	refusedTime = time.Hour
@@ -132,11 +132,11 @@ func (o *outage) returns(c *C, what string, condition func() bool) {
 
 func proveRefusedStart(c *C, refusal func() *http.Response) {
 	c.OnlyInBubble("it takes an hour")
-	createMany(c, refusedObjects)
+	createMany(c, refusedObjects())
 	var handled atomic.Int64
 	o := &outage{refusal: refusal, listing: true}
 	op := refused(c, o, &handled)
-	o.returns(c, "all objects are handled", func() bool { return handled.Load() >= int64(refusedObjects) })
+	o.returns(c, "all objects are handled", func() bool { return handled.Load() >= int64(refusedObjects()) })
 	o.judge(c, op)
 }
 
@@ -191,18 +191,18 @@ func createMany(c *C, count int) {
 
 func proveRefusedRest(c *C, refusal func() *http.Response) {
 	c.OnlyInBubble("it takes an hour")
-	createMany(c, refusedObjects)
+	createMany(c, refusedObjects())
 	var handled atomic.Int64
 	o := &outage{refusal: refusal}
 	op := refused(c, o, &handled)
-	c.WaitFor("all objects are handled", func() bool { return handled.Load() >= int64(refusedObjects) })
+	c.WaitFor("all objects are handled", func() bool { return handled.Load() >= int64(refusedObjects()) })
 	c.Pass(time.Minute)
 	o.start(refusedTime)
 	op.Wire.Drop()
 	c.Pass(time.Second)
 	c.Patch("a0", spec(map[string]any{"a": 1}))
 	c.Pass(refusedTime - time.Second)
-	o.returns(c, "the change is handled", func() bool { return handled.Load() > int64(refusedObjects) })
+	o.returns(c, "the change is handled", func() bool { return handled.Load() > int64(refusedObjects()) })
 	// Only streams remain, so there are fewer requests than during the work.
 	requests := 0
 	for _, req := range op.Wire.Requests() {
@@ -221,11 +221,11 @@ func proveRefusedWork(c *C, refusal func() *http.Response) {
 	o := &outage{refusal: refusal}
 	op := refused(c, o, &handled)
 	c.Pass(time.Minute)
-	createMany(c, refusedObjects)
-	c.WaitFor("all objects are created", func() bool { return handled.Load() >= int64(refusedObjects) })
+	createMany(c, refusedObjects())
+	c.WaitFor("all objects are created", func() bool { return handled.Load() >= int64(refusedObjects()) })
 	c.Pass(time.Minute)
 	o.start(refusedTime)
-	for n := range refusedObjects {
+	for n := range refusedObjects() {
 		c.Patch(fmt.Sprint("a", n), spec(map[string]any{"a": 1}))
 	}
 	c.Pass(refusedTime)
@@ -239,8 +239,8 @@ func proveRefusedWork(c *C, refusal func() *http.Response) {
 	}
 	o.returns(c, "all changes are stored as handled", stored)
 	o.judge(c, op)
-	if got := handled.Load(); got != 2*int64(refusedObjects) {
-		c.Errorf("the handlers were called %d times, want %d", got, 2*refusedObjects)
+	if got := handled.Load(); got != 2*int64(refusedObjects()) {
+		c.Errorf("the handlers were called %d times, want %d", got, 2*refusedObjects())
 	}
 }
 
