@@ -83,7 +83,7 @@ func Run(t *testing.T, j *Judge) {
 		default:
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				s.run(t, &C{judge: j, alone: j.Bubble})
+				s.run(t, &C{judge: j, alone: j.Bubble, parallel: true})
 			})
 		}
 	}
@@ -93,7 +93,7 @@ func Run(t *testing.T, j *Judge) {
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
 		for _, name := range alone {
-			t.Run(name, func(t *testing.T) { suites[name].run(t, &C{judge: j, alone: true}) })
+			t.Run(name, func(t *testing.T) { suites[name].run(t, &C{judge: j, alone: true, parallel: true}) })
 		}
 	})
 }
@@ -108,9 +108,10 @@ type C struct {
 	// Client is the client of the test, for requests that the verbs do not support.
 	Client *kopf.Client
 
-	judge *Judge
-	alone bool // whether no other leaf uses the server
-	info  *kopf.ConnectionInfo
+	judge    *Judge
+	alone    bool // whether no other leaf uses the server
+	parallel bool // whether other suites run at the same time
+	info     *kopf.ConnectionInfo
 }
 
 // Run runs a leaf. Its name begins with the id of the statement or trap that it proves.
@@ -136,7 +137,7 @@ func (c *C) run(t *testing.T, leaf func(c *C)) {
 		t.Fatal(err)
 	}
 	t.Cleanup(info.HTTPClient.CloseIdleConnections)
-	own := &C{TB: t, Namespace: namespace, Client: client, judge: c.judge, alone: c.alone, info: info}
+	own := &C{TB: t, Namespace: namespace, Client: client, judge: c.judge, alone: c.alone, parallel: c.parallel, info: info}
 	own.Kind = own.Of("kopf.dev/v1", "KopfExample")
 	leaf(own)
 }
@@ -145,6 +146,14 @@ func (c *C) run(t *testing.T, leaf func(c *C)) {
 func (c *C) ConnectionInfo() *kopf.ConnectionInfo {
 	info := *c.info
 	return &info
+}
+
+// changesProcess fails the leaf if its suite can run alongside others, which the change of the process would have an effect on.
+func (c *C) changesProcess() {
+	c.Helper()
+	if c.parallel {
+		c.Fatal("the leaf changes the process: make its suite a SerialSuite")
+	}
 }
 
 // InBubble reports whether the leaf runs in a synctest bubble with its own server.

@@ -29,6 +29,7 @@ func (c *C) handlersFor(register func(r *kopf.Registry)) *kopf.Registry {
 // inspect runs a command with the handlers of a registry.
 func (c *C) inspect(ctx context.Context, r *kopf.Registry, args ...string) (code int, stdout, stderr string) {
 	c.Helper()
+	c.changesProcess()
 	before, logger := kopf.DefaultRegistry(), slog.Default()
 	defer kopf.SetDefaultRegistry(before)
 	defer slog.SetDefault(logger)

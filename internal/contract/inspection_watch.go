@@ -218,6 +218,7 @@ type statusWatching struct {
 
 // watchStatus starts the command status --watch.
 func (c *C) watchStatus(r *kopf.Registry, args ...string) *statusWatching {
+	c.changesProcess()
 	w := &statusWatching{done: make(chan int, 1)}
 	ctx, stop := context.WithCancel(c.Context())
 	w.stop = stop

@@ -73,6 +73,7 @@ func (s *podProxy) RoundTrip(req *http.Request) (*http.Response, error) {
 // statusOf runs "status --live".
 func (s *podProxy) statusOf(c *C, args ...string) (code int, stdout, stderr string) {
 	c.Helper()
+	c.changesProcess()
 	before, logger := kopf.DefaultRegistry(), slog.Default()
 	defer kopf.SetDefaultRegistry(before)
 	defer slog.SetDefault(logger)

@@ -34,6 +34,7 @@ type made struct {
 // print runs a command of an operator with handlers, without access to a cluster.
 func (c *C) print(register func(*kopf.Registry), args ...string) made {
 	c.Helper()
+	c.changesProcess()
 	before, logger := kopf.DefaultRegistry(), slog.Default()
 	defer kopf.SetDefaultRegistry(before)
 	defer slog.SetDefault(logger)

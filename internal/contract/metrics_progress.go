@@ -18,7 +18,7 @@ import (
 // This suite proves that an operator without progress is visible to the alerts that its manifests
 // contain, even if all of its probes succeed.
 
-var _ = Suite("metrics_progress", func(t *testing.T, c *C) {
+var _ = SerialSuite("metrics_progress", func(t *testing.T, c *C) {
 	stuckHandlers(t, c)
 	silentStreams(t, c)
 })

@@ -16,7 +16,7 @@ import (
 
 // This suite proves the metrics about progress, and those with the names of controller-runtime and client-go, in 8-operations.md.
 
-var _ = Suite("metrics_standard", func(t *testing.T, c *C) {
+var _ = SerialSuite("metrics_standard", func(t *testing.T, c *C) {
 	countingProgress(t, c)
 	countingPauses(t, c)
 	countingControllers(t, c)

@@ -24,6 +24,7 @@ var _ = SerialSuite("operator_cli", func(t *testing.T, c *C) {
 // command runs a command of the command line on the server of the leaf.
 func (c *C) command(args ...string) (code int, stdout, stderr string) {
 	c.Helper()
+	c.changesProcess()
 	before, logger := kopf.DefaultRegistry(), slog.Default()
 	defer kopf.SetDefaultRegistry(before)
 	defer slog.SetDefault(logger)
