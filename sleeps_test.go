@@ -67,8 +67,17 @@ func wait() { // in a bubble
 }
 
 func step(c *C) { time.Sleep(1) }
+
+func TestB(t *testing.T) {
+	t.Log("a // b"); time.Sleep(1)
+	<-time.After(1)
+	<-time.NewTimer(1).C
+	select {
+	case <-time.After(1):
+	}
+}
 `
-	for folder, want := range map[string][]string{"internal/contract": {":5", ":9", ":14"}, "internal/other": {":5", ":9", ":14", ":21"}} {
+	for folder, want := range map[string][]string{"internal/contract": {":5", ":9", ":14", ":24", ":25", ":26"}, "internal/other": {":5", ":9", ":14", ":21", ":24", ":25", ":26"}} {
 		got, err := realSleeps(folder+"/a_test.go", []byte(source))
 		for i := range got {
 			got[i] = strings.TrimPrefix(got[i], folder+"/a_test.go")
@@ -97,18 +106,33 @@ var harnesses = map[string][]string{".": {"life", "pipes", "replica", "replicas"
 
 // realSleeps returns the positions of sleeps that are neither in a bubble nor explained.
 func realSleeps(path string, source []byte) (found []string, err error) {
-	if !bytes.Contains(source, []byte("time.Sleep")) {
+	if !bytes.Contains(source, []byte("time")) {
 		return nil, nil
 	}
 	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, path, source, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(set, path, source, parser.SkipObjectResolution|parser.ParseComments)
 	if err != nil {
 		return nil, err
+	}
+	for _, spec := range file.Imports {
+		if spec.Name != nil && spec.Path.Value == `"time"` { // its sleeps would have another name
+			found = append(found, fmt.Sprint(filepath.ToSlash(path), ":", set.Position(spec.Pos()).Line))
+		}
+	}
+	starts := make(map[int]int) // the columns of the comments, by lines
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			at := set.Position(c.Pos())
+			starts[at.Line] = at.Column
+		}
 	}
 	lines := strings.Split(string(source), "\n")
 	comment := func(n ast.Node) string {
 		line := set.Position(n.Pos()).Line // from 1
-		_, same, _ := strings.Cut(lines[line-1], "// ")
+		same := ""
+		if column := starts[line]; column > 0 {
+			same = strings.TrimSpace(strings.TrimLeft(lines[line-1][column-1:], "/"))
+		}
 		above := strings.TrimSpace(lines[max(line-2, 0)])
 		if _, opens, ok := strings.Cut(above, "{ // "); ok { // of the block
 			return same + opens
@@ -135,13 +159,34 @@ func realSleeps(path string, source []byte) (found []string, err error) {
 			within = within[:len(within)-1]
 			return true
 		}
-		if isSelector(n, "time", "Sleep") && !slices.ContainsFunc(within, bubble) && comment(n) == "" {
+		if (isSelector(n, "time", "Sleep") || waitsForTime(n, within)) && !slices.ContainsFunc(within, bubble) && comment(n) == "" {
 			found = append(found, fmt.Sprint(filepath.ToSlash(path), ":", set.Position(n.Pos()).Line))
 		}
 		within = append(within, n)
 		return true
 	})
 	return found, nil
+}
+
+// waitsForTime reports whether a statement does nothing but wait for a channel of package time.
+func waitsForTime(n ast.Node, within []ast.Node) bool {
+	s, ok := n.(*ast.ExprStmt)
+	if !ok {
+		return false
+	}
+	if _, among := within[len(within)-1].(*ast.CommClause); among {
+		return false
+	}
+	receive, ok := s.X.(*ast.UnaryExpr)
+	if !ok || receive.Op != token.ARROW {
+		return false
+	}
+	x := receive.X
+	if c, ok := x.(*ast.SelectorExpr); ok && c.Sel.Name == "C" {
+		x = c.X
+	}
+	call, ok := x.(*ast.CallExpr)
+	return ok && slices.ContainsFunc([]string{"After", "NewTimer", "Tick", "NewTicker"}, func(name string) bool { return isSelector(call.Fun, "time", name) })
 }
 
 // waits reports whether a function calls synctest.Wait itself.
@@ -160,6 +205,15 @@ func hasHarness(fields *ast.FieldList, types []string) bool {
 		pointer, ok := f.Type.(*ast.StarExpr)
 		return ok && slices.ContainsFunc(types, func(name string) bool { return isName(pointer.X, name) })
 	})
+}
+
+func TestRealSleepsOfOtherImports(t *testing.T) {
+	for _, name := range []string{"clock", "."} {
+		source := "package p\n\nimport " + name + " \"time\"\n"
+		if got, err := realSleeps("a_test.go", []byte(source)); err != nil || !slices.Equal(got, []string{"a_test.go:3"}) {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
 }
 
 func isSelector(n ast.Node, name, selected string) bool {
