@@ -1,13 +1,27 @@
 // Package proof sets how many rounds the random, stress and chaos tests have: a few by default, so that all tests take little time, and many for "make proof".
 package proof
 
-import "os"
+import (
+	"os"
+	"strconv"
+)
 
-// Variable is the environment variable that asks for many rounds. Any value but the empty one does.
+// Variable is the environment variable that asks for many rounds. It has a boolean value, such as 1. Others
+// panic, so that no proof has few rounds by mistake.
 const Variable = "KOPF_PROOF"
 
 // Full reports whether the tests are to have many rounds.
-func Full() bool { return os.Getenv(Variable) != "" }
+func Full() bool {
+	value := os.Getenv(Variable)
+	if value == "" {
+		return false
+	}
+	full, err := strconv.ParseBool(value)
+	if err != nil {
+		panic(Variable + ": want 1 or nothing, not " + strconv.Quote(value))
+	}
+	return full
+}
 
 // Rounds returns the number of rounds of a test: few by default, and many for a full proof. The few rounds must be the first of the many, with the
 // same seeds, so that a failure of either run can be repeated by the other one.
