@@ -19,11 +19,16 @@ import (
 	"github.com/kopf-go/kopf/internal/contract"
 )
 
-// TestMain runs more suites at a time than there are processors, because they mostly wait.
+// TestMain runs more suites at a time than there are processors, because they mostly wait. The option -parallel has the
+// last word.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "10"); err != nil {
-		panic(err)
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", "10"); err != nil {
+			panic(err)
+		}
 	}
 	os.Exit(m.Run())
 }
