@@ -63,7 +63,8 @@ func ExampleOnDaemon() {
 		log.Fatal(err)
 	}
 	tunnel := kopf.ObjectReference{APIVersion: "example.com/v1", Kind: "Tunnel", Namespace: "default", Name: "office"}
-	open := func(b *kopf.Body) bool { return b.Status().String("phase") == "Open" }
+	// The daemon can be faster than the finalizer, without which the object would be gone before kopf sees its deletion.
+	open := func(b *kopf.Body) bool { return b.Status().String("phase") == "Open" && len(b.Finalizers()) > 0 }
 	if _, err := kopf.WaitFor(ctx, client, tunnel, "to be open", open); err != nil {
 		log.Fatal(err)
 	}

@@ -49,6 +49,13 @@ func tryToBreak(t *testing.T, options chaos.Options) {
 	var table bytes.Buffer
 	chaos.WriteTable(&table, []*chaos.Report{report})
 	t.Logf("%s", &table)
+	happened := 0
+	for _, count := range report.Faults {
+		happened += count
+	}
+	if happened == 0 {
+		t.Error("there were no faults")
+	}
 	if len(report.Missing) > 0 && proof.Full() { // on a busy machine, a short run may miss some
 		t.Errorf("these faults have not happened: %q", report.Missing)
 	}
