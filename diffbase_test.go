@@ -595,3 +595,16 @@ func TestAnnotationsSize(t *testing.T) {
 		t.Errorf("DF-25: got %d bytes, want none", got)
 	}
 }
+
+// TestEssenceOwnsItsText checks that a decoded essence does not change with the buffer that it was decoded from, which decoders use again.
+func TestEssenceOwnsItsText(t *testing.T) {
+	data := []byte(`{"spec":{"field":"value"}}`)
+	var essence Essence
+	if err := essence.UnmarshalJSON(data); err != nil {
+		t.Fatal(err)
+	}
+	copy(data, `{"spec":{"field":"other"}}`)
+	if got, want := string(essence.text()), `{"spec":{"field":"value"}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
