@@ -594,3 +594,23 @@ func sortedOperations(operations []jsonpatch.Operation) []string {
 	slices.Sort(texts)
 	return texts
 }
+
+// TestClearKeepsItsObject checks that a patch is for the same object after it was cleared: with the generation for conditions, and
+// the storages whose fields a transformation must not remove.
+func TestClearKeepsItsObject(t *testing.T) {
+	body, err := ParseBody([]byte(`{"metadata":{"generation":7}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := &NewSettings().Persistence
+	p := newPatch(settings, body)
+	p.Set("spec.x", 1)
+	p.Clear()
+	if !p.Empty() || p.of != body || p.persistence != settings {
+		t.Errorf("got %+v", p)
+	}
+	p.SetCondition(Condition{Type: "Ready", Status: ConditionTrue, Reason: "Made"})
+	if got := fmt.Sprint(p.JSONPatch(body)); !strings.Contains(got, "observedGeneration:7") {
+		t.Errorf("got the operations %s", got)
+	}
+}

@@ -267,3 +267,19 @@ func TestStatusChange(t *testing.T) {
 		}
 	}
 }
+
+// TestReplacementKeepsItsValue checks that a replacement, which is computed again after an update conflict, does not keep the
+// conditions of the object of its first computation.
+func TestReplacementKeepsItsValue(t *testing.T) {
+	r := &replacement{keys: []string{"status"}, value: map[string]any{"phase": "Ready"}}
+	for _, conditions := range []any{"of the first state", "of the second state"} {
+		object := map[string]any{"status": map[string]any{"conditions": conditions}}
+		if err := r.Apply(object, &Object{}); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]any{"status": map[string]any{"phase": "Ready", "conditions": conditions}}
+		if diff := cmp.Diff(want, object); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	}
+}
