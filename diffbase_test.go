@@ -596,7 +596,7 @@ func TestAnnotationsSize(t *testing.T) {
 	}
 }
 
-// TestEssenceOwnsItsText checks that a decoded essence does not change with the buffer that it was decoded from, which decoders use again.
+// TestEssenceOwnsItsText checks that a decoded Essence does not change with the buffer that it was decoded from, which decoders use again.
 func TestEssenceOwnsItsText(t *testing.T) {
 	data := []byte(`{"spec":{"field":"value"}}`)
 	var essence Essence
