@@ -668,6 +668,33 @@ func exits(t *testing.T, c *C) {
 			c.Errorf("got the times %v, want half of them less than 1.5 s, and all less than 3 s", times)
 		}
 	})
+	c.Run(t, "HA-22 a renewal with a slow answer counts from its request", func(c *C) {
+		c.OnlyInBubble("the times are exact")
+		const slow = 900 * time.Millisecond // less than the timeout of requests for the Lease
+		a := c.Replica(creating(&calls{}, "a"), func(op *kopf.Operator) {
+			next := op.Connection.HTTPClient.Transport
+			op.Connection.HTTPClient = &http.Client{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+				resp, err := next.RoundTrip(req)
+				if req.Method == http.MethodPut && strings.Contains(req.URL.Path, "/leases") {
+					time.Sleep(slow)
+				}
+				return resp, err
+			})}
+		})
+		c.leads(a)
+		c.Pass(time.Minute)
+		barred(a)
+		c.loses(a, 1)
+		var renewed time.Time
+		for _, q := range a.Wire.Requests(http.MethodPut) {
+			if q.Code == http.StatusOK {
+				renewed = q.Time
+			}
+		}
+		if passed := a.Logs.Find("Lost the leadership")[0].Time.Sub(renewed); passed > 10*time.Second {
+			c.Errorf("the leadership was lost %s after the last renewal began, want at most the RenewDeadline, 10s", passed)
+		}
+	})
 	c.Run(t, "HA-30 from a crash to the next handler it takes a Lease and a RetryPeriod", func(c *C) {
 		c.OnlyInBubble("ten takeovers")
 		var l calls
