@@ -19,6 +19,24 @@ import (
 // This suite proves how the client sends requests and watches objects, in 3-admission-auth-client.md.
 
 var _ = ClusterSuite("client_watch", func(t *testing.T, c *C) {
+	c.Run(t, "the bodies that a watch yields keep their content", func(c *C) {
+		c.Create("a", sized(0))
+		var bodies []*kopf.Body
+		for event, err := range c.Client.Watch(c.Context(), kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample"}, &kopf.ListOptions{Namespace: c.Namespace}) {
+			if err != nil {
+				c.Fatal(err)
+			}
+			if bodies = append(bodies, event.Body); len(bodies) == 10 {
+				break
+			}
+			c.Patch("a", sized(len(bodies)))
+		}
+		for i, body := range bodies {
+			if got := body.Spec().Int("x"); got != int64(i) {
+				c.Errorf("event %d has got the content of event %d", i, got)
+			}
+		}
+	})
 	requests(t, c)
 	watched(t, c)
 	followed(t, c)
