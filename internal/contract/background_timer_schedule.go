@@ -242,6 +242,14 @@ func quieting(t *testing.T, c *C) {
 		c.Pass(time.Hour)
 		c.expect(&k.calls, "10s", "1h0m15s")
 	})
+	c.Run(t, "BG-43 a change during a call is followed by another one", func(c *C) {
+		k := &ticker{}
+		c.timing(k, k.timer(4*time.Second), kopf.TimerOptions{Idle: 10 * time.Second})
+		c.Pass(12 * time.Second)
+		c.Patch("a", spec(map[string]any{"x": 1}))
+		c.Pass(time.Hour)
+		c.expect(&k.calls, "10s", "22s")
+	})
 	c.Run(t, "BG-43 a series of attempts is one call", func(c *C) {
 		k := &ticker{}
 		c.timing(k, k.timer(0, kopf.Temporary(errOops, 5*time.Second)), kopf.TimerOptions{Idle: 10 * time.Second})
