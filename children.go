@@ -420,7 +420,7 @@ func (rc *reconciler) backOff(c *Child) time.Duration {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	k, wanted := c.known, maphash.String(rc.seed, c.config.Digest())
-	if k.digest != wanted && k.mine != uint8(wanted) {
+	if k.digest != wanted && k.mine != uint16(wanted) {
 		return 0
 	}
 	more := k.details() // another client, such as another version of the operator, has changed the child
@@ -604,7 +604,7 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 		}
 		c.known, k.family.owner = k, d.owner.UID()
 	}
-	k.mine = uint8(maphash.String(rc.seed, c.config.Digest()))
+	k.mine = uint16(maphash.String(rc.seed, c.config.Digest()))
 	own, came := apirequest.VersionNumber(body.version), d.applying
 	early := slices.ContainsFunc(came.shown, func(s shownChild) bool { return s.child == k && s.version == own }) // the watch event came before the response
 	unchanged := k.version == own && !early

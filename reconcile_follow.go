@@ -182,7 +182,7 @@ type child struct {
 	version uint64        // the newest one known
 	digest  uint64        // of the annotation with the digest of the applied configuration
 	kind    uint16        // index in the kinds of the reconciler
-	mine    uint8         // of the same digest at kopf's own last apply: a difference shows another applier, except for one in 256
+	mine    uint16        // of the same digest at kopf's own last apply: a difference shows another applier, except for one in 65,536
 	applied bool          // whether the handler's field manager has applied it as a desired child
 	owned   bool          // whether it matches the applied configuration
 	ready   bool          // by its status
