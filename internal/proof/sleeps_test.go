@@ -1,4 +1,4 @@
-package kopf
+package proof
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -21,20 +21,21 @@ import (
 // synctest.Wait, which panics elsewhere. They have one of the harnesses. Or a comment on their first
 // line, or the line above, says "in a bubble".
 func TestSleeps(t *testing.T) {
-	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+	files := os.DirFS(root)
+	err := fs.WalkDir(files, ".", func(file string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && path != "." && strings.HasPrefix(entry.Name(), "."), entry.IsDir() && entry.Name() == "testdata":
-			return filepath.SkipDir
-		case entry.IsDir() || !isTestCode(filepath.ToSlash(path)):
+		case entry.IsDir() && file != "." && strings.HasPrefix(entry.Name(), "."), entry.IsDir() && entry.Name() == "testdata":
+			return fs.SkipDir
+		case entry.IsDir() || !isTestCode(file):
 			return nil
 		}
-		source, err := os.ReadFile(path)
+		source, err := fs.ReadFile(files, file)
 		if err != nil {
 			return err
 		}
-		found, err := realSleeps(path, source)
+		found, err := realSleeps(file, source)
 		for _, at := range found {
 			t.Errorf("%s: a sleep by the real clock: use a bubble or an event, or say why in a comment", at)
 		}
@@ -90,13 +91,13 @@ func TestB(t *testing.T) {
 
 // isTestCode reports whether a file is part of the tests, which some folders also have in other
 // files.
-func isTestCode(path string) bool {
-	if !strings.HasSuffix(path, ".go") {
+func isTestCode(file string) bool {
+	if !strings.HasSuffix(file, ".go") {
 		return false
 	}
 	folders := []string{"internal/contract/", "internal/pages/", "internal/promises/", "e2e/"}
-	return strings.HasSuffix(path, "_test.go") || slices.ContainsFunc(folders, func(folder string) bool {
-		return strings.HasPrefix(path, folder)
+	return strings.HasSuffix(file, "_test.go") || slices.ContainsFunc(folders, func(folder string) bool {
+		return strings.HasPrefix(file, folder)
 	})
 }
 
@@ -105,22 +106,22 @@ func isTestCode(path string) bool {
 var harnesses = map[string][]string{".": {"life", "pipes", "replica", "replicas"}, "internal/contract": {"C"}}
 
 // realSleeps returns the positions of sleeps that are neither in a bubble nor explained.
-func realSleeps(path string, source []byte) (found []string, err error) {
+func realSleeps(file string, source []byte) (found []string, err error) {
 	if !bytes.Contains(source, []byte("time")) {
 		return nil, nil
 	}
 	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, path, source, parser.SkipObjectResolution|parser.ParseComments)
+	parsed, err := parser.ParseFile(set, file, source, parser.SkipObjectResolution|parser.ParseComments)
 	if err != nil {
 		return nil, err
 	}
-	for _, spec := range file.Imports {
+	for _, spec := range parsed.Imports {
 		if spec.Name != nil && spec.Path.Value == `"time"` { // its sleeps would have another name
-			found = append(found, fmt.Sprint(filepath.ToSlash(path), ":", set.Position(spec.Pos()).Line))
+			found = append(found, fmt.Sprint(file, ":", set.Position(spec.Pos()).Line))
 		}
 	}
 	starts := make(map[int]int) // the columns of the comments, by lines
-	for _, group := range file.Comments {
+	for _, group := range parsed.Comments {
 		for _, c := range group.List {
 			at := set.Position(c.Pos())
 			starts[at.Line] = at.Column
@@ -141,7 +142,7 @@ func realSleeps(path string, source []byte) (found []string, err error) {
 		}
 		return same
 	}
-	harness := harnesses[filepath.ToSlash(filepath.Dir(path))]
+	harness := harnesses[path.Dir(file)]
 	bubble := func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
@@ -154,13 +155,13 @@ func realSleeps(path string, source []byte) (found []string, err error) {
 		return false
 	}
 	var within []ast.Node
-	ast.Inspect(file, func(n ast.Node) bool {
+	ast.Inspect(parsed, func(n ast.Node) bool {
 		if n == nil {
 			within = within[:len(within)-1]
 			return true
 		}
 		if (isSelector(n, "time", "Sleep") || waitsForTime(n, within)) && !slices.ContainsFunc(within, bubble) && comment(n) == "" {
-			found = append(found, fmt.Sprint(filepath.ToSlash(path), ":", set.Position(n.Pos()).Line))
+			found = append(found, fmt.Sprint(file, ":", set.Position(n.Pos()).Line))
 		}
 		within = append(within, n)
 		return true
