@@ -31,6 +31,29 @@ func (c *C) record(body *kopf.Body, key string) map[string]any {
 }
 
 func nesting(t *testing.T, c *C) {
+	c.Run(t, "CH-166 a deletion leaves no records of the sub-handlers of the same handler for the change before", func(c *C) {
+		c.OnlyInBubble("the delays are long")
+		r := &kopf.Registry{}
+		r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			ch.Subhandler("sub", func(context.Context, *kopf.Change) error { return nil }, nil)
+			return nil
+		}, named("parent"))
+		r.OnUpdate(Examples, func(context.Context, *kopf.Change) error { return kopf.Temporary(errOops, time.Hour) }, named("slow"))
+		r.OnDelete(Examples, func(context.Context, *kopf.Change) error { return nil }, named("parent"))
+		object := handledByOriginal(`{"spec":{"x":1}}`, sized(2))
+		object["metadata"].(map[string]any)["finalizers"] = []any{"example.com/other"}
+		c.Create("a", object)
+		c.Operator(r)
+		c.Pass(time.Minute)
+		if got := records(c.Get("a")); len(got) != 3 {
+			c.Fatalf("got the records %q, want those of the parent, its sub-handler and the slow handler", got)
+		}
+		c.Delete("a")
+		c.Pass(2 * time.Hour)
+		if got := records(c.Get("a")); len(got) > 0 {
+			c.Errorf("after the deletion was handled, there are the records %q", got)
+		}
+	})
 	for _, crash := range []bool{false, true} {
 		c.Run(t, fmt.Sprintf("CH-T1 a change while a sub-handler waits reaches the one that has finished, crash %v", crash), func(c *C) {
 			c.OnlyInBubble("the delays are long")
