@@ -39,6 +39,13 @@ func TestAdverseDetails(t *testing.T) {
 			{"POST", configmaps, asJSON, `{"metadata":{"name":"null"}}`, nil},
 			{"PATCH", configmaps + "/null", asMerge, `{"kind":null}`, nil},
 		}},
+		{"unknown fields and other places", []call{
+			{"POST", configmaps, asJSON, `{"metadata":{"name":"placed"}}`, nil},
+			{"PATCH", configmaps + "/placed", asJSONPatch, `[{"op":"add","path":"/x","value":1},{"op":"remove","path":"/metadata/name"}]`, nil},
+			{"PATCH", configmaps + "/placed", asMerge, `{"x":1,"metadata":{"name":"other"}}`, nil},
+			{"PATCH", configmaps + "/placed", asMerge, `{"x":1,"metadata":{"namespace":"other"}}`, nil},
+			{"PATCH", configmaps + "/placed?fieldValidation=Strict", asMerge, `{"x":1,"metadata":{"name":"other"}}`, nil},
+		}},
 		{"scales", []call{
 			{"POST", deployments, asJSON, `{"metadata":{"name":"sc"},"spec":{"replicas":2,` + workload + `}}`, nil},
 			{"PATCH", scale, asMerge, `{"metadata":{"name":"other"}}`, nil},

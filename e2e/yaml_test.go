@@ -70,9 +70,14 @@ func TestYAML(t *testing.T) {
 // oddMarker matches starts and ends of documents that kubectl does not recognize: it reads up to there and silently drops the rest.
 var oddMarker = regexp.MustCompile(`(?m)^(\.\.\.|---[ \t]*[^ \t\n]|%)`)
 
-// oddSyntax matches rare syntax that the two parsers treat differently: block scalars without indentation, and keys that consist only of tags and anchors.
+// oddSyntax matches rare syntax that only one of the two parsers accepts: block scalars without indentation, keys that consist only
+// of tags and anchors, also on the line before, and lines that begin with a line break of YAML 1.1, which is a letter in YAML 1.2.
 // (Snippets contain no tabs, of which kopf accepts a few more.)
-var oddSyntax = regexp.MustCompile(`(?m)^ *[|>]|^ *([!&]\S* +)+:`)
+var oddSyntax = regexp.MustCompile("(?m)^ *[|>]|^ *([!&]\\S* +)+:|[{\\[,] *([!&]\\S* *)+$|^[\u0085\u2028\u2029]")
+
+// oddColon matches a colon on the line after its key, at the end of a list or map in brackets. YAML does not allow it. The library
+// reads it as a part of the key.
+var oddColon = regexp.MustCompile(`(?m)^ *:[\]},]`)
 
 // manifests returns the YAML files of the Kubernetes module.
 func manifests(t *testing.T) []string {
@@ -99,6 +104,9 @@ func manifests(t *testing.T) []string {
 // judgeYAML reports whether both parsers accept the documents. The test fails if only one does, or if their values differ.
 func judgeYAML(t *testing.T, name string, data []byte) bool {
 	t.Helper()
+	if oddColon.Match(data) {
+		return false
+	}
 	want, wantErr := libraryManifests(data)
 	got, gotErr := kopf.ParseManifests(data)
 	switch {

@@ -60,11 +60,14 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 			err = a.checkMarkedScale(object)
 		}
 		if err == nil {
-			err = a.checkPatched(live, object)
+			err = a.checkPatched(object)
 		}
 		if err == nil && (a.subresource == "" || a.subresource == "status") {
 			a.warnings = nil // of the previous attempt
 			err = a.strict(object)
+		}
+		if err == nil {
+			err = a.checkPatchedPlace(object)
 		}
 		return object, err
 	})
@@ -133,9 +136,8 @@ func (a *apiRequest) strategicPatch(live map[string]any) (map[string]any, error)
 	return object, err
 }
 
-// checkPatched refuses a patched object that does not fit the Go types of its kind, or that has
-// another name or namespace.
-func (a *apiRequest) checkPatched(live, object map[string]any) error {
+// checkPatched refuses a patched object that does not fit the Go types of its kind.
+func (a *apiRequest) checkPatched(object map[string]any) error {
 	why := ""
 	if a.subresource == "scale" {
 		why = unscalable(object)
@@ -148,6 +150,11 @@ func (a *apiRequest) checkPatched(live, object map[string]any) error {
 	if why != "" {
 		return badPatch(object, why)
 	}
+	return nil
+}
+
+// checkPatchedPlace refuses a patched object that has another name or namespace.
+func (a *apiRequest) checkPatchedPlace(object map[string]any) error {
 	meta := rawjson.AsMap(object["metadata"])
 	if meta != nil && a.subresource != "scale" {
 		if err := a.place(meta); err != nil {

@@ -92,8 +92,14 @@ func TestCheck(t *testing.T) {
 			`{` + noted + `}`: Drifted,
 		}},
 		{"RC-50 empty lists without a schema are", `"spec":{"free":{"x":{"list":[]}},"m":{"list":[]}}`, `{` + noted + `,"f:spec":{"f:free":{"f:x":{".":{},"f:list":{}}},"f:m":{}}}`, map[string]Result{
-			`{` + noted + `,"f:spec":{"f:free":{"f:x":{}},"f:m":{}}}`: Drifted,
+			`{` + noted + `,"f:spec":{"f:free":{"f:x":{}},"f:m":{}}}`:                   Drifted,
+			`{` + noted + `,"f:spec":{"f:free":{"f:x":{".":{},"f:list":{}}}}}`:          Drifted,
+			`{` + noted + `,"f:spec":{"f:free":{"f:x":{".":{},"f:list":{}}},"f:m":{}}}`: Owned,
 		}},
+		{"RC-50 an atomic map of empty lists in an item", `"spec":{"list":[{"name":1,"a":{"x":[],"y":{"z":[]}}}]}`,
+			`{` + noted + `,"f:spec":{"f:list":{"k:{\"name\":1}":{".":{},"f:a":{},"f:name":{}}}}}`, map[string]Result{
+				`{` + noted + `,"f:spec":{"f:list":{"k:{\"name\":1}":{".":{},"f:name":{}}}}}`: Drifted,
+			}},
 		{"RC-50 empty atomic lists are", `"spec":{"list":[],"a":1}`, `{` + noted + `,"f:spec":{"f:a":{},"f:list":{}}}`, map[string]Result{
 			`{` + noted + `,"f:spec":{"f:a":{}}}`: Drifted,
 		}},

@@ -34,6 +34,7 @@ const (
 	itemKey         = "\x00item"
 	listKey         = "\x00list"
 	emptyKey        = "\x00empty list"
+	mapKey          = "\x00map"
 )
 
 var (
@@ -185,7 +186,8 @@ func (w *walker) ends(value any, path uint64) bool {
 			return false // at least the annotation is below
 		}
 		if !alwaysNamed(v) && (w.learns || !w.known[path]) {
-			return w.missing(v, path, false)
+			w.teach(below(path, mapKey), false)
+			return w.missingMembers(v, path)
 		}
 	}
 	return path == references || w.ask(path)
@@ -226,7 +228,8 @@ func (w *walker) unnamed(value map[string]any, at int, path uint64) bool {
 	return true
 }
 
-// missing reports whether an entry may omit a value. It always omits an empty list with keys, and a status that is a subresource.
+// missing reports whether an entry may omit a value. It always omits an empty list with keys, and a status that is a subresource. It omits a map of which it
+// omits all members, unless the map is atomic or a member of a map without a fixed set of fields.
 func (w *walker) missing(value any, path uint64, status bool) bool {
 	if status {
 		return w.ask(path)
@@ -235,14 +238,19 @@ func (w *walker) missing(value any, path uint64, status bool) bool {
 	case []any:
 		return len(v) == 0 && w.ask(below(path, emptyKey))
 	case map[string]any:
-		for key, child := range v {
-			if !w.missing(child, below(path, key), false) {
-				return false
-			}
-		}
-		return len(v) > 0
+		return len(v) > 0 && w.missingMembers(v, path) && w.ask(below(path, mapKey))
 	}
 	return false
+}
+
+// missingMembers reports whether an entry may omit all members of a map.
+func (w *walker) missingMembers(value map[string]any, path uint64) bool {
+	for key, child := range value {
+		if !w.missing(child, below(path, key), false) {
+			return false
+		}
+	}
+	return true
 }
 
 // ask reports whether entries end at a path, or omit it, although the configuration continues. It returns true if that is unknown.
