@@ -44,6 +44,11 @@ func TestRareRequests(t *testing.T) {
 			{"GET", cm + "?labelSelector=x&resourceVersion=0&limit=1", "", "", []string{"items", "metadata.continue"}},
 			{"GET", cm + "?labelSelector=x&resourceVersion=0&resourceVersionMatch=NotOlderThan&limit=1", "", "", []string{"items", "metadata.continue"}},
 		}},
+		{"limit of a list of a version", []call{
+			{"GET", cm + "?labelSelector=x&resourceVersion=1&limit=1", "", "", []string{"code", "items"}},
+			{"GET", cm + "?labelSelector=x&resourceVersion=1&resourceVersionMatch=NotOlderThan&limit=1", "", "", []string{"code", "items"}},
+			{"GET", cm + "?resourceVersion=1&limit=1&continue=x", "", "", []string{onlyCode}},
+		}},
 		{"initial events of a version that is not there yet", []call{
 			{"GET", onlyA + "&watch=true&resourceVersion=99999999&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan", "", "", []string{"type", "object.code"}},
 		}},

@@ -331,7 +331,7 @@ func (a *apiRequest) deleteCollection(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	items, version, from, err := a.page()
+	items, version, from, err := a.page(limit > 0)
 	if err != nil {
 		return err
 	}

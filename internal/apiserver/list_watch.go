@@ -79,7 +79,7 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 	if a.query.Get("resourceVersion") == "0" && a.query.Get("continue") == "" {
 		limit = 0 // unpaged, as from the cache of a real server
 	}
-	items, version, from, err := a.page()
+	items, version, from, err := a.page(limit > 0)
 	if err != nil {
 		return err
 	}
@@ -161,10 +161,11 @@ func (a *apiRequest) listMeta(version uint64) map[string]any {
 	return meta
 }
 
-// page returns the list for the request, its version, and the index of the first item of the page.
-func (a *apiRequest) page() ([]*store.Item, uint64, int, error) {
+// page returns the list for the request, its version, and the index of the first item of the page. A list with a limit
+// has exactly the given version, too: all its pages must have it.
+func (a *apiRequest) page(limited bool) ([]*store.Item, uint64, int, error) {
 	name := a.kind.collection()
-	token := a.query.Get("continue")
+	token, match := a.query.Get("continue"), a.query.Get("resourceVersionMatch")
 	if token == "" {
 		items, version := a.server.db.List(name)
 		if want := a.query.Get("resourceVersion"); want != "" && want != "0" {
@@ -175,7 +176,7 @@ func (a *apiRequest) page() ([]*store.Item, uint64, int, error) {
 			if v > version {
 				return nil, 0, 0, tooLarge(v, version)
 			}
-			if a.query.Get("resourceVersionMatch") == "Exact" {
+			if match == "Exact" || match == "" && limited {
 				old, ok := a.server.db.At(name, v)
 				if !ok {
 					return nil, 0, 0, apierrors.New(410, "Expired", "The resourceVersion for the provided list is too old.", nil)
@@ -188,6 +189,9 @@ func (a *apiRequest) page() ([]*store.Item, uint64, int, error) {
 	version, start, err := decodeContinue(token)
 	if err != nil {
 		return nil, 0, 0, apierrors.BadRequest("invalid continue token: continue key is not valid: %v", err)
+	}
+	if given := a.query.Get("resourceVersion"); given != "" && given != "0" {
+		return nil, 0, 0, apierrors.BadRequest("specifying resource version is not allowed when using continue")
 	}
 	items, ok := a.server.db.Snapshot(name, version)
 	if !ok {

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"fmt"
 	"net/http/httptest"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -59,5 +60,35 @@ func TestPagesAreReleased(t *testing.T) {
 		if _, ok := s.db.Snapshot("configmaps.", version); ok != kept {
 			t.Errorf("after page %d, the list is kept: %t, want %t", page, ok, kept)
 		}
+	}
+}
+
+// A list with a limit has exactly the version that the client names, and its next pages have no other one.
+func TestPagesOfVersion(t *testing.T) {
+	const configs = "/api/v1/namespaces/default/configmaps"
+	s := New(Options{})
+	var versions []string
+	for i := range 3 {
+		code, text := send(s, "POST", configs, "", fmt.Sprintf(`{"metadata":{"name":"c%d"}}`, i))
+		if code != 201 {
+			t.Fatal(text)
+		}
+		versions = append(versions, rawjson.StringAt([]byte(text), "metadata", "resourceVersion"))
+	}
+	_, text := send(s, "GET", configs+"?limit=1&resourceVersion="+versions[1], "", "")
+	next := rawjson.StringAt([]byte(text), "metadata", "continue")
+	if got := rawjson.StringAt([]byte(text), "metadata", "resourceVersion"); got != versions[1] {
+		t.Errorf("the first page is of version %s, want %s", got, versions[1])
+	}
+	if code, text := send(s, "GET", configs+"?limit=1&resourceVersion="+versions[1]+"&continue="+next, "", ""); code != 400 || !strings.Contains(text, "resource version is not allowed") {
+		t.Errorf("%d %s for a token with a version", code, text)
+	}
+	_, text = send(s, "GET", configs+"?limit=9&resourceVersion=0&continue="+next, "", "")
+	if names := regexp.MustCompile(`"name":"c."`).FindAllString(text, -1); len(names) != 1 || names[0] != `"name":"c1"` {
+		t.Errorf("the second page has %s, want c1 alone", names)
+	}
+	_, text = send(s, "GET", configs+"?limit=9&resourceVersionMatch=NotOlderThan&resourceVersion="+versions[1], "", "")
+	if n := strings.Count(text, `"name":"c`); n != 3 {
+		t.Errorf("a list that is not older has %d objects, want 3", n)
 	}
 }
