@@ -70,8 +70,8 @@ func TestYAML(t *testing.T) {
 // oddMarker matches starts and ends of documents that kubectl does not recognize: it reads up to there and silently drops the rest.
 var oddMarker = regexp.MustCompile(`(?m)^(\.\.\.|---[ \t]*[^ \t\n]|%)`)
 
-// oddSyntax matches rare syntax that only one of the two parsers accepts: block scalars without indentation, keys that consist only
-// of tags and anchors, also on the line before, and lines that begin with a line break of YAML 1.1, which is a letter in YAML 1.2.
+// oddSyntax matches rare syntax that only one of the two parsers accepts: block scalars without indentation, and keys that consist only
+// of tags and anchors, also on the line before. It also matches lines that begin with a line break of YAML 1.1, which is a letter in YAML 1.2.
 // (Snippets contain no tabs, of which kopf accepts a few more.)
 var oddSyntax = regexp.MustCompile("(?m)^ *[|>]|^ *([!&]\\S* +)+:|[{\\[,] *([!&]\\S* *)+$|^[\u0085\u2028\u2029]")
 
