@@ -283,6 +283,24 @@ func choosing(t *testing.T, c *C) {
 			c.Errorf("the lifecycle was offered %s, want %s", got, want)
 		}
 	})
+	c.Run(t, "CH-104 a lifecycle returns a handler twice, and one that does not exist", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		for _, id := range []kopf.HandlerID{"a", "b"} {
+			r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+				l.add("%s %d", id, ch.Retry)
+				return kopf.Temporary(errOops, time.Minute)
+			}, &kopf.ChangeOptions{ID: id, Retries: 2})
+		}
+		c.Operator(r, func(op *kopf.Operator) {
+			op.Lifecycle = func(pending []kopf.PendingHandler) []kopf.PendingHandler {
+				return append([]kopf.PendingHandler{{ID: "unknown"}, pending[0]}, pending...)
+			}
+		})
+		c.Create("a", nil)
+		c.handled("a")
+		c.expect(&l, "a 0", "b 0", "a 1", "b 1")
+	})
 	c.Run(t, "CH-105 the lifecycles do what their names say", func(c *C) {
 		pending := func() []kopf.PendingHandler {
 			return []kopf.PendingHandler{{ID: "a", Retries: 2}, {ID: "b", Retries: 1}, {ID: "c", Retries: 1}}
