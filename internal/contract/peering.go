@@ -502,6 +502,36 @@ func modes(t *testing.T, c *C) {
 			c.Errorf("got the lines %v", lines)
 		}
 	})
+	c.Run(t, "OP-97 an object that is deleted while the stream is down is missed in the next list", func(c *C) {
+		c.OnlyInBubble("it takes a minute")
+		k := c.meet()
+		k.sit("boss", rival(100, 36000))
+		var l calls
+		var down, expired atomic.Bool
+		op := c.Operator(worker(&l), as("me"), func(op *kopf.Operator) { op.Settings.Peering.Lifetime = 10 * time.Hour }, wired(func(req *Request) (*http.Response, error) {
+			if !strings.Contains(req.Path, "kopfpeerings?") {
+				return nil, nil
+			}
+			if down.Load() {
+				return nil, errCut
+			}
+			if strings.Contains(req.Path, "watch=true") && expired.CompareAndSwap(true, false) {
+				return Answer(http.StatusGone, "Expired", "too old resource version"), nil
+			}
+			return nil, nil
+		}))
+		c.paused(op, 1)
+		c.idles(&l, "a")
+		down.Store(true)
+		op.Wire.Drop()
+		c.Pass(time.Second)
+		k.Delete("default")
+		c.Pass(time.Second)
+		expired.Store(true)
+		down.Store(false)
+		c.Pass(time.Minute)
+		c.expect(&l, "a")
+	})
 	c.Run(t, "OP-97 the mandatory mode does nothing before it has looked for the object", func(c *C) {
 		c.OnlyInBubble("the answers are late")
 		var l calls
