@@ -9,6 +9,7 @@ import (
 // The test in this file runs daemons and timers as processes, with a real API server, and kills them.
 
 func TestBackground(t *testing.T) {
+	t.Parallel()
 	c := exampleCluster(t)
 	held := func(name string) bool {
 		return strings.Contains(status(t, c, name, ".metadata.finalizers"), "KopfFinalizerMarker")

@@ -16,6 +16,7 @@ var chaosSeed = flag.Uint64("chaos.seed", 1, "what decides about the faults of t
 // TestChaos is a short run of the fault bench, for one replica and without children. The long run, with all kinds of faults, is a command: go run
 // ./chaos/cmd
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	families := slices.DeleteFunc(chaos.Families(), func(name string) bool { return name == "children" || name == "replicas" })
 	tryToBreak(t, chaos.Options{Seed: *chaosSeed, Duration: time.Duration(proof.Rounds(20, 60)) * time.Second, Objects: 150, Families: families})
 }

@@ -52,6 +52,7 @@ type library struct {
 }
 
 func TestClientLibraries(t *testing.T) {
+	t.Parallel()
 	c := ownCluster(t, nil)
 	server := kopf.NewAPIServer(nil)
 	listener, err := server.Listen("127.0.0.1:0")

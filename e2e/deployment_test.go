@@ -39,6 +39,7 @@ const (
 )
 
 func TestDeployment(t *testing.T) {
+	t.Parallel()
 	c := ownCluster(t, nil)
 	programs := shipped(t)
 	world := promises.NewWorld(t, "..", programs, c.Kubeconfig(), c.ConnectionInfo())

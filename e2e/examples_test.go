@@ -26,6 +26,7 @@ var unused = []string{
 // TestExamples checks the promises of the examples on the real API server, with the permissions in their manifests, and that they use these permissions.
 // Their unit test uses the in-memory API server.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	policy := filepath.Join(t.TempDir(), "policy")
 	const rules = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}]}`
 	if err := os.WriteFile(policy, []byte(rules), 0o600); err != nil {

@@ -51,6 +51,7 @@ func readCommands(t *testing.T) []kubectlCommand {
 
 // TestKubectlCommands compares the standard output and the error output of kubectl on both servers.
 func TestKubectlCommands(t *testing.T) {
+	t.Parallel()
 	c := ownCluster(t, nil)
 	needSameVersion(t, c)
 	served, err := kopf.NewAPIServer(&kopf.APIServerOptions{DisableGarbageCollector: true}).Listen("127.0.0.1:0")

@@ -105,6 +105,7 @@ var knownOutputs = map[string]string{
 }
 
 func TestKubectl(t *testing.T) {
+	t.Parallel()
 	c := ownCluster(t, nil)
 	needSameVersion(t, c)
 	t.Run("objects", func(t *testing.T) { compareSessions(t, c, session) })
