@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -155,6 +156,37 @@ func relisting(t *testing.T, c *C) {
 			p.inside.Create("b", nil)
 		})
 		c.expect(&p.l, "create "+p.space+"/b")
+	})
+	c.Run(t, "BG-86 a namespace that goes while its objects are indexed for the first time keeps no handler waiting", func(c *C) {
+		c.OnlyInBubble("nothing shows that the operator has given up the namespace")
+		p := c.pair(false)
+		p.inside.Create("indexed", nil)
+		c.Create("a", nil)
+		var once sync.Once
+		indexing, goOn := make(chan struct{}), make(chan struct{})
+		r := &kopf.Registry{}
+		kopf.OnIndexIn(r, Examples, func(_ context.Context, i *kopf.Indexing) (map[string]string, error) {
+			if i.Namespace() == p.space {
+				once.Do(func() { close(indexing) })
+				<-goOn
+			}
+			return nil, nil
+		}, nil)
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			p.l.add("create %s/%s", ch.Namespace(), ch.Name())
+			return nil
+		}, named("create"))
+		c.Operator(r, func(op *kopf.Operator) { op.Namespaces = []string{p.Namespace + "*", p.space + "*"} }, wired(func(req *Request) (*http.Response, error) {
+			if strings.Contains(req.Path, p.space+"/kopfexamples?") && strings.Contains(req.Path, "watch=true") {
+				return nil, errCut // the deletion of the object is not seen
+			}
+			return nil, nil
+		}))
+		<-indexing
+		p.namespaces.Delete(p.space)
+		c.Pass(10 * time.Second)
+		close(goOn)
+		c.expect(&p.l, "create "+p.Namespace+"/a")
 	})
 	c.Run(t, "DF-15 a listing that breaks off takes no namespace away", func(c *C) {
 		c.OnlyInBubble("it takes minutes")
