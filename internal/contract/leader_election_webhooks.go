@@ -57,4 +57,29 @@ var _ = ClusterSuite("leader_election_webhooks", func(t *testing.T, c *C) {
 		c.Pass(time.Second)
 		c.trusted(b)
 	})
+	c.Run(t, "HA-52 a replica that leads again replaces what another one has written meanwhile", func(c *C) {
+		c.dropHooks()
+		listener := c.listener()
+		registry := &kopf.Registry{}
+		registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "check"})
+		op := c.Replica(registry, func(op *kopf.Operator) {
+			op.Settings.Admission.Server = &kopf.WebhookServer{Listener: listener, Host: hooksHost}
+			op.Settings.Admission.Managed = c.hooksName()
+		})
+		c.leads(op)
+		c.WaitFor("the configuration", func() bool { return c.hooksBundle() != nil })
+		bundle := string(c.hooksBundle())
+		c.intrude(5)
+		c.loses(op, 1)
+		hook := map[string]any{
+			"name": "check." + c.hooksName(), "sideEffects": "None", "admissionReviewVersions": []any{"v1"},
+			"clientConfig": map[string]any{"url": "https://" + hooksHost + ":1/another", "caBundle": "YW5vdGhlcg=="},
+		}
+		configuration := kopf.ObjectReference{APIVersion: registration, Kind: "ValidatingWebhookConfiguration", Name: c.hooksName()}
+		if _, err := c.Client.Patch(c.Context(), configuration, map[string]any{"webhooks": []any{hook}}, nil); err != nil {
+			c.Fatal(err)
+		}
+		c.leadsAgain(op, 2)
+		c.WaitFor("the own configuration", func() bool { return string(c.hooksBundle()) == bundle })
+	})
 })
