@@ -289,7 +289,7 @@ func choosing(t *testing.T, c *C) {
 		for _, id := range []kopf.HandlerID{"a", "b"} {
 			r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
 				l.add("%s %d", id, ch.Retry)
-				return kopf.Temporary(errOops, time.Minute)
+				return kopf.Temporary(errOops, time.Second)
 			}, &kopf.ChangeOptions{ID: id, Retries: 2})
 		}
 		c.Operator(r, func(op *kopf.Operator) {
