@@ -45,6 +45,7 @@ type DesiredOptions struct {
 // children collects the children that a handler wants. It is an interface so that programs without reconcile handlers are linked without its implementation.
 type children interface {
 	add(c *Child, object any)
+	addNone()
 	read(ctx context.Context, c *Child, into any) error
 }
 
@@ -127,6 +128,7 @@ type desiredSet struct {
 	owner       *Body
 	log         *slog.Logger
 	wanted      []*Child
+	none        bool  // NoChildren was called
 	err         error // the first error of a call of Desired
 	applying    *applying
 	applied     []string // children, for the audit
@@ -138,8 +140,8 @@ type desiredSet struct {
 
 // Desired declares a child object that should exist: a map, or anything else that encoding/json encodes as an object of a kind in the option Owns. A missing
 // name, namespace or label comes from the handled object, which becomes the controller of the child. When the handler returns nil, kopf applies the children
-// that differ, in this order, by server-side apply, and deletes former children. The result describes the state of the child when the call began. A wrong child
-// fails the handler.
+// that differ, in this order, by server-side apply, and deletes former children. A call that declares no child deletes none, unless it calls
+// [Reconcile.NoChildren]. The result describes the state of the child when the call began. A wrong child fails the handler.
 func (r *Reconcile) Desired(object any, opts *DesiredOptions) *Child {
 	c := &Child{set: r.desired, options: optionsOf(opts)}
 	if r.desired == nil { // in a hand-made argument
@@ -147,6 +149,14 @@ func (r *Reconcile) Desired(object any, opts *DesiredOptions) *Child {
 	}
 	r.desired.add(c, object)
 	return c
+}
+
+// NoChildren declares that the object should have no children: kopf deletes all former ones. Without it, a call that declares no child leaves all children as
+// they are, because it may just have returned early. After a call of [Reconcile.Desired], it fails the handler.
+func (r *Reconcile) NoChildren() {
+	if r.desired != nil { // nil in a hand-made argument
+		r.desired.addNone()
+	}
 }
 
 func (d *desiredSet) read(ctx context.Context, c *Child, into any) error {
@@ -159,6 +169,8 @@ func (d *desiredSet) add(c *Child, object any) {
 		d.err = err
 	}
 }
+
+func (d *desiredSet) addNone() { d.none = true }
 
 // want completes an object, and looks up the existing child.
 func (d *desiredSet) want(c *Child, object any) error {
@@ -324,7 +336,13 @@ func (d *desiredSet) apply(ctx context.Context) error {
 	if d.err != nil {
 		return d.err
 	}
-	if len(d.reconciling.owns) == 0 {
+	switch {
+	case d.none && len(d.wanted) > 0:
+		return errors.New("the handler called NoChildren, and declared children: want one of them")
+	case len(d.reconciling.owns) == 0:
+		return nil
+	case len(d.wanted) == 0 && !d.none:
+		d.warnOfFormer()
 		return nil
 	}
 	keys := []string{d.owner.UID(), d.set}
@@ -669,19 +687,8 @@ func (rc *reconciler) askReady(ask func(*Body) (ready bool, reason string), body
 // prune deletes former children.
 func (d *desiredSet) prune(ctx context.Context) error {
 	rc := d.reconciler
-	var unwanted []*child
-	rc.mu.Lock()
-	for _, key := range []string{d.owner.UID(), d.set} {
-		for _, k := range rc.families[key].all() {
-			if k.applied && !k.going && d.ownsLocked(k) && !slices.ContainsFunc(d.wanted, func(c *Child) bool { return c.known == k || c.ref.UID == k.uid() }) {
-				unwanted = append(unwanted, k)
-			}
-		}
-	}
-	rc.mu.Unlock()
-	unwanted = d.withoutNamespacesInUse(unwanted)
 	var failures []error
-	for _, k := range unwanted {
+	for _, k := range d.withoutNamespacesInUse(d.former()) {
 		rc.setPruned(k, true)
 		err, ref := d.delete(ctx, k, "Background"), rc.refOf(k)
 		if err != nil {
@@ -692,6 +699,43 @@ func (d *desiredSet) prune(ctx context.Context) error {
 		d.log.Info("Deleted a child that is not desired any more", "kind", ref.Kind, "child", ref)
 	}
 	return errors.Join(failures...)
+}
+
+// former returns the children that the handler has applied, and does not want any more.
+func (d *desiredSet) former() (unwanted []*child) {
+	rc := d.reconciler
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	for _, key := range []string{d.owner.UID(), d.set} {
+		for _, k := range rc.families[key].all() {
+			if k.applied && !k.going && d.ownsLocked(k) && !d.wants(k) {
+				unwanted = append(unwanted, k)
+			}
+		}
+	}
+	return unwanted
+}
+
+func (d *desiredSet) wants(k *child) bool {
+	return slices.ContainsFunc(d.wanted, func(c *Child) bool { return c.known == k || c.ref.UID == k.uid() })
+}
+
+// maxNamedChildren limits the children that a message names.
+const maxNamedChildren = 10
+
+// warnOfFormer logs which children are kept because the handler has neither declared a child nor called NoChildren.
+func (d *desiredSet) warnOfFormer() {
+	former := d.former()
+	if len(former) == 0 {
+		return
+	}
+	var names []string
+	for _, k := range former[:min(len(former), maxNamedChildren)] {
+		ref := d.reconciler.refOf(k)
+		names = append(names, ref.Kind+" "+ref.String())
+	}
+	d.log.Warn("Keeping all children, because the handler has declared none", "children", len(former), "names", strings.Join(names, ", "),
+		"hint", "call NoChildren if there should be none, or return kopf.Unchanged", "help", "K716")
 }
 
 // ownsLocked reports whether the handler owns the kind of a child. A set has the members of one owner, whose handlers may own different kinds.

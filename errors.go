@@ -182,6 +182,14 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
+// Unchanged is the error of a reconcile handler that has succeeded without declaring all its children: kopf leaves all of them as they are, and neither applies
+// nor deletes any. Return it, for example, while a value that the children need does not exist yet.
+var Unchanged error = unchangedError{}
+
+type unchangedError struct{}
+
+func (unchangedError) Error() string { return "the children stay as they are" }
+
 // IgnoreAlreadyExists returns nil if err means that an object already exists, for example after Create. Otherwise it returns err.
 func IgnoreAlreadyExists(err error) error {
 	if e := (*APIError)(nil); errtype.As(err, &e) && e.Code == http.StatusConflict && e.Reason == "AlreadyExists" {

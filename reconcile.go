@@ -515,8 +515,11 @@ func (rc *reconciler) invoke(traced context.Context, c *cycle, rec *reconciling,
 	}
 	regain := rc.limiter.Yield()
 	err := safecall.Do(func() error { return h.reconcile.call(ctx, arg) })
-	if regain(); err == nil {
+	switch regain(); {
+	case err == nil:
 		err = desired.apply(workpool.NewContext(ctx, rc.limiter))
+	case errors.Is(err, Unchanged):
+		err = desired.err
 	}
 	if err == nil {
 		err = arg.Patch.try(arg.Body)

@@ -19,7 +19,11 @@ func register(g *kopf.Registry) {
 
 // reconcile does not depend on the change that triggers it, and needs no handler for each kind of change.
 func reconcile(ctx context.Context, r *kopf.Reconcile) error {
-	for _, item := range r.Spec().Strings("items") {
+	items := r.Spec().Strings("items")
+	if len(items) == 0 {
+		r.NoChildren() // kopf deletes the former ones; without this, it would keep them
+	}
+	for _, item := range items {
 		r.Desired(map[string]any{
 			"apiVersion": "v1", "kind": "ConfigMap",
 			"metadata": map[string]any{"name": r.Name() + "-" + item},

@@ -33,7 +33,11 @@ func register(g *kopf.Registry) {
 func share(ctx context.Context, r *kopf.Reconcile) error {
 	var secret struct{ Type, Data any }
 	err := r.Client.Get(ctx, kopf.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: r.Namespace(), Name: r.Spec().String("secret")}, &secret, nil)
-	for _, namespace := range namespaces.Get(r, r.Spec().String("team")) {
+	team := namespaces.Get(r, r.Spec().String("team"))
+	if len(team) == 0 {
+		r.NoChildren()
+	}
+	for _, namespace := range team {
 		r.Desired(m{"apiVersion": "v1", "kind": "Secret", "metadata": m{"namespace": namespace.Name}, "type": secret.Type, "data": secret.Data}, nil)
 	}
 	return err // kopf applies nothing until the Secret exists

@@ -97,6 +97,8 @@ var _ = Suite("audit", func(t *testing.T, c *C) {
 		r.OnReconcile(Examples, func(_ context.Context, r *kopf.Reconcile) error {
 			if r.Spec().Bool("page") {
 				r.Desired(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "b"}}, nil)
+			} else {
+				r.NoChildren()
 			}
 			return nil
 		}, &kopf.ReconcileOptions{ID: "reconcile", Owns: []kopf.Selector{"configmaps"}})

@@ -43,6 +43,9 @@ func in(namespaces ...string) func(*kopf.Operator) {
 // byTargets wants a config map in each namespace in the spec.
 func byTargets(r *kopf.Reconcile) error {
 	targets, _ := r.Spec().Get("targets").([]any)
+	if len(targets) == 0 {
+		r.NoChildren()
+	}
 	for _, target := range targets {
 		m := desiredMap(r.Name(), map[string]any{"text": r.Spec().String("text")})
 		m["metadata"].(map[string]any)["namespace"] = target
@@ -473,10 +476,13 @@ var _ = ClusterSuite("reconcile_elsewhere", func(t *testing.T, c *C) {
 			if r.Spec().Bool("namespace") {
 				r.Desired(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}, nil)
 			}
-			if r.Spec().Bool("content") {
+			switch {
+			case r.Spec().Bool("content"):
 				m := desiredMap("x", nil)
 				m["metadata"].(map[string]any)["namespace"] = name
 				r.Desired(m, nil)
+			case !r.Spec().Bool("namespace"):
+				r.NoChildren()
 			}
 			return nil
 		}, &kopf.ReconcileOptions{Owns: []kopf.Selector{"namespaces", "configmaps"}}, in(name))

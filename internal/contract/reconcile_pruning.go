@@ -1,0 +1,99 @@
+package contract
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves when former children are deleted, in 5-reconcile.md and 9-defects.md.
+
+var _ = Suite("reconcile_pruning", func(t *testing.T, c *C) {
+	c.Run(t, "DF-85 a call that declares no child deletes none, and the log names them", func(c *C) {
+		op, l := c.parenting(func(r *kopf.Reconcile) error {
+			if r.Spec().Bool("early") {
+				return kopf.IgnoreNotFound(r.Client.Get(context.Background(), kopf.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: r.Namespace(), Name: "missing"}, &kopf.Body{}, nil))
+			}
+			return bySize(r)
+		}, nil)
+		c.Create("a", spec(map[string]any{"size": 2}))
+		c.WaitFor("the children", func() bool { return len(c.configMaps().List()) == 2 })
+		l.forget()
+		c.Patch("a", spec(map[string]any{"early": true}))
+		c.WaitFor("the call", func() bool { return len(l.all()) == 1 })
+		c.Pass(2 * time.Second)
+		if n := len(c.configMaps().List()); n != 2 {
+			c.Errorf("%d children are left, want 2", n)
+		}
+		lines := op.Logs.Find("Keeping all children, because the handler has declared none")
+		if len(lines) != 1 || !strings.Contains(lines[0].Attrs["hint"], "NoChildren") || !strings.Contains(lines[0].Attrs["names"], "ConfigMap "+c.Namespace+"/a-1") {
+			c.Errorf("got the lines %v", lines)
+		}
+		c.Patch("a", spec(map[string]any{"early": false, "size": 0}))
+		c.WaitFor("the end of the children", func() bool { return len(c.configMaps().List()) == 0 })
+	})
+	c.Run(t, "DF-85 Unchanged leaves all children as they are, and is a success", func(c *C) {
+		op, l := c.parenting(func(r *kopf.Reconcile) error {
+			err := bySize(r)
+			if r.Spec().Bool("early") {
+				return fmt.Errorf("not yet: %w", kopf.Unchanged)
+			}
+			return err
+		}, nil)
+		c.Create("a", spec(map[string]any{"size": 2, "text": "x"}))
+		c.WaitFor("the children", func() bool { return len(c.configMaps().List()) == 2 })
+		c.Pass(2 * time.Second)
+		l.forget()
+		before := len(op.Wire.Writes())
+		c.Patch("a", spec(map[string]any{"size": 1, "text": "y", "early": true}))
+		c.WaitFor("the call", func() bool { return len(l.all()) == 1 })
+		c.Pass(5 * time.Second)
+		c.nothingWritten(op, before)
+		if n := len(l.all()); n != 1 {
+			c.Errorf("got %d calls, want 1", n)
+		}
+	})
+	c.Run(t, "DF-85 children after NoChildren are a mistake", func(c *C) {
+		op, _ := c.parenting(func(r *kopf.Reconcile) error {
+			r.NoChildren()
+			r.Desired(desiredMap("x", nil), nil)
+			return nil
+		}, nil)
+		c.Create("a", nil)
+		c.WaitFor("the error", func() bool {
+			return slices.ContainsFunc(op.Logs.Find("Handler 'reconcile' failed"), func(l Line) bool { return strings.Contains(fmt.Sprint(l), "NoChildren") })
+		})
+		if c.configMaps().Exists("x") {
+			c.Error("it was applied")
+		}
+	})
+	c.Run(t, "RC-56 a former child stays until its replacement is applied", func(c *C) {
+		var ready atomic.Bool
+		c.parenting(func(r *kopf.Reconcile) error {
+			if r.Body.View("spec").String("version") == "1" {
+				r.Desired(desiredMap("before", nil), nil)
+				return nil
+			}
+			first := r.Desired(desiredMap("first", nil), &kopf.DesiredOptions{Ready: func(*kopf.Body) (bool, string) { return ready.Load(), "Not yet" }})
+			r.Desired(desiredMap("replacement", nil), &kopf.DesiredOptions{After: []*kopf.Child{first}})
+			return nil
+		}, nil)
+		c.Create("a", spec(map[string]any{"version": "1"}))
+		c.WaitFor("the child", func() bool { return c.configMaps().Exists("before") })
+		c.Patch("a", spec(map[string]any{"version": "2"}))
+		c.WaitFor("the first", func() bool { return c.configMaps().Exists("first") })
+		c.Pass(time.Second)
+		if !c.configMaps().Exists("before") {
+			c.Error("the child was deleted before its replacement was applied")
+		}
+		ready.Store(true)
+		c.configMaps().Patch("first", map[string]any{"data": map[string]any{"x": "y"}})
+		c.WaitFor("the replacement", func() bool { return c.configMaps().Exists("replacement") && !c.configMaps().Exists("before") })
+	})
+})
