@@ -27,7 +27,11 @@ func (o *operator) registerGardens() {
 }
 
 func (o *operator) garden(ctx context.Context, r *kopf.Reconcile) error {
-	for _, plant := range r.Spec().Strings("plants") {
+	plants := r.Spec().Strings("plants")
+	if len(plants) == 0 {
+		r.NoChildren()
+	}
+	for _, plant := range plants {
 		r.Desired(map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 			"metadata": map[string]any{"name": r.Name() + "-" + plant, "labels": map[string]any{"garden": r.Name()}},
 			"data":     map[string]any{"value": fmt.Sprint(r.Spec().Int("value"))}}, nil)
