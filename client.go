@@ -460,7 +460,7 @@ func (c *Client) object(ctx context.Context, r Resource, namespace, name string)
 // object, so it gives both errors.
 func (c *Client) listObject(ctx context.Context, r Resource, namespace, name string, forbidden *APIError) (*Body, error) {
 	var found *Body
-	query := url.Values{"fieldSelector": {"metadata.name=" + apirequest.FieldValue.Replace(name)}}
+	query := url.Values{"fieldSelector": {apirequest.NameSelector(name)}}
 	err := c.list(ctx, r, namespace, query, 500, false, func(b *Body) bool {
 		if b.name == name && b.namespace == namespace { // a server may ignore the selector
 			found = b

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/metrics"
@@ -226,7 +227,7 @@ func (s *peeringServer) NamespaceEnding(ctx context.Context) (ends bool, err err
 	defer cancel()
 	r := request{method: http.MethodGet, path: "/api/v1/namespaces", once: true}
 	list := r
-	list.query = url.Values{"fieldSelector": {"metadata.name=" + s.namespace}}
+	list.query = url.Values{"fieldSelector": {apirequest.NameSelector(s.namespace)}}
 	answer, err := s.client.body(ctx, &list)
 	if StatusCode(err) == http.StatusForbidden {
 		r.path += "/" + url.PathEscape(s.namespace)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/inspection"
@@ -269,7 +270,7 @@ func (w *statusWatch) follow(ctx context.Context, mu *sync.Mutex) error {
 		query.Set("labelSelector", w.args.Selector)
 	}
 	if w.args.Name != "" {
-		query.Set("fieldSelector", "metadata.name="+w.args.Name)
+		query.Set("fieldSelector", apirequest.NameSelector(w.args.Name))
 	}
 	began := time.Now()
 	err = w.client.watch(ctx, w.resource, namespace, query, func(ev RawEvent) error {

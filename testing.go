@@ -178,7 +178,7 @@ func (w *objectWaiter) observe(ctx context.Context) (met bool, err error) {
 	if met, err := w.poll(ctx); met || err != nil {
 		return met, err
 	}
-	options := &ListOptions{Namespace: w.ref.Namespace, FieldSelector: "metadata.name=" + w.ref.Name}
+	options := &ListOptions{Namespace: w.ref.Namespace, FieldSelector: apirequest.NameSelector(w.ref.Name)}
 	if w.last != nil {
 		options.ResourceVersion = w.last.ResourceVersion()
 	}

@@ -36,7 +36,7 @@ type streamRequests struct {
 // query adds the field selector of the watched object.
 func (s *streamRequests) query(q url.Values) url.Values {
 	if s.name != "" {
-		q.Set("fieldSelector", "metadata.name="+apirequest.FieldValue.Replace(s.name))
+		q.Set("fieldSelector", apirequest.NameSelector(s.name))
 	}
 	return q
 }

@@ -123,8 +123,23 @@ func (b *Bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// FieldValue escapes values in field selectors.
-var FieldValue = strings.NewReplacer(`\`, `\\`, `,`, `\,`, `=`, `\=`)
+// fieldValue escapes values in field selectors.
+var fieldValue = strings.NewReplacer(`\`, `\\`, `,`, `\,`, `=`, `\=`)
+
+// NameSelector returns the field selector for the objects with a name.
+func NameSelector(name string) string { return nameSelector + fieldValue.Replace(name) }
+
+const nameSelector = "metadata.name="
+
+// SelectedName returns the name in a field selector, or "" if the selector is not one of [NameSelector].
+func SelectedName(selector string) string {
+	escaped, ok := strings.CutPrefix(selector, nameSelector)
+	name := strings.NewReplacer(`\\`, `\`, `\,`, `,`, `\=`, `=`).Replace(escaped)
+	if !ok || fieldValue.Replace(name) != escaped { // such as with a second requirement
+		return ""
+	}
+	return name
+}
 
 // CheckSegment returns an error if a name would change the path that contains it. API servers reject such names, too.
 func CheckSegment(what, name string) error {

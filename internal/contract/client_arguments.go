@@ -1,8 +1,11 @@
 package contract
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/kopf-go/kopf"
 )
@@ -76,6 +79,32 @@ var _ = Suite("client_arguments", func(t *testing.T, c *C) {
 		}
 		if n := len(wire.Requests()); n != 0 {
 			c.Errorf("%d requests were made", n)
+		}
+	})
+	c.Run(t, "DF-61 an object whose name has characters of selectors is found", func(c *C) {
+		role := map[string]any{
+			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+			"metadata": map[string]any{"name": `a=b,c\d`, "namespace": c.Namespace},
+		}
+		if err := c.Client.Create(c.Context(), role, nil); err != nil {
+			c.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), 20*time.Second)
+		defer cancel()
+		var changing sync.WaitGroup
+		defer changing.Wait()
+		changing.Go(func() {
+			c.Pass(time.Second)
+			patch := map[string]any{"metadata": map[string]any{"labels": map[string]any{"x": "y"}}}
+			if _, err := c.Client.Patch(ctx, role, patch, nil); err != nil {
+				c.Error(err)
+			}
+		})
+		if _, err := kopf.WaitFor(ctx, c.Client, role, "to be labeled", func(b *kopf.Body) bool {
+			_, labeled := b.Label("x")
+			return labeled
+		}); err != nil {
+			c.Error(err)
 		}
 	})
 	c.Run(t, "a kind that does not exist is answered with the one that was probably meant", func(c *C) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/webhookconfig"
 )
 
@@ -39,10 +40,7 @@ func RequestOf(method, path string, query url.Values) (r Request, ok bool) {
 	}
 	r.Verb = verbOf(method)
 	if r.Name == "" {
-		r.Name, _ = strings.CutPrefix(query.Get("fieldSelector"), "metadata.name=") // RBAC uses it for names
-		if strings.ContainsAny(r.Name, "=,") {
-			r.Name = ""
-		}
+		r.Name = apirequest.SelectedName(query.Get("fieldSelector")) // RBAC uses it for names
 		switch {
 		case method == http.MethodDelete:
 			r.Verb = "deletecollection"

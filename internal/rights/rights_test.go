@@ -123,6 +123,7 @@ func TestRequestOf(t *testing.T) {
 		{"GET", "/api/v1/namespaces/a/pods/b/log", "get pods/log b in the namespace a"},
 		{"GET", "/apis/kopf.dev/v1/namespaces/a/kopfpeerings?watch=1&fieldSelector=metadata.name%3Db", "watch kopfpeerings.kopf.dev b in the namespace a"},
 		{"GET", "/api/v1/pods?fieldSelector=metadata.name%3Db%2Cx%3Dy", "list pods"},
+		{"GET", "/api/v1/pods?fieldSelector=metadata.name%3Da%5C%3Db%5C%2Cc%5C%5Cd", `list pods a=b,c\d`},
 		{"POST", "/api/v1/namespaces/a/pods/b/eviction", "create pods/eviction b in the namespace a"},
 		{"POST", "/apis/apps/v1/namespaces/a/deployments", "create deployments.apps in the namespace a"},
 		{"PATCH", "/apis/apps/v1/namespaces/a/deployments/b/scale", "patch deployments.apps/scale b in the namespace a"},
