@@ -188,6 +188,7 @@ func FuzzEndpoint(f *testing.F) {
 	f.Add("http://0.0.0.0:8080/healthz")
 	f.Add("http://[::1]/%2f?x#y")
 	f.Add("http:opaque")
+	f.Add("http://]")
 	f.Fuzz(func(t *testing.T, endpoint string) {
 		address, path, err := httplimit.SplitEndpoint(endpoint)
 		if err != nil {

@@ -16,5 +16,9 @@ func SplitEndpoint(endpoint string) (address, path string, err error) {
 	if u.Scheme != "http" {
 		return "", "", fmt.Errorf("the liveness endpoint %q has the scheme %q: expected http, such as http://0.0.0.0:8080/healthz", endpoint, u.Scheme)
 	}
-	return net.JoinHostPort(cmp.Or(u.Hostname(), "localhost"), cmp.Or(u.Port(), "80")), cmp.Or(u.Path, "/"), nil
+	address = net.JoinHostPort(cmp.Or(u.Hostname(), "localhost"), cmp.Or(u.Port(), "80"))
+	if _, _, err := net.SplitHostPort(address); err != nil { // package url accepts brackets that do not match
+		return "", "", fmt.Errorf("the liveness endpoint %q has the host %q: expected a name or an address", endpoint, u.Host)
+	}
+	return address, cmp.Or(u.Path, "/"), nil
 }
