@@ -28,7 +28,8 @@ const (
 // Sides returns the fields that the merge patch touches, before and after it, for changes that do not depend on a resource version.
 func (c *Changes) Sides(raw []byte) (before, after map[string]any) {
 	before = rawjson.AsMap(jsonpatch.DecodeLike(raw, c.Merge))
-	after, _ = rawjson.Merge(rawjson.Clone(before), any(c.Merge)).(map[string]any)
+	after, _ = rawjson.Clone(before).(map[string]any)
+	merge(after, c.Merge)
 	return before, after
 }
 
@@ -63,7 +64,8 @@ func (s *State) Status(c *Changes, before, after map[string]any) *Request {
 	if !ok {
 		return nil
 	}
-	return operations(jsonpatch.AppendMerge(s.uidTest(), "", from, map[string]any{"status": status}))
+	merge := jsonpatch.EffectiveMerge(from, map[string]any{"status": status})
+	return operations(jsonpatch.AppendMerge(s.uidTest(), "", from, merge))
 }
 
 func (s *State) uidTest() []jsonpatch.Operation {
