@@ -2,7 +2,6 @@ package kopf
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -207,8 +206,9 @@ func (b *Body) Has(path FieldPath) bool {
 // Map returns a copy of the object as a map, which you can change. Numbers are json.Number, so that they stay exact.
 func (b *Body) Map() map[string]any { return View{raw: b.raw}.Map() }
 
-// Decode decodes the object into the value that v points to. It is [json.Unmarshal], with its errors.
-func (b *Body) Decode(v any) error { return json.Unmarshal(b.raw, v) }
+// Decode decodes the object into the value that v points to. It is [json.Unmarshal], with its errors, but names of fields are case-sensitive as everywhere in
+// Kubernetes: "maxsize" does not fill the field "maxSize". Types with a method UnmarshalJSON decode their part themselves.
+func (b *Body) Decode(v any) error { return rawjson.Unmarshal(b.raw, v) }
 
 // MarshalJSON returns the object as the API server sent it. It never fails.
 func (b *Body) MarshalJSON() ([]byte, error) { return slices.Clone(b.raw), nil }
@@ -363,12 +363,12 @@ func (v View) Len() int { return len(v.Keys()) }
 // Map returns a copy of the view as a map, which you can change. It is never nil, and empty if the view is not an object.
 func (v View) Map() map[string]any { return rawjson.Map(v.raw) }
 
-// Decode stores the view in the value that target points to, as [json.Unmarshal] does, with its errors. An empty view changes nothing.
+// Decode stores the view in the value that target points to, as [Body.Decode] does, with its errors. An empty view changes nothing.
 func (v View) Decode(target any) error {
 	if len(v.raw) == 0 {
 		return nil
 	}
-	return json.Unmarshal(v.raw, target)
+	return rawjson.Unmarshal(v.raw, target)
 }
 
 // MarshalJSON returns the view as the API server sent it, or null if it is empty. It never fails.

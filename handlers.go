@@ -95,7 +95,7 @@ func (o *Object) Labels() map[string]string { return o.Latest().Labels() }
 // Annotations returns a copy of the annotations of the object, never nil.
 func (o *Object) Annotations() map[string]string { return o.Latest().Annotations() }
 
-// Decode stores the object in the value that v points to, as [encoding/json.Unmarshal] does. It returns an error if a field has another type.
+// Decode stores the object in the value that v points to, as [Body.Decode] does. It returns an error if a field has another type.
 func (o *Object) Decode(v any) error { return o.Latest().Decode(v) }
 
 // Memo returns the memo of the object, which keeps values in memory while the operator runs. Call it in the handler, and pass the [*Memo] to goroutines

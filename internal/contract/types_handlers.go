@@ -387,6 +387,41 @@ var _ = SerialSuite("types_handlers", func(t *testing.T, c *C) {
 		c.WaitFor("the status", func() bool { return objects.Get("a").Status().String("when") == "2026-01-02T03:04:05Z" })
 		c.same("the list", []any{map[string]any{"name": "A", "value": "b"}}, objects.Get("a").Status().Get("env"))
 	})
+	c.Run(t, "DF-57 a misspelled field does not replace a field of the struct", func(c *C) {
+		selector, notes := c.notes()
+		object := spec(map[string]any{"size": 3, "Size": "many", "SIZE": 900})
+		object["Status"] = map[string]any{"phase": "Misspelled"}
+		var typed note
+		var decoded noteSpec
+		var done atomic.Bool
+		r := &kopf.Registry{}
+		r.OnCreate(selector, kopf.Typed(func(_ context.Context, ch *kopf.Change, n *note) error {
+			typed = *n
+			err := ch.Spec().Decode(&decoded)
+			n.Status.Count = 1
+			done.Store(true)
+			return err
+		}), &kopf.ChangeOptions{ID: "create"})
+		op := c.Operator(r)
+		notes.Create("a", object)
+		c.WaitFor("the call", done.Load)
+		c.WaitFor("the status", func() bool { return notes.Get("a").Status().Int("count") == 1 })
+		op.Stop()
+		var body, got note
+		if err := notes.Get("a").Decode(&body); err != nil {
+			c.Error(err)
+		}
+		ref := kopf.ObjectReference{APIVersion: typed.APIVersion, Kind: "Note", Namespace: c.Namespace, Name: "a"}
+		if err := c.Client.Get(c.Context(), ref, &got, nil); err != nil {
+			c.Error(err)
+		}
+		c.same("the sizes", []int64{3, 3, 3, 3}, []int64{typed.Spec.Size, decoded.Size, body.Spec.Size, got.Spec.Size})
+		c.same("the phases", []string{"", "", ""}, []string{typed.Status.Phase, body.Status.Phase, got.Status.Phase})
+		body.Spec.Size = 4
+		if err := c.Client.Update(c.Context(), &body, nil); err != nil || body.Spec.Size != 4 {
+			c.Errorf("got the size %d after an update, and the error %v", body.Spec.Size, err)
+		}
+	})
 	c.Run(t, "TD-28 a Runner makes the server in memory know the kinds", func(c *C) {
 		c.OnlyInBubble("it is about the server in memory")
 		server := kopf.NewAPIServer(nil)

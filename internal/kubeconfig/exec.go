@@ -160,7 +160,7 @@ func (e *ExecConfig) run(ctx context.Context, request []byte, stdin io.Reader) (
 // parse reads the output of the plugin. Errors contain nothing of it, because it is secret.
 func (e *ExecConfig) parse(output []byte) (*ExecCredentialStatus, error) {
 	var answer ExecCredential
-	if err := json.Unmarshal(output, &answer); err != nil {
+	if err := rawjson.Unmarshal(output, &answer); err != nil {
 		return nil, errors.New("its output is not an ExecCredential in JSON")
 	}
 	s := answer.Status

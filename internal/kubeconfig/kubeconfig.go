@@ -164,7 +164,7 @@ func Parse(data []byte) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(text, config); err != nil {
+	if err := rawjson.Unmarshal(text, config); err != nil {
 		return nil, typeError(err)
 	}
 	return config, nil

@@ -16,3 +16,18 @@ func TestTypeErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestFieldNames(t *testing.T) {
+	c, err := Parse([]byte("current-context: a\nCurrent-Context: b\nusers: [{name: u, user: {token: right, Token: wrong}}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.CurrentContext != "a" || c.Users[0].User.Token != "right" {
+		t.Errorf("got the context %q and the token %q, want those with exact names", c.CurrentContext, c.Users[0].User.Token)
+	}
+	e := &ExecConfig{APIVersion: "client.authentication.k8s.io/v1"}
+	status, err := e.parse([]byte(`{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"right","Token":"wrong"}}`))
+	if err != nil || status.Token != "right" {
+		t.Errorf("got %+v, %v, want the token of the exact name", status, err)
+	}
+}

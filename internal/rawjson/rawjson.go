@@ -2,7 +2,7 @@
 // map[string]any, []any, string, [encoding/json.Number], bool and nil.
 //
 // The functions expect valid JSON. On invalid JSON, they stop early and never panic. The decoder reports the error, if the value is decoded at all. The
-// functions keep no state, and are safe for concurrent use.
+// functions keep no state but a cache of types, and are safe for concurrent use.
 //
 // [ListPage] and [ReadFrames] read responses of an API server while they arrive. They hold no second copy of a page or its objects. For an object of which only
 // the header is used, there is no other cost.

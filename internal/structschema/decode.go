@@ -16,8 +16,10 @@ import (
 // maxShown is the maximum length of a value in an error, in bytes.
 const maxShown = 100
 
-// Decode decodes an object into the struct at a pointer, with [json.Number] in interfaces. Errors name the field, and show its value unless conceal is set.
+// Decode decodes an object into the struct at a pointer, with [json.Number] in interfaces. Names of fields are case-sensitive. Errors name the field, and
+// show its value unless conceal is set.
 func Decode(raw []byte, pointer any, conceal bool) error {
+	raw = rawjson.ExactNames(raw, pointer)
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	err := d.Decode(pointer)
@@ -80,7 +82,7 @@ func locate(path string, raw []byte, t reflect.Type) (at string, value []byte, e
 		_ = rawjson.EachMember(raw, func(quoted, value []byte) bool {
 			name := rawjson.Unquote(quoted)
 			for _, f := range fields {
-				if strings.EqualFold(f.name, name) && !inner(strings.TrimPrefix(path+"."+f.name, "."), value, f.typ) {
+				if f.name == name && !inner(strings.TrimPrefix(path+"."+f.name, "."), value, f.typ) {
 					return false
 				}
 			}
