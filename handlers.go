@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/decision"
@@ -377,12 +380,19 @@ type Admission struct {
 	warnings *[]string
 }
 
-// Warn adds a warning for the user, whether or not the operation is denied. kubectl prints it. kopf cuts warnings of more than 256 characters at a word,
-// because API servers cut them.
+// Warn adds a warning for the user, whether or not the operation is denied. kubectl prints it. API servers drop warnings with control characters or invalid
+// UTF-8, so kopf replaces line ends, tabs and other control characters by spaces, and invalid bytes by U+FFFD. An empty text adds nothing. kopf cuts warnings
+// of more than 256 characters at a word, because API servers cut them. They send about 4096 characters of warnings in a response.
 func (a *Admission) Warn(text string) {
-	if a.warnings != nil {
-		*a.warnings = append(*a.warnings, cut.Words(text, maxWarning))
+	if text = cut.Words(oneLine(text), maxWarning); a.warnings != nil && text != "" {
+		*a.warnings = append(*a.warnings, text)
 	}
+}
+
+// oneLine returns a text without control characters. A space replaces each group of them.
+func oneLine(text string) string {
+	text = strings.ToValidUTF8(text, string(utf8.RuneError))
+	return strings.TrimSpace(strings.Join(strings.FieldsFunc(text, unicode.IsControl), " "))
 }
 
 // Diff returns the differences between Old and New, including those of the metadata.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,7 +26,7 @@ func (a *apiRequest) serve(w http.ResponseWriter, r *http.Request) {
 		err = a.allowed()
 	}
 	if err == nil && a.kind.deprecation != "" {
-		w.Header().Add("Warning", "299 - "+strconv.Quote(a.kind.deprecation))
+		addWarning(w, a.kind.deprecation)
 	}
 	if err == nil && a.verb == "patch" {
 		err = a.checkPatchType()
@@ -155,25 +154,6 @@ func (a *apiRequest) refuseList() error {
 		name = "*core." + a.kind.resource.Kind
 	}
 	return apierrors.New(406, "NotAcceptable", "you requested PartialObjectMetadataList, but the requested object is not a list ("+name+")", nil)
-}
-
-// maxWarnings is the maximum total length of the warnings in a response, as in kube-apiserver.
-const maxWarnings = 4096
-
-// warn adds the warnings to the header.
-func (a *apiRequest) warn(w http.ResponseWriter) {
-	sent, length := make(map[string]bool), 0
-	for _, text := range a.warnings {
-		if sent[text] {
-			continue
-		}
-		if length += len(text); length > maxWarnings {
-			break
-		}
-		sent[text] = true
-		w.Header().Add("Warning", "299 - "+strconv.Quote(text))
-	}
-	a.warnings = nil
 }
 
 func (a *apiRequest) get(w http.ResponseWriter, r *http.Request) error {

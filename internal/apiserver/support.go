@@ -3,7 +3,6 @@ package apiserver
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
@@ -50,7 +49,7 @@ func (s *Server) checkImpersonation(w http.ResponseWriter, r *http.Request) erro
 	if s.opts.RefuseUnsupported {
 		return apierrors.New(422, "Invalid", why, map[string]any{})
 	}
-	w.Header().Add("Warning", "299 - "+strconv.Quote(why))
+	addWarning(w, why)
 	if s.warned.Add("Impersonate-User") {
 		s.opts.Logger.Warn("The API server in memory ignores impersonation", "reason", "it knows no users", "help", "K1203")
 	}

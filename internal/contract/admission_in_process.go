@@ -20,6 +20,7 @@ import (
 
 var _ = Suite("admission_in_process", func(t *testing.T, c *C) {
 	c.Run(t, "AC-10 the API server in memory asks the operator beside it", inMemoryReviews)
+	c.Run(t, "DF-55 a warning of several lines reaches the user", inMemoryWarnings)
 	c.Run(t, "AC-33 without the operator, the in-memory server obeys the failure policy", inMemoryPolicy)
 	c.Run(t, "AC-19 how a handler has decided is logged", inMemoryLog)
 })
@@ -154,6 +155,28 @@ func inMemoryReviews(c *C) {
 		c.Error(err)
 	}
 	expect("validate DELETE good duration=2m")
+}
+
+func inMemoryWarnings(c *C) {
+	x := c.cross(func(r *kopf.Registry) {
+		r.OnValidate(Examples, func(ctx context.Context, a *kopf.Admission) error {
+			a.Warn("é:\n\tit is \"old\"")
+			if a.Spec().Bool("bad") {
+				return kopf.Deny("it is bad", http.StatusTeapot)
+			}
+			return nil
+		}, &kopf.AdmissionOptions{ID: "validate"})
+	})
+	if _, err := x.create("good", nil, nil); err != nil {
+		c.Error(err)
+	}
+	if _, err := x.create("bad", map[string]any{"bad": true}, nil); kopf.StatusCode(err) != http.StatusTeapot {
+		c.Errorf("a bad one: %v", err)
+	}
+	const want = `299 - "é: it is \"old\""`
+	if !slices.Equal(x.warnings, []string{want, want}) {
+		c.Errorf("got the warnings %q, want twice %q", x.warnings, want)
+	}
 }
 
 func inMemoryPolicy(c *C) {

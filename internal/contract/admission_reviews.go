@@ -27,6 +27,7 @@ var _ = ClusterSuite("admission_reviews", func(t *testing.T, c *C) {
 	c.Run(t, "AC-5 the body is the new object, or the old one of a deletion, and nothing is narrowed", proveAdmissionBodies)
 	c.Run(t, "AC-6 who asks is told as it was sent", proveAdmissionUsers)
 	c.Run(t, "AC-7 warnings come back", proveAdmissionWarnings)
+	c.Run(t, "DF-55 warnings have no characters that API servers refuse", proveAdmissionPrintableWarnings)
 	c.Run(t, "AC-8 filters that do not fit admit", proveAdmissionFilters)
 	c.Run(t, "AC-9 nothing but the patch goes into the answer", proveAdmissionPlainAnswer)
 	c.Run(t, "AC-11 a resource without handlers is refused", proveAdmissionUnknownResource)
@@ -260,6 +261,24 @@ func proveAdmissionWarnings(c *C) {
 	s, _ := c.Reviewed(registry)
 	expect(c, "the warnings", s.ask(c, "fn", nil)["warnings"], []any{
 		"first", strings.Repeat("word ", 50) + "word…", strings.Repeat("é", 255) + "…", strings.Repeat("x", 256),
+	})
+}
+
+func proveAdmissionPrintableWarnings(c *C) {
+	registry := &kopf.Registry{}
+	registry.OnValidate(Examples, func(_ context.Context, a *kopf.Admission) error {
+		a.Warn(errors.Join(errors.New("one problem"), errors.New("another one")).Error() + "\n")
+		a.Warn("a\ttable\r\n\r\nof \"two\" \\ lines")
+		a.Warn("\x1b[31mred\x1b[0m\u0085é")
+		a.Warn("latin-1: \xe9")
+		a.Warn(strings.Repeat("word\n", 60))
+		a.Warn("")
+		a.Warn(" \n\x00")
+		return nil
+	}, &kopf.AdmissionOptions{ID: "fn"})
+	s, _ := c.Reviewed(registry)
+	expect(c, "the warnings", s.ask(c, "fn", nil)["warnings"], []any{
+		"one problem another one", `a table of "two" \ lines`, "[31mred [0m é", "latin-1: \ufffd", strings.Repeat("word ", 50) + "word…",
 	})
 }
 
