@@ -207,7 +207,7 @@ func (b *Body) Has(path FieldPath) bool {
 func (b *Body) Map() map[string]any { return View{raw: b.raw}.Map() }
 
 // Decode decodes the object into the value that v points to. It is [json.Unmarshal], with its errors, but names of fields are case-sensitive as everywhere in
-// Kubernetes: "maxsize" does not fill the field "maxSize". Types with a method UnmarshalJSON decode their part themselves.
+// Kubernetes: "maxsize" does not fill the field "maxSize". Only fields without a tag match in any case. Types with a method UnmarshalJSON decode their part themselves.
 func (b *Body) Decode(v any) error { return rawjson.Unmarshal(b.raw, v) }
 
 // MarshalJSON returns the object as the API server sent it. It never fails.

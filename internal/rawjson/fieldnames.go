@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 // a name in any case, and the last one of the text wins.
 
 // Unmarshal is [json.Unmarshal] with case-sensitive names of fields, as everywhere in Kubernetes.
+// A field without a tag accepts its name in any case, as in encoding/json.
 func Unmarshal(data []byte, target any) error {
 	return json.Unmarshal(ExactNames(data, target), target)
 }
@@ -68,8 +70,8 @@ func (h *nameHider) members(i int, l *layout) int {
 	for w.Next() {
 		inner := l.values
 		if l.fields != nil {
-			name := w.Name()
-			if inner = l.fields[string(name)]; inner == nil && l.folds(string(name)) {
+			var misspelled bool
+			if inner, misspelled = l.field(string(w.Name())); misspelled {
 				h.hide(w.Key)
 			}
 		}
@@ -108,19 +110,28 @@ func (h *nameHider) hide(quoted Range) {
 // layout is the part of a type that decides about the names in its JSON. It is empty for types
 // that decode themselves, and for those without names.
 type layout struct {
-	fields map[string]reflect.Type // of a struct
-	values reflect.Type            // of a map
-	items  reflect.Type            // of a list
+	fields map[string]jsonField // of a struct
+	values reflect.Type         // of a map
+	items  reflect.Type         // of a list
 }
 
-// folds reports whether a name differs from that of a field only by its case.
-func (l *layout) folds(name string) bool {
-	for field := range l.fields {
-		if strings.EqualFold(field, name) {
-			return true
-		}
+// field returns the type of the field with a name, nil if there is none, and whether the name
+// differs from that in the tag of a field only by its case. The name of a field without a tag is
+// one of Go, whose case Kubernetes does not know.
+func (l *layout) field(name string) (t reflect.Type, misspelled bool) {
+	if f, ok := l.fields[name]; ok {
+		return f.typ, false
 	}
-	return false
+	for own, f := range l.fields {
+		if !strings.EqualFold(own, name) {
+			continue
+		}
+		if f.tagged {
+			return nil, true
+		}
+		t = f.typ
+	}
+	return t, false
 }
 
 var layouts sync.Map // of *layout by reflect.Type
@@ -168,9 +179,9 @@ type jsonField struct {
 	tagged bool         // whether the name is that of a tag
 }
 
-// jsonFields returns the types of the fields of a struct by their names in JSON. As in
+// jsonFields returns the fields of a struct by their names in JSON. As in
 // encoding/json, outer fields hide embedded ones, and tags win.
-func jsonFields(t reflect.Type) map[string]reflect.Type {
+func jsonFields(t reflect.Type) map[string]jsonField {
 	all, visited := make(map[string]jsonField), make(map[reflect.Type]bool)
 	level := []reflect.Type{t}
 	for depth := 0; len(level) > 0; depth++ {
@@ -186,13 +197,8 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 			}
 		}
 	}
-	fields := make(map[string]reflect.Type, len(all))
-	for name, f := range all {
-		if f.typ != nil {
-			fields[name] = f.typ
-		}
-	}
-	return fields
+	maps.DeleteFunc(all, func(_ string, f jsonField) bool { return f.typ == nil })
+	return all
 }
 
 // addFields adds the fields of one struct, and returns the types of the structs embedded in it.

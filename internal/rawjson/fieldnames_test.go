@@ -10,18 +10,19 @@ import (
 )
 
 type sized struct {
-	MaxSize int               `json:"maxSize"`
-	Kind    string            `json:"kind,omitempty"`
-	Plain   string            // without a tag
-	Bad     string            `json:"a,b'"`
-	Inner   *sized            `json:"inner,omitempty"`
-	List    []sized           `json:"list,omitempty"`
-	Map     map[string]*sized `json:"map,omitempty"`
-	Labels  map[string]string `json:"labels,omitempty"`
-	Own     ownDecoding       `json:"own,omitzero"`
-	At      time.Time         `json:"at,omitzero"`
-	Any     any               `json:"any,omitempty"`
-	Array   [1]sizedBase      `json:"array,omitzero"`
+	MaxSize  int    `json:"maxSize"`
+	Kind     string `json:"kind,omitempty"`
+	Plain    string // without a tag
+	Untagged *sizedBase
+	Bad      string            `json:"a,b'"`
+	Inner    *sized            `json:"inner,omitempty"`
+	List     []sized           `json:"list,omitempty"`
+	Map      map[string]*sized `json:"map,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Own      ownDecoding       `json:"own,omitzero"`
+	At       time.Time         `json:"at,omitzero"`
+	Any      any               `json:"any,omitempty"`
+	Array    [1]sizedBase      `json:"array,omitzero"`
 	sizedBase
 	*SizedOther
 	hidden int
@@ -53,7 +54,8 @@ func TestUnmarshal(t *testing.T) {
 		"another type":                       {`{"maxsize":"many","maxSize":3}`, `{"maxSize":3}`},
 		"letters that fold to others":        {"{\"\u212aind\":\"x\",\"maxſize\":1}", `{}`},
 		"an escaped name":                    {`{"\u006daxsize":900,"max\u0053ize":3}`, `{"maxSize":3}`},
-		"a field without a tag":              {`{"plain":"x","Plain":"y"}`, `{"Plain":"y"}`},
+		"a field without a tag":              {`{"plain":"x"}`, `{"Plain":"x"}`},
+		"a struct in a field without a tag":  {`{"untagged":{"maxsize":1,"Deep":2,"deep":3}}`, `{"Untagged":{"deep":3}}`},
 		"a tag that encoding/json ignores":   {`{"Bad":"x","A":"y","bad":"z"}`, `{"Bad":"x"}`},
 		"a struct below a pointer":           {`{"inner":{"maxsize":1,"inner":{"Maxsize":2,"maxSize":3}}}`, `{"inner":{"inner":{"maxSize":3}}}`},
 		"structs in a list":                  {`{"list":[{"maxsize":1}, {"maxSize":2} ,{"maxSize":3,"maxsize":4}]}`, `{"list":[{},{"maxSize":2},{"maxSize":3}]}`},
