@@ -368,7 +368,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 	if w == nil {
 		w = &pendingWrite{patch: o.Patch}
 	}
-	w.patch.of = o.Patch.of
+	w.patch.of, w.patch.log = o.Patch.of, o.Patch.log
 	o.Patch, t.pending = w.patch, nil
 	log := o.Logger
 	o.Logger = handlerLogger(log, h.id)
