@@ -270,16 +270,18 @@ func (s *reviewServer) handlersFor(q *admissionreview.Review, path string) (reso
 // argument makes the argument of the handlers.
 func (s *reviewServer) argument(q *admissionreview.Review, r *ReviewRequest, resource Resource) (*Admission, error) {
 	request := q.Request
-	raw := request.Object
-	if rawjson.IsNull(raw) {
-		raw = request.OldObject
-	}
-	body, err := ParseBody(raw)
+	body, err := reviewed(request.Object, request, resource)
 	if err != nil {
 		return nil, err
 	}
+	former, err := reviewed(request.OldObject, request, resource)
+	if err != nil {
+		return nil, err
+	}
+	if body == nil {
+		body, former = former, nil
+	}
 	ref := body.Reference()
-	ref.Name, ref.Namespace = cmp.Or(ref.Name, request.Name), cmp.Or(ref.Namespace, request.Namespace)
 	fence := s.leader.number()
 	log := objectLogger(s.log, ref)
 	o := Object{
@@ -289,7 +291,25 @@ func (s *reviewServer) argument(q *admissionreview.Review, r *ReviewRequest, res
 	return &Admission{
 		Object: o, Operation: Operation(request.Operation), Subresource: request.SubResource, DryRun: request.DryRun,
 		UserInfo: View{raw: request.UserInfo}, Old: viewOrNone(request.OldObject), New: viewOrNone(request.Object), Request: r,
+		former: former,
 	}, nil
+}
+
+// reviewed parses an object of a review, and returns nil for none. An object without metadata, such
+// as the options of a connection, gets the name and the namespace of the request.
+func reviewed(raw []byte, q *admissionreview.Request, resource Resource) (*Body, error) {
+	if rawjson.IsNull(raw) {
+		return nil, nil
+	}
+	body, err := ParseBody(raw)
+	if err != nil {
+		return nil, err
+	}
+	body.name = cmp.Or(body.name, q.Name)
+	if resource.Namespaced { // requests for a Namespace name it as their namespace
+		body.namespace = cmp.Or(body.namespace, q.Namespace)
+	}
+	return body, nil
 }
 
 func viewOrNone(raw []byte) View {

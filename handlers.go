@@ -358,7 +358,8 @@ func (p *Probe) Memo() *Memo { return p.memo }
 type AdmissionFunc func(ctx context.Context, a *Admission) error
 
 // Admission is the argument of admission handlers. Body is the object as it will be stored, or as it was before a deletion. It may have no name and no UID
-// yet. The API server applies the Patch of a mutating handler before it stores the object. kopf drops the Patch of a validating one. Retry is always 0,
+// yet. For a connection, it is the options of the request, such as a PodExecOptions. If the object has no metadata, Name and Namespace are those of the
+// request. The API server applies the Patch of a mutating handler before it stores the object. kopf drops the Patch of a validating one. Retry is always 0,
 // because a review has one attempt.
 type Admission struct {
 	Object
@@ -377,6 +378,7 @@ type Admission struct {
 	// Request is the HTTP request with its headers and its client certificate. It comes from the API server, not from the user.
 	Request *ReviewRequest
 
+	former   *Body // the old object, if there is a new one; nil otherwise
 	warnings *[]string
 }
 

@@ -544,9 +544,12 @@ type AdmissionOptions struct {
 	// Timeout is the time that the API server waits for the response, at most 30 s, rounded up to whole seconds. kopf cancels the handler's context a little
 	// earlier. Default: 30 s.
 	Timeout time.Duration
-	// Labels and Annotations are the labels and annotations that the object must have. kopf admits operations on other objects. Default: any.
+	// Labels and Annotations are the labels and annotations that the object must have. kopf admits operations on other objects. An update calls the handler if
+	// all filters match the new object, or all match the old object. So a change that removes a label is still reviewed. The options of a CONNECT have no
+	// labels, and API servers never send their reviews to a handler with Labels. Default: any.
 	Labels, Annotations Match
-	// When is a predicate for the review. If it panics, the review fails. Default: always true.
+	// When is a predicate for the review. If the new object does not match, kopf evaluates all filters with the old object as the Body. If it panics, the
+	// review fails. Default: always true.
 	When func(*Admission) bool
 	// Field is the path of a field that must exist. Default: none.
 	Field FieldPath
@@ -621,8 +624,23 @@ func (h *handler) coversOperation(op Operation, subresource string) bool {
 	return a.operations == nil || slices.Contains(a.operations, op)
 }
 
-// fitsReview reports whether the filters of a handler match. They may panic.
+// fitsReview reports whether the filters of a handler match the new or the old object, as the object
+// selectors of API servers do: a change can't avoid a handler by removing what its filters look for.
+// They may panic.
 func (h *handler) fitsReview(a *Admission, why *mismatch) bool {
+	if h.fitsReviewOf(a, why) {
+		return true
+	}
+	if a.former == nil {
+		return false
+	}
+	before := *a
+	before.Body = a.former
+	return h.fitsReviewOf(&before, nil)
+}
+
+// fitsReviewOf reports whether the filters match the Body.
+func (h *handler) fitsReviewOf(a *Admission, why *mismatch) bool {
 	c := &Change{Object: a.Object}
 	c.New = View{raw: a.Body.raw}
 	if !h.filters.fitsMeta(&a.Object, why) || !h.fitsValue(c, why) {

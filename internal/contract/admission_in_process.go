@@ -21,6 +21,7 @@ import (
 var _ = Suite("admission_in_process", func(t *testing.T, c *C) {
 	c.Run(t, "AC-10 the API server in memory asks the operator beside it", inMemoryReviews)
 	c.Run(t, "DF-55 a warning of several lines reaches the user", inMemoryWarnings)
+	c.Run(t, "DF-52 a check can't be avoided by removing the label that it looks for", inMemoryRemovedLabel)
 	c.Run(t, "AC-33 without the operator, the in-memory server obeys the failure policy", inMemoryPolicy)
 	c.Run(t, "AC-19 how a handler has decided is logged", inMemoryLog)
 })
@@ -176,6 +177,39 @@ func inMemoryWarnings(c *C) {
 	const want = `299 - "é: it is \"old\""`
 	if !slices.Equal(x.warnings, []string{want, want}) {
 		c.Errorf("got the warnings %q, want twice %q", x.warnings, want)
+	}
+}
+
+func inMemoryRemovedLabel(c *C) {
+	x := c.cross(func(r *kopf.Registry) {
+		r.OnValidate(Examples, func(context.Context, *kopf.Admission) error {
+			return kopf.Deny("it is protected", http.StatusForbidden)
+		}, &kopf.AdmissionOptions{ID: "protect", Labels: kopf.Match{"protected": "yes"}, Operations: []kopf.Operation{kopf.OperationUpdate}})
+	})
+	labels := func(value any) map[string]any {
+		return map[string]any{"metadata": map[string]any{"labels": map[string]any{"protected": value}}}
+	}
+	if _, err := x.create("free", nil, nil); err != nil {
+		c.Fatal(err)
+	}
+	if _, err := x.client.Patch(c.Context(), x.ref("free"), map[string]any{"spec": map[string]any{"x": 1}}, nil); err != nil {
+		c.Errorf("a change of another object: %v", err)
+	}
+	if _, err := x.client.Patch(c.Context(), x.ref("free"), labels("yes"), nil); kopf.StatusCode(err) != http.StatusForbidden {
+		c.Errorf("a change that adds the label: %v", err)
+	}
+	marked := map[string]any{
+		"apiVersion": "kopf.dev/v1", "kind": "KopfExample",
+		"metadata": map[string]any{"name": "marked", "namespace": c.Namespace, "labels": map[string]any{"protected": "yes"}},
+	}
+	if err := x.client.Create(c.Context(), marked, nil); err != nil {
+		c.Fatal(err)
+	}
+	if _, err := x.client.Patch(c.Context(), x.ref("marked"), labels(nil), nil); kopf.StatusCode(err) != http.StatusForbidden {
+		c.Errorf("a change that removes the label: %v", err)
+	}
+	if err := x.client.Delete(c.Context(), x.ref("marked"), nil); err != nil {
+		c.Errorf("a deletion, which the handler does not review: %v", err)
 	}
 }
 
