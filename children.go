@@ -21,7 +21,6 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/ownership"
 	"github.com/kopf-go/kopf/internal/rawjson"
-	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // This file applies the children that a reconcile handler wants, and deletes former children. It runs on the goroutine of the object's worker.
@@ -670,9 +669,7 @@ func (d *desiredSet) judge(ctx context.Context, c *Child) error {
 			return err
 		}
 		custom = &customReady{version: version, owner: d.owner.version}
-		if err = rc.askReady(custom, c.options.Ready, body); err != nil {
-			return err
-		}
+		custom.ready, custom.reason = rc.askReady(c.options.Ready, body)
 		rc.mu.Lock()
 		c.known.details().custom = custom
 		rc.mu.Unlock()
@@ -682,12 +679,9 @@ func (d *desiredSet) judge(ctx context.Context, c *Child) error {
 }
 
 // askReady calls the readiness function of the user, which may be slow.
-func (rc *reconciler) askReady(custom *customReady, ask func(*Body) (ready bool, reason string), body *Body) error {
+func (rc *reconciler) askReady(ask func(*Body) (ready bool, reason string), body *Body) (ready bool, reason string) {
 	defer rc.limiter.Yield()()
-	return safecall.Do(func() error {
-		custom.ready, custom.reason = ask(body)
-		return nil
-	})
+	return ask(body)
 }
 
 // prune deletes former children.

@@ -532,7 +532,7 @@ func (c *cycle) callHandler(ctx context.Context, p *progress, arg *Change) error
 	subs := &subhandlers{cycle: c, parent: p}
 	defer func() { subs.closed = true }()
 	arg.subs = subs
-	err := safecall.Recover(func() error { return p.handler.changes.change(inner, arg) }) // it may panic with the error of its context
+	err := safecall.Do(func() error { return p.handler.changes.change(inner, arg) }) // it may panic with the error of its context
 	if err == nil {
 		err = errors.Join(arg.err, arg.Patch.try(arg.Body))
 	}

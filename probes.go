@@ -112,11 +112,12 @@ func (p *prober) await(ctx context.Context, h *handler) (any, error) {
 	go func() {
 		var a answer
 		err := safecall.Do(func() (err error) {
-			if a.value, err = p.run.callProbe(ctx, h); err == nil {
-				a.value, err = rawjson.Normalize(a.value)
-			}
+			a.value, err = p.run.callProbe(ctx, h)
 			return err
 		})
+		if err == nil {
+			a.value, err = rawjson.Normalize(a.value)
+		}
 		a.err = err
 		p.mu.Lock()
 		p.running = slices.DeleteFunc(p.running, func(id HandlerID) bool { return id == h.id })
