@@ -203,20 +203,25 @@ func (a *Auth) remembers(sum [sha256.Size]byte) (allowed, known bool) {
 func (a *Auth) ask(ctx context.Context, token string) (bool, error) {
 	var who struct {
 		Status struct {
-			Authenticated bool
+			Authenticated bool `json:"authenticated"`
 			User          struct {
-				Username, UID string
-				Groups        []string
-				Extra         map[string][]string
-			}
-		}
+				Username string              `json:"username"`
+				UID      string              `json:"uid"`
+				Groups   []string            `json:"groups"`
+				Extra    map[string][]string `json:"extra"`
+			} `json:"user"`
+		} `json:"status"`
 	}
 	err := a.post(ctx, "authentication", "TokenReview", map[string]any{"token": token}, &who)
 	user := who.Status.User
 	if err != nil || !who.Status.Authenticated || user.Username == "" {
 		return false, err
 	}
-	var may struct{ Status struct{ Allowed bool } }
+	var may struct {
+		Status struct {
+			Allowed bool `json:"allowed"`
+		} `json:"status"`
+	}
 	err = a.post(ctx, "authorization", "SubjectAccessReview", map[string]any{
 		"user": user.Username, "uid": user.UID, "groups": user.Groups, "extra": user.Extra, "nonResourceAttributes": map[string]any{"path": reviewedPath, "verb": "get"},
 	}, &may)
