@@ -14,17 +14,19 @@ type sized struct {
 	Kind     string `json:"kind,omitempty"`
 	Plain    string // without a tag
 	Untagged *sizedBase
-	Bad      string            `json:"a,b'"`
-	Inner    *sized            `json:"inner,omitempty"`
-	List     []sized           `json:"list,omitempty"`
-	Map      map[string]*sized `json:"map,omitempty"`
-	Labels   map[string]string `json:"labels,omitempty"`
-	Own      ownDecoding       `json:"own,omitzero"`
-	At       time.Time         `json:"at,omitzero"`
-	Any      any               `json:"any,omitempty"`
-	Array    [1]sizedBase      `json:"array,omitzero"`
+	//lint:ignore SA5008 encoding/json ignores this name
+	Bad    string            `json:"a,b'"`
+	Inner  *sized            `json:"inner,omitempty"`
+	List   []sized           `json:"list,omitempty"`
+	Map    map[string]*sized `json:"map,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Own    ownDecoding       `json:"own,omitzero"`
+	At     time.Time         `json:"at,omitzero"`
+	Any    any               `json:"any,omitempty"`
+	Array  [1]sizedBase      `json:"array,omitzero"`
 	sizedBase
 	*SizedOther
+	//lint:ignore U1000 decoders must skip it
 	hidden int
 }
 
