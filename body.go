@@ -206,8 +206,10 @@ func (b *Body) Has(path FieldPath) bool {
 // Map returns a copy of the object as a map, which you can change. Numbers are json.Number, so that they stay exact.
 func (b *Body) Map() map[string]any { return View{raw: b.raw}.Map() }
 
-// Decode decodes the object into the value that v points to. It is [json.Unmarshal], with its errors, but names of fields are case-sensitive as everywhere in
-// Kubernetes: "maxsize" does not fill the field "maxSize". Only fields without a tag match in any case. Types with a method UnmarshalJSON decode their part themselves.
+// Decode decodes the object into the value that v points to. It is [json.Unmarshal], with its
+// errors, but names of fields are case-sensitive as everywhere in Kubernetes: "maxsize" does not
+// fill the field "maxSize". Only fields without a tag match in any case. Types with a method
+// UnmarshalJSON decode their part themselves.
 func (b *Body) Decode(v any) error { return rawjson.Unmarshal(b.raw, v) }
 
 // MarshalJSON returns the object as the API server sent it. It never fails.

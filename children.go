@@ -129,6 +129,7 @@ type desiredSet struct {
 	log         *slog.Logger
 	wanted      []*Child
 	none        bool  // NoChildren was called
+	kept        bool  // children that were not declared stay
 	err         error // the first error of a call of Desired
 	applying    *applying
 	applied     []string // children, for the audit
@@ -151,8 +152,9 @@ func (r *Reconcile) Desired(object any, opts *DesiredOptions) *Child {
 	return c
 }
 
-// NoChildren declares that the object should have no children: kopf deletes all former ones. Without it, a call that declares no child leaves all children as
-// they are, because it may just have returned early. After a call of [Reconcile.Desired], it fails the handler.
+// NoChildren declares that the object should have no children: kopf deletes all former ones.
+// Without it, a call that declares no child leaves all children as they are, because it may just
+// have returned early. A call of both NoChildren and [Reconcile.Desired] fails the handler.
 func (r *Reconcile) NoChildren() {
 	if r.desired != nil { // nil in a hand-made argument
 		r.desired.addNone()
@@ -342,6 +344,7 @@ func (d *desiredSet) apply(ctx context.Context) error {
 	case len(d.reconciling.owns) == 0:
 		return nil
 	case len(d.wanted) == 0 && !d.none:
+		d.kept = true
 		d.warnOfFormer()
 		return nil
 	}

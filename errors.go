@@ -182,8 +182,9 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-// Unchanged is the error of a reconcile handler that has succeeded without declaring all its children: kopf leaves all of them as they are, and neither applies
-// nor deletes any. Return it, for example, while a value that the children need does not exist yet.
+// Unchanged is the error of a reconcile handler that has succeeded without declaring all its
+// children: kopf leaves all of them as they are, and neither applies nor deletes any. Return it,
+// for example, while a value that the children need does not exist yet. kopf does not retry.
 var Unchanged error = unchangedError{}
 
 type unchangedError struct{}

@@ -519,6 +519,7 @@ func (rc *reconciler) invoke(traced context.Context, c *cycle, rec *reconciling,
 	case err == nil:
 		err = desired.apply(workpool.NewContext(ctx, rc.limiter))
 	case errors.Is(err, Unchanged):
+		desired.kept = true
 		err = desired.err
 	}
 	if err == nil {
@@ -609,6 +610,17 @@ func (d *desiredSet) waiting() string {
 	for _, c := range d.wanted {
 		if !c.state.ready {
 			return fmt.Sprintf("%s %s: %s", c.ref.Kind, c.ref.Name, c.state.reason)
+		}
+	}
+	if !d.kept {
+		return ""
+	}
+	former := d.former()
+	d.reconciler.mu.Lock()
+	defer d.reconciler.mu.Unlock()
+	for _, k := range former {
+		if !k.ready {
+			return fmt.Sprintf("%s %s: %s", k.ref().Kind, k.ref().Name, k.reason())
 		}
 	}
 	return ""

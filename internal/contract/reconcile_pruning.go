@@ -59,6 +59,37 @@ var _ = Suite("reconcile_pruning", func(t *testing.T, c *C) {
 			c.Errorf("got %d calls, want 1", n)
 		}
 	})
+	c.Run(t, "DF-85 children that stay without being declared count for the conditions", func(c *C) {
+		examples := c.statuses()
+		r := &kopf.Registry{}
+		r.OnReconcile("kopfstatusexamples.v1.kopf.dev", func(_ context.Context, r *kopf.Reconcile) error {
+			switch r.Spec().String("end") {
+			case "early":
+				return nil
+			case "unchanged":
+				return kopf.Unchanged
+			}
+			r.Desired(map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": map[string]any{
+				"accessModes": []any{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}},
+			}}, nil)
+			return nil
+		}, &kopf.ReconcileOptions{ID: "reconcile", Owns: []kopf.Selector{"persistentvolumeclaims"}, Conditions: true})
+		c.Operator(r)
+		examples.Create("a", nil)
+		c.WaitFor("the condition", func() bool { s, _, _ := condition(examples.Get("a"), "Ready"); return s == "False" })
+		for _, end := range []string{"early", "unchanged"} {
+			examples.Patch("a", spec(map[string]any{"end": end}))
+			c.WaitFor("the call", func() bool {
+				body := examples.Get("a")
+				return body.Status().Int("observedGeneration") == body.Metadata().Int("generation")
+			})
+			if status, _, message := condition(examples.Get("a"), "Reconciling"); status != "True" || !strings.HasPrefix(message, "PersistentVolumeClaim a: ") {
+				c.Errorf("got Reconciling %s %s after the end %q", status, message, end)
+			}
+		}
+		c.Of("v1", "PersistentVolumeClaim").PatchStatus("a", map[string]any{"status": map[string]any{"phase": "Bound"}})
+		c.WaitFor("the condition", func() bool { s, _, _ := condition(examples.Get("a"), "Ready"); return s == "True" })
+	})
 	c.Run(t, "DF-85 children after NoChildren are a mistake", func(c *C) {
 		op, _ := c.parenting(func(r *kopf.Reconcile) error {
 			r.NoChildren()
