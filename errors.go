@@ -185,11 +185,27 @@ func IgnoreNotFound(err error) error {
 // Unchanged is the error of a reconcile handler that has succeeded without declaring all its
 // children: kopf leaves all of them as they are, and neither applies nor deletes any. Return it,
 // for example, while a value that the children need does not exist yet. kopf does not retry.
+// Joined with another error, or inside of a temporary or permanent one, it counts as that error.
 var Unchanged error = unchangedError{}
 
 type unchangedError struct{}
 
-func (unchangedError) Error() string { return "the children stay as they are" }
+func (unchangedError) Error() string {
+	return "kopf.Unchanged, which only reconcile handlers may return"
+}
+
+// isUnchanged reports whether an error is [Unchanged], or wraps nothing else. A joined, temporary or
+// permanent error asks for more than that.
+func isUnchanged(err error) bool {
+	for err != nil && err != Unchanged {
+		switch err.(type) {
+		case *TemporaryError, *PermanentError:
+			return false
+		}
+		err = errors.Unwrap(err)
+	}
+	return err != nil
+}
 
 // IgnoreAlreadyExists returns nil if err means that an object already exists, for example after Create. Otherwise it returns err.
 func IgnoreAlreadyExists(err error) error {

@@ -518,7 +518,7 @@ func (rc *reconciler) invoke(traced context.Context, c *cycle, rec *reconciling,
 	switch regain(); {
 	case err == nil:
 		err = desired.apply(workpool.NewContext(ctx, rc.limiter))
-	case errors.Is(err, Unchanged):
+	case isUnchanged(err):
 		desired.kept = true
 		err = desired.err
 	}

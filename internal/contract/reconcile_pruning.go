@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,6 +58,22 @@ var _ = Suite("reconcile_pruning", func(t *testing.T, c *C) {
 		c.nothingWritten(op, before)
 		if n := len(l.all()); n != 1 {
 			c.Errorf("got %d calls, want 1", n)
+		}
+	})
+	c.Run(t, "DF-85 Unchanged beside another error is that error", func(c *C) {
+		for name, err := range map[string]error{
+			"joined":    errors.Join(errOops, kopf.Unchanged),
+			"temporary": kopf.Temporary(kopf.Unchanged, time.Hour),
+			"permanent": kopf.Permanent(kopf.Unchanged),
+		} {
+			r := &kopf.Registry{}
+			r.OnReconcile(Examples, func(context.Context, *kopf.Reconcile) error { return err },
+				&kopf.ReconcileOptions{ID: "reconcile", Owns: []kopf.Selector{"configmaps"}})
+			op := c.Operator(r)
+			c.Create(name, nil)
+			c.WaitFor("the failure: "+name, func() bool { return len(op.Logs.Find("Handler 'reconcile' failed")) > 0 })
+			op.Stop()
+			c.Delete(name)
 		}
 	})
 	c.Run(t, "DF-85 children that stay without being declared count for the conditions", func(c *C) {
