@@ -382,8 +382,7 @@ func unapplied(patch map[string]any, response *Body) (lost Diff) {
 		return nil
 	}
 	for _, item := range leftDiff(patch, response.raw) {
-		_, below := item.Old.(map[string]any) // removals below a value that is no object have no effect
-		removed := jsonpatch.OnlyRemoves(item.Old) && (item.New == nil || below)
+		removed := item.New == nil && jsonpatch.OnlyRemoves(item.Old)
 		empty := len(item.Path) == 2 && item.Path[0] == "metadata" && rawjson.IsEmpty(item.Old) && rawjson.IsEmpty(item.New) &&
 			slices.Contains([]string{"annotations", "labels", "finalizers"}, item.Path[1])
 		if !removed && !empty {

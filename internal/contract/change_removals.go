@@ -180,18 +180,5 @@ func removingNothing(t *testing.T, c *C) {
 				c.Errorf("got the patches %q, want none", got)
 			}
 		})
-		c.Run(t, "DF-39 a removal below "+name+" beside what kopf stores is no conflict", func(c *C) {
-			r := &kopf.Registry{}
-			r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
-				ch.Patch.Remove(test.path)
-				return nil
-			}, named("create"))
-			op := c.Operator(r)
-			c.Create("a", spec(test.spec))
-			c.handled("a")
-			if lines := op.Logs.Find("Fields of a patch have other values"); len(lines) > 0 {
-				c.Errorf("got %v", lines)
-			}
-		})
 	}
 }
