@@ -283,9 +283,8 @@ func (s *reviewServer) argument(q *admissionreview.Review, r *ReviewRequest, res
 	}
 	ref := body.Reference()
 	fence := s.leader.number()
-	log := objectLogger(s.log, ref)
 	o := Object{
-		Resource: resource, Body: body, Patch: newPatch(s.settings.Persistence.resolve(true), body, log), Logger: log, Client: s.client.as(resource.fieldManager()).during(fence), Indices: s.indices,
+		Resource: resource, Body: body, Patch: newPatch(s.settings.Persistence.resolve(true), body), Logger: objectLogger(s.log, ref), Client: s.client.as(resource.fieldManager()).during(fence), Indices: s.indices,
 		fence: fence, events: s.events, memory: s.remember(Operation(request.Operation), resource, body),
 	}
 	return &Admission{

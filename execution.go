@@ -515,10 +515,10 @@ func (c *cycle) interruptible(ctx context.Context, h *handler) (inner context.Co
 func (c *cycle) argument(p *progress, a Attempt) *Change {
 	arg := c.cause
 	arg.Body = c.bodyNow()
+	arg.Patch = newPatch(c.served.persistence, arg.Body)
 	arg.Param = p.handler.param
 	arg.Attempt = a
 	arg.handler, arg.Logger = p.handler, handlerLogger(arg.Logger, p.handler.id)
-	arg.Patch = newPatch(c.served.persistence, arg.Body, arg.Logger)
 	p.handler.narrow(&arg)
 	return &arg
 }

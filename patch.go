@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -25,24 +24,22 @@ type Patch struct {
 
 	persistence *PersistenceSettings // whose fields and annotations transformations cannot change; nil for none
 	of          *Body                // the handler's body, for the generation in its conditions; nil for none
-	log         *slog.Logger         // for replaced text; nil for none
 }
 
 // newPatch returns an empty patch for a handler of an object.
-func newPatch(persistence *PersistenceSettings, body *Body, log *slog.Logger) *Patch {
-	return &Patch{persistence: persistence, of: body, log: log}
+func newPatch(persistence *PersistenceSettings, body *Body) *Patch {
+	return &Patch{persistence: persistence, of: body}
 }
 
 // Set sets the field at a path to a value that encoding/json can encode. A map is merged with the current value. Other values replace it, and nil removes
-// the field. A value that cannot be encoded fails the handler permanently. As in encoding/json,
-// U+FFFD replaces bytes that are not UTF-8, in texts and in keys. kopf logs the path.
+// the field. A value that cannot be encoded fails the handler permanently.
 func (p *Patch) Set(path FieldPath, value any) { p.SetPath(value, path.Keys()...) }
 
 // SetAnnotation sets an annotation. The key may contain dots.
-func (p *Patch) SetAnnotation(key, value string) { p.SetPath(value, "metadata", "annotations", key) }
+func (p *Patch) SetAnnotation(key, value string) { p.set(value, "metadata", "annotations", key) }
 
 // SetLabel sets a label. The key may contain dots.
-func (p *Patch) SetLabel(key, value string) { p.SetPath(value, "metadata", "labels", key) }
+func (p *Patch) SetLabel(key, value string) { p.set(value, "metadata", "labels", key) }
 
 // Replace sets the field at a path to a value like a PUT of that part of the object: it also removes fields that the value does not have, such as empty
 // omitempty fields of a struct. It drops earlier changes below the path. Later changes below the path are added.
@@ -51,7 +48,8 @@ func (p *Patch) SetLabel(key, value string) { p.SetPath(value, "metadata", "labe
 // [Patch.SetCondition] to change them. kopf sends the patch with the expected resource version, and computes it again after an update conflict. A value
 // that cannot be encoded fails the handler permanently. So does the path of the whole metadata or of the finalizers.
 func (p *Patch) Replace(path FieldPath, value any) {
-	v, keys, err := p.normalize(value, path.Keys())
+	keys := path.Keys()
+	v, err := rawjson.Normalize(value)
 	switch {
 	case err != nil:
 	case len(keys) == 0:
@@ -74,15 +72,9 @@ func (f transformFunc) Apply(object map[string]any, _ *objectpatch.Object) error
 	if err := f(object); err != nil {
 		return err
 	}
-	if rawjson.IsNormal(object) {
-		return nil
-	}
-	normal, err := rawjson.Normalize(object)
-	if err != nil {
+	if err := rawjson.CheckEncodable(object); err != nil {
 		return Permanent(fmt.Errorf("the object after a transformation: %w", err))
 	}
-	clear(object)
-	maps.Copy(object, rawjson.AsMap(normal))
 	return nil
 }
 
@@ -172,9 +164,7 @@ func (p *Patch) conditionChanges(c manifest.Condition) []objectpatch.Transformat
 	if c.ObservedGeneration == 0 && p.of != nil {
 		c.ObservedGeneration = p.of.Metadata().Int("generation")
 	}
-	message, _, err := p.normalize(c.Message, []string{"status", "conditions", c.Type, "message"})
-	c.Message, _ = message.(string)
-	if err = cmp.Or(err, c.Check()); err != nil {
+	if err := c.Check(); err != nil {
 		p.fail(err)
 		return nil
 	}
@@ -183,7 +173,7 @@ func (p *Patch) conditionChanges(c manifest.Condition) []objectpatch.Transformat
 
 // SetPath sets the field at a path of keys, which may contain dots. See [Patch.Set].
 func (p *Patch) SetPath(value any, keys ...string) {
-	v, keys, err := p.normalize(value, keys)
+	v, err := rawjson.Normalize(value)
 	if err != nil {
 		p.fail(fmt.Errorf("the patch of %q: %w", strings.Join(keys, "."), err))
 		return
@@ -191,37 +181,19 @@ func (p *Patch) SetPath(value any, keys ...string) {
 	p.set(v, keys...)
 }
 
-// normalize returns a value and the keys of its field as the API server stores them. It logs the
-// path of a value with text that is not UTF-8, which would differ from the stored text forever.
-func (p *Patch) normalize(value any, keys []string) (normal any, names []string, err error) {
-	normal, replaced, err := rawjson.NormalizeText(value)
-	for _, key := range keys {
-		name := rawjson.ValidText(key)
-		names, replaced = append(names, name), replaced || name != key
-	}
-	if replaced && p.log != nil {
-		p.log.Warn("Text that is not UTF-8 was replaced in a patch", "field", strings.Join(names, "."), "help", "K612")
-	}
-	return normal, names, err
-}
-
 // Remove removes the field at a path. A field that does not exist causes no change, also if
 // its parent is missing or is no object.
-func (p *Patch) Remove(path FieldPath) { p.SetPath(nil, path.Keys()...) }
+func (p *Patch) Remove(path FieldPath) { p.set(nil, path.Keys()...) }
 
 // Merge adds a merge patch (RFC 7396) of the whole object. Unlike RFC 7396, nulls alone do not
 // create a missing parent, and do not replace one that is no object.
 func (p *Patch) Merge(patch map[string]any) {
-	merge := make(map[string]any, len(patch))
-	for _, key := range rawjson.SortedKeys(patch) {
-		v, names, err := p.normalize(patch[key], []string{key})
-		if err != nil {
-			p.fail(fmt.Errorf("the patch of %q: %w", key, err))
-			return
-		}
-		merge[names[0]] = v
+	v, err := rawjson.Normalize(patch)
+	if err != nil {
+		p.fail(fmt.Errorf("the patch: %w", err))
+		return
 	}
-	p.changes.Add(merge)
+	p.changes.Add(rawjson.AsMap(v))
 }
 
 // Transform adds a function that changes the object in place, for changes that a merge patch cannot express, such as one item of a list. The function
@@ -252,7 +224,7 @@ func (p *Patch) Empty() bool { return p.changes.Empty() }
 func (p *Patch) holds(body *Body) bool { return p.changes.Holds(body.stanzas()) }
 
 // Clear drops all changes.
-func (p *Patch) Clear() { *p = Patch{persistence: p.persistence, of: p.of, log: p.log} }
+func (p *Patch) Clear() { *p = Patch{persistence: p.persistence, of: p.of} }
 
 // JSONPatch returns the whole patch as the operations of a JSON patch (RFC 6902) for the body. It returns nil if the patch changes nothing, and also if a
 // function of [Patch.Transform] fails or panics.

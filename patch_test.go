@@ -552,9 +552,9 @@ func FuzzTouched(f *testing.F) {
 		if err != nil || !json.Valid([]byte(object)) {
 			t.Skip()
 		}
-		p := newPatch(&persistence, body, nil)
+		p := newPatch(&persistence, body)
 		if which&64 != 0 {
-			p = newPatch(&inStatus, body, nil)
+			p = newPatch(&inStatus, body)
 		}
 		if which&1 != 0 {
 			p.Merge(rawjson.AsMap(decoded(merge)))
@@ -620,7 +620,7 @@ func TestClearKeepsItsObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	settings := &NewSettings().Persistence
-	p := newPatch(settings, body, nil)
+	p := newPatch(settings, body)
 	p.Set("spec.x", 1)
 	p.Clear()
 	if !p.Empty() || p.of != body || p.persistence != settings {

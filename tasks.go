@@ -368,7 +368,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 	if w == nil {
 		w = &pendingWrite{patch: o.Patch}
 	}
-	w.patch.of, w.patch.log = o.Patch.of, o.Patch.log
+	w.patch.of = o.Patch.of
 	o.Patch, t.pending = w.patch, nil
 	log := o.Logger
 	o.Logger = handlerLogger(log, h.id)

@@ -146,44 +146,17 @@ func appendPlain(b []byte, s string) ([]byte, bool) {
 	}
 }
 
-// Normalize converts any value that encoding/json can encode (structs, typed maps, numbers of any
-// type) to decoded JSON values. It replaces text that is not UTF-8, as encoding/json does.
+// Normalize converts any value that encoding/json can encode (structs, typed maps, numbers of any type) to decoded JSON values.
 func Normalize(v any) (any, error) {
-	normal, _, err := NormalizeText(v)
-	return normal, err
-}
-
-// NormalizeText is [Normalize], and reports whether it has replaced text that is not UTF-8.
-func NormalizeText(v any) (normal any, replaced bool, err error) {
-	switch v := v.(type) {
-	case nil, bool:
-		return v, false, nil
-	case string:
-		text := ValidText(v)
-		return text, text != v, nil
+	switch v.(type) {
+	case nil, bool, string:
+		return v, nil
 	}
 	data, err := Encode(v)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	normal, err = Decode(data)
-	return normal, hasReplacement(data), err
-}
-
-// ValidText returns a text with U+FFFD for each byte that is not UTF-8, as encoding/json encodes it.
-func ValidText(text string) string {
-	if utf8.ValidString(text) {
-		return text
-	}
-	return string([]rune(text))
-}
-
-// hasReplacement reports whether encoded JSON has the escape that encoding/json writes for bytes
-// that are not UTF-8. It writes a valid U+FFFD without an escape.
-func hasReplacement(data []byte) bool {
-	const escape = `\ufffd`
-	return bytes.Contains(data, []byte(escape)) &&
-		bytes.Contains(bytes.ReplaceAll(data, []byte(`\\`), nil), []byte(escape))
+	return Decode(data)
 }
 
 // NormalizeObject is [Normalize] for objects. It copies maps and lists directly, which is much faster.
@@ -257,35 +230,34 @@ func copyPlainList[V any](list []V, depth int) (any, bool) {
 // maxNesting limits the depth of values. Deeper values may contain themselves, which encoding/json detects.
 const maxNesting = 1000
 
-// IsNormal reports whether a value is decoded JSON with valid text, which encodes to the same.
-func IsNormal(v any) bool { return isNormal(v, 0) }
+// CheckEncodable returns the error that encoding a value would return. It does not encode the decoded JSON in it.
+func CheckEncodable(v any) error { return checkEncodable(v, 0) }
 
-func isNormal(v any, depth int) bool {
-	if depth >= maxNesting {
-		return false
-	}
-	switch v := v.(type) {
-	case nil, bool:
-		return true
-	case string:
-		return utf8.ValidString(v)
-	case json.Number:
-		if IsDigits(string(v)) && v[0] != '0' {
-			return true
-		}
-		_, err := Encode(v)
-		return err == nil && v != ""
-	case []any:
-		return v != nil && !slices.ContainsFunc(v, func(item any) bool { return !isNormal(item, depth+1) })
-	case map[string]any:
-		for key, item := range v {
-			if !utf8.ValidString(key) || !isNormal(item, depth+1) {
-				return false
+func checkEncodable(v any, depth int) (err error) {
+	if depth < maxNesting {
+		switch v := v.(type) {
+		case nil, bool, string:
+			return nil
+		case json.Number:
+			if IsDigits(string(v)) && v[0] != '0' {
+				return nil
 			}
+		case []any:
+			for i := 0; i < len(v) && err == nil; i++ {
+				err = checkEncodable(v[i], depth+1)
+			}
+			return err
+		case map[string]any:
+			for _, item := range v {
+				if err = checkEncodable(item, depth+1); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
-		return v != nil
 	}
-	return false
+	_, err = Encode(v)
+	return err
 }
 
 // EqualNormalized compares two values of any types by their JSON. A value that cannot be encoded counts as null.
