@@ -562,7 +562,7 @@ func (c *cycle) noteOutcome(p *progress, o outcome, arg *Change) {
 		return
 	}
 	if o.final && o.err == nil && arg.result != nil {
-		arg.Patch.set(arg.result, "status", string(p.handler.id))
+		arg.Patch.put(arg.result, "status", string(p.handler.id))
 	}
 	if !arg.Patch.Empty() {
 		c.writes.patches = append(c.writes.patches, &handlerPatch{id: p.handler.id, patch: arg.Patch, change: true})

@@ -36,10 +36,10 @@ func newPatch(persistence *PersistenceSettings, body *Body) *Patch {
 func (p *Patch) Set(path FieldPath, value any) { p.SetPath(value, path.Keys()...) }
 
 // SetAnnotation sets an annotation. The key may contain dots.
-func (p *Patch) SetAnnotation(key, value string) { p.set(value, "metadata", "annotations", key) }
+func (p *Patch) SetAnnotation(key, value string) { p.put(value, "metadata", "annotations", key) }
 
 // SetLabel sets a label. The key may contain dots.
-func (p *Patch) SetLabel(key, value string) { p.set(value, "metadata", "labels", key) }
+func (p *Patch) SetLabel(key, value string) { p.put(value, "metadata", "labels", key) }
 
 // Replace sets the field at a path to a value like a PUT of that part of the object: it also removes fields that the value does not have, such as empty
 // omitempty fields of a struct. It drops earlier changes below the path. Later changes below the path are added.
@@ -105,17 +105,15 @@ func (p *Patch) ownFields(body *Body) map[string]any {
 	return own
 }
 
-// keepOwnState keeps kopf's own data when a patch removes the whole status or all annotations.
-// The argument stores is the merge patch of the data that kopf stores at the same time.
-func (p *Patch) keepOwnState(body *Body, stores map[string]any) {
+// keepOwnStatus keeps kopf's own data when a patch removes the whole status.
+func (p *Patch) keepOwnStatus(body *Body, stores bool) {
 	c := &p.changes
-	c.ReplaceAbove(stores)
-	for _, keys := range [][]string{{"status"}, {"metadata", "annotations"}} {
-		if v, ok := rawjson.Lookup(any(c.Merge), keys...); ok && v == nil {
-			c.ReplaceAbove(p.ownFields(body))
-			return
-		}
+	if v, ok := c.Merge["status"]; !ok || v != nil || !stores && p.ownFields(body)["status"] == nil {
+		return
 	}
+	c.Merge = maps.Clone(c.Merge)
+	delete(c.Merge, "status")
+	c.Transforms = append(slices.Clip(c.Transforms), objectpatch.Removal("status"))
 }
 
 // Condition is one of the conditions of an object, like metav1.Condition in the API conventions of Kubernetes.
@@ -178,22 +176,20 @@ func (p *Patch) SetPath(value any, keys ...string) {
 		p.fail(fmt.Errorf("the patch of %q: %w", strings.Join(keys, "."), err))
 		return
 	}
-	p.set(v, keys...)
+	p.put(v, keys...)
 }
 
-// Remove removes the field at a path. A field that does not exist causes no change, also if
-// its parent is missing or is no object.
-func (p *Patch) Remove(path FieldPath) { p.set(nil, path.Keys()...) }
+// Remove removes the field at a path.
+func (p *Patch) Remove(path FieldPath) { p.put(nil, path.Keys()...) }
 
-// Merge adds a merge patch (RFC 7396) of the whole object. Unlike RFC 7396, nulls alone do not
-// create a missing parent, and do not replace one that is no object.
+// Merge adds a merge patch (RFC 7396) of the whole object.
 func (p *Patch) Merge(patch map[string]any) {
 	v, err := rawjson.Normalize(patch)
 	if err != nil {
 		p.fail(fmt.Errorf("the patch: %w", err))
 		return
 	}
-	p.changes.Add(rawjson.AsMap(v))
+	p.changes.Merge = jsonpatch.CombineMerges(p.changes.Merge, rawjson.AsMap(v))
 }
 
 // Transform adds a function that changes the object in place, for changes that a merge patch cannot express, such as one item of a list. The function
@@ -210,8 +206,7 @@ func (p *Patch) Get(path FieldPath) (any, bool) {
 	return rawjson.Lookup(any(p.changes.Merge), path.Keys()...)
 }
 
-// Map returns a copy of the merge patch, without the functions of [Patch.Transform], without the
-// values of [Patch.Replace], and without removals of parents of fields that are set later.
+// Map returns a copy of the merge patch, without the functions of [Patch.Transform].
 func (p *Patch) Map() map[string]any {
 	m, _ := rawjson.Clone(p.changes.Merge).(map[string]any)
 	return m
@@ -238,9 +233,8 @@ func (p *Patch) JSONPatch(body *Body) []PatchOperation {
 
 func (p *Patch) operations(body *Body) []jsonpatch.Operation {
 	kept := *p
-	kept.changes.Merge, kept.changes.Transforms = p.Map(), slices.Clip(p.changes.Transforms)
 	p = &kept
-	p.keepOwnState(body, nil)
+	p.keepOwnStatus(body, false)
 	after, err := p.apply(body)
 	if err != nil {
 		return nil
@@ -330,22 +324,19 @@ func (p *Patch) fail(err error) {
 	}
 }
 
-// set sets a decoded value after the changes so far.
-func (p *Patch) set(value any, keys ...string) {
-	if len(keys) > 0 {
-		p.changes.Add(jsonpatch.Nested(value, keys...))
+// put sets a decoded value, and replaces parents that are no objects.
+func (p *Patch) put(value any, keys ...string) {
+	if len(keys) == 0 {
+		m, ok := value.(map[string]any)
+		if !ok {
+			p.fail(fmt.Errorf("the patch of the whole object must be an object, not %s", rawjson.KindOf(value)))
+			return
+		}
+		p.changes.Merge = jsonpatch.CombineMerges(p.changes.Merge, m)
 		return
 	}
-	m, ok := value.(map[string]any)
-	if !ok {
-		p.fail(fmt.Errorf("the patch of the whole object must be an object, not %s", rawjson.KindOf(value)))
-		return
-	}
-	p.changes.Add(m)
+	p.changes.Put(value, keys...)
 }
-
-// put sets a decoded value of kopf's own state, also below parents that were removed before.
-func (p *Patch) put(value any, keys ...string) { p.changes.Put(value, keys...) }
 
 // unapplied returns the part of a merge patch that the response does not show. The schema may have dropped it, or another client may have changed it. Further
 // fields of the response do not matter, nor do missing lists or maps of the metadata that the patch empties.

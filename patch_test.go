@@ -208,23 +208,6 @@ func TestJSONPatch(t *testing.T) {
 			t.Errorf("applied it is %s", got)
 		}
 	})
-	t.Run("removals of fields that do not exist", func(t *testing.T) {
-		p := &Patch{}
-		p.Remove("spec.l.x")
-		p.Set("status.x.y", nil)
-		p.Replace("other.x", nil)
-		if got := p.JSONPatch(b); len(got) > 0 {
-			t.Errorf("got %v, want none", got)
-		}
-	})
-	t.Run("a field below a removed one", func(t *testing.T) {
-		p := &Patch{}
-		p.Remove("spec")
-		p.Set("spec.x", 1)
-		if got := string(p.applied(b).raw); got != `{"spec":{"x":1}}` {
-			t.Errorf("applied it is %s", got)
-		}
-	})
 	t.Run("a transformation that panics", func(t *testing.T) {
 		p := &Patch{}
 		p.Transform(func(map[string]any) error { panic("oops") })

@@ -547,13 +547,15 @@ func (c *cycle) combine(body *Body, patches []*handlerPatch, own *Patch) (total,
 	total, late = &Patch{changes: objectpatch.Changes{Adds: own.changes.Adds, Removes: own.changes.Removes}, persistence: c.served.persistence}, &Patch{}
 	all, merge := &total.changes, own.changes.Merge
 	for _, p := range patches {
-		all.Combine(&p.patch.changes)
+		all.Merge = jsonpatch.CombineMerges(all.Merge, p.patch.changes.Merge)
+		all.Transforms = append(all.Transforms, p.patch.changes.Transforms...)
 	}
+	_, inStatus := merge["status"]
 	if part := c.cleanedLate(own); part != "" {
 		merge, late.changes.Merge = maps.Clone(merge), map[string]any{part: merge[part]}
 		delete(merge, part)
 	}
-	total.keepOwnState(body, own.changes.Merge)
+	total.keepOwnStatus(body, inStatus)
 	if all.Transforms = append(all.Transforms, own.changes.Transforms...); len(all.Transforms) > 0 {
 		all.Last = merge
 	} else {
@@ -726,9 +728,7 @@ func (c *cycle) reportConflict(before *Body, conflicting Diff, foreign bool) {
 func coalesce(patches []*handlerPatch) (all []*handlerPatch) {
 	for i, p := range patches {
 		if i > 0 && p.id == patches[i-1].id && !p.change && !patches[i-1].change && len(p.patch.changes.Transforms)+len(patches[i-1].patch.changes.Transforms) == 0 {
-			earlier := patches[i-1].patch.changes
-			earlier.Append(&p.patch.changes)
-			p.patch.changes = earlier
+			p.patch.changes.Merge = jsonpatch.CombineMerges(patches[i-1].patch.changes.Merge, p.patch.changes.Merge)
 			p.succeeded, p.refusals = p.succeeded || patches[i-1].succeeded, max(p.refusals, patches[i-1].refusals)
 			all = all[:len(all)-1]
 		}

@@ -468,7 +468,7 @@ func (t *task) call(traced context.Context, o *Object, a Attempt) error {
 		return nil
 	}
 	if err == nil && r.result != nil {
-		o.Patch.set(r.result, "status", string(h.id))
+		o.Patch.put(r.result, "status", string(h.id))
 	}
 	return err
 }
@@ -601,7 +601,7 @@ func (w *pendingWrite) refresh(s *sender, known *Body) (*Body, error) {
 
 func (w *pendingWrite) request(s *sender, known *Body, handler HandlerID) (*Body, error) {
 	w.patch.err = nil // the function's attempt has already failed with it
-	w.patch.keepOwnState(known, nil)
+	w.patch.keepOwnStatus(known, false)
 	if !w.patch.changes.Replaces() { // a later merge would undo the replacement
 		var err error
 		known, err = s.request(known, &Patch{changes: objectpatch.Changes{Merge: w.patch.changes.Merge}})

@@ -4,28 +4,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// CombineMerges returns the merge patch with the effect of first and then second, in the
-// sense of [EffectiveMerge]. A value in first that is no map gives way to a map in second,
-// although a merge patch with that map also keeps the other stored fields.
+// CombineMerges returns the merge patch with the effect of first and then second.
 func CombineMerges(first, second map[string]any) map[string]any {
 	if first == nil {
 		first = make(map[string]any, len(second))
 	}
 	for k, v := range second {
-		old, present := first[k]
-		a, ok := old.(map[string]any)
-		b, is := v.(map[string]any)
-		switch {
-		case ok && is:
+		a, ok := first[k].(map[string]any)
+		if b, is := v.(map[string]any); ok && is {
 			first[k] = CombineMerges(a, b)
-		case present && is && OnlyRemoves(b): // below a value that has no fields
-		default:
+		} else {
 			first[k] = rawjson.Clone(v)
 		}
 	}
@@ -72,11 +65,7 @@ func Union(a, b map[string]any) map[string]any {
 	return all
 }
 
-// EffectiveMerge returns the part of a merge patch that changes the object, or nil: a patch
-// without effect needs no request (CH-T2).
-//
-// A null below a value that is missing or is no map changes nothing. With RFC 7396, it would
-// replace that value, which the patch does not name, with an empty object.
+// EffectiveMerge returns the part of a merge patch that changes the object, or nil: a patch without effect needs no request (CH-T2).
 func EffectiveMerge(object, patch map[string]any) map[string]any {
 	var effective map[string]any
 	for k, v := range patch {
@@ -85,7 +74,7 @@ func EffectiveMerge(object, patch map[string]any) map[string]any {
 		switch oldMap, wasMap := old.(map[string]any); {
 		case v == nil && !present:
 			continue
-		case isMap && (wasMap || len(sub) > 0):
+		case isMap && wasMap:
 			if sub = EffectiveMerge(oldMap, sub); sub == nil {
 				continue
 			}
@@ -238,13 +227,4 @@ func Put(merge map[string]any, value any, keys ...string) {
 		value = CombineMerges(old, v)
 	}
 	merge[last] = value
-}
-
-// Nested returns a merge patch that sets a value at a path. It requires at least one key.
-func Nested(value any, keys ...string) map[string]any {
-	merge := map[string]any{keys[len(keys)-1]: value}
-	for _, key := range slices.Backward(keys[:len(keys)-1]) {
-		merge = map[string]any{key: merge}
-	}
-	return merge
 }

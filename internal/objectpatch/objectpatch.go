@@ -73,8 +73,7 @@ func (o *Object) has(merge map[string]any) bool {
 	return true
 }
 
-// Put sets a decoded value of kopf's own state in the merge patch. It replaces a null or a
-// scalar at a parent, which would hide the value (CH-T49). At least one key is required.
+// Put sets a decoded value in the merge patch. It replaces a null or a scalar at a parent, which would hide the value (CH-T49). At least one key is required.
 func (c *Changes) Put(value any, keys ...string) {
 	if c.Merge == nil {
 		c.Merge = make(map[string]any)
@@ -82,73 +81,30 @@ func (c *Changes) Put(value any, keys ...string) {
 	jsonpatch.Put(c.Merge, value, keys...)
 }
 
-// Add adds a later merge patch. Both have the effect that they have one after another.
-func (c *Changes) Add(merge map[string]any) {
-	c.ReplaceAbove(merge)
-	c.Merge = jsonpatch.CombineMerges(c.Merge, merge)
-}
-
-// ReplaceAbove moves the values of the merge patch above the fields of a later one to
-// replacements. A merge patch cannot remove a value and set a field below it.
-func (c *Changes) ReplaceAbove(later map[string]any) { c.replaceAbove(c.Merge, later) }
-
-func (c *Changes) replaceAbove(merge, later map[string]any, at ...string) {
-	for key, value := range later {
-		below, isMap := value.(map[string]any)
-		old, present := merge[key]
-		if !isMap || !present || jsonpatch.OnlyRemoves(below) {
-			continue
-		}
-		path := append(slices.Clip(at), key)
-		if inner := rawjson.AsMap(old); inner != nil {
-			c.replaceAbove(inner, below, path...)
-		} else {
-			c.replace(old, path)
-		}
-	}
-}
-
 // Drop removes the value at a path from the merge patch, and the parents that it leaves empty.
 func (c *Changes) Drop(keys ...string) { jsonpatch.DropValueIn(c.Merge, keys) }
 
 // Replace sets the field at the keys, at least one, and drops its present value. Earlier changes below it are dropped, and later ones are added to it.
 func (c *Changes) Replace(value any, keys ...string) {
-	c.ReplaceAbove(jsonpatch.Nested(map[string]any{}, keys...))
-	c.replace(value, keys)
-}
-
-func (c *Changes) replace(value any, keys []string) {
+	for i := 1; i < len(keys); i++ { // an earlier replacement of a parent comes first
+		if old, ok := rawjson.Lookup(any(c.Merge), keys[:i]...); ok && rawjson.AsMap(old) == nil {
+			c.Drop(keys[:i]...)
+			c.Transforms = append(c.Transforms, &replacement{keys[:i], old})
+			break
+		}
+	}
 	c.Drop(keys...)
 	c.Transforms = append(c.Transforms, &replacement{keys, value})
 }
 
-// Append adds later changes, except finalizers. It drops the fields that they replace from the
-// merge patch.
+// Append adds later changes, except finalizers. It drops the fields that they replace from the merge patch.
 func (c *Changes) Append(later *Changes) {
 	for _, t := range later.Transforms {
 		if r, ok := t.(*replacement); ok {
 			c.Drop(r.keys...)
 		}
 	}
-	c.Combine(later)
-}
-
-// Combine adds later changes of another handler, except finalizers. Unlike [Changes.Append], it
-// adds the fields of the merge patch to an object that replaces a field above them.
-func (c *Changes) Combine(later *Changes) {
-	for _, t := range later.Transforms {
-		r, ok := t.(*replacement)
-		switch {
-		case !ok:
-			c.Transforms = append(c.Transforms, t)
-		case rawjson.AsMap(r.value) == nil:
-			c.Replace(r.value, r.keys...)
-		default:
-			c.ReplaceAbove(jsonpatch.Nested(map[string]any{}, r.keys...))
-			c.Transforms = append(c.Transforms, t)
-		}
-	}
-	c.Add(later.Merge)
+	c.Merge, c.Transforms = jsonpatch.CombineMerges(c.Merge, later.Merge), append(c.Transforms, later.Transforms...)
 }
 
 // Apply applies the changes to a decoded object, in place, and returns it. Whatever the transformations do, the object keeps the fields that kept returns.
@@ -175,11 +131,10 @@ func (c *Changes) Apply(object map[string]any, o *Object, kept func() map[string
 			}
 		}
 		if early && len(c.Merge) > 0 {
-			merge(object, c.Merge)
+			object, _ = rawjson.Merge(object, any(c.Merge)).(map[string]any)
 		}
 	}
-	merge(object, own)
-	merge(object, c.Last)
+	object, _ = rawjson.Merge(rawjson.Merge(object, any(own)), any(c.Last)).(map[string]any)
 	for _, f := range c.Removes {
 		manifest.RemoveFinalizer(object, f)
 	}
@@ -187,11 +142,6 @@ func (c *Changes) Apply(object map[string]any, o *Object, kept func() map[string
 		manifest.AddFinalizer(object, f)
 	}
 	return object, nil
-}
-
-// merge applies a merge patch to a decoded object, in place.
-func merge(object, patch map[string]any) {
-	rawjson.Merge(object, jsonpatch.EffectiveMerge(object, patch))
 }
 
 // Model returns a model for [jsonpatch.DecodeLike] of the part of the object that the changes read and change. The rest is usually large, and need not be

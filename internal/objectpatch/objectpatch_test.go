@@ -3,7 +3,6 @@ package objectpatch
 import (
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -71,20 +70,6 @@ func TestApply(t *testing.T) {
 			c.Put(nil, "status")
 			c.Replace(map[string]any{"a": true}, "status", "inner")
 		}, func(o map[string]any) { o["status"] = map[string]any{"inner": map[string]any{"a": true}} }},
-		{"a field below what was removed", func(c *Changes) {
-			c.Add(map[string]any{"spec": nil})
-			c.Add(map[string]any{"spec": map[string]any{"y": true}})
-		}, func(o map[string]any) { o["spec"] = map[string]any{"y": true} }},
-		{"a removal below what was removed", func(c *Changes) {
-			c.Add(map[string]any{"spec": nil})
-			c.Add(map[string]any{"spec": map[string]any{"y": nil}})
-		}, func(o map[string]any) { delete(o, "spec") }},
-		{"a later replacement below what was removed", func(c *Changes) {
-			c.Add(map[string]any{"spec": nil})
-			var later Changes
-			later.Replace(true, "spec", "y")
-			c.Append(&later)
-		}, func(o map[string]any) { o["spec"] = map[string]any{"y": true} }},
 		{"a replaced status keeps its conditions", func(c *Changes) { c.Replace(map[string]any{"new": true}, "status") }, func(o map[string]any) {
 			o["status"] = map[string]any{"new": true, "conditions": rawjson.AsMap(o["status"])["conditions"]}
 		}},
@@ -96,7 +81,7 @@ func TestApply(t *testing.T) {
 			rawjson.AsMap(o["metadata"])["finalizers"] = []any{"b"}
 		}},
 		{"what comes last", func(c *Changes) {
-			c.Transforms = []Transformation{&replacement{keys: []string{"status"}}}
+			c.Transforms = []Transformation{Removal("status")}
 			c.Last = map[string]any{"status": map[string]any{"stored": true}}
 		}, func(o map[string]any) { o["status"] = map[string]any{"stored": true} }},
 		{"what earlier changes have left to be sent", func(c *Changes) {
@@ -127,53 +112,9 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestChangesInTurn checks that combined merge patches change an object as they do one after another.
-func TestChangesInTurn(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	var value func(depth int, leaves ...any) any
-	value = func(depth int, leaves ...any) any {
-		if depth == 0 || random.IntN(3) == 0 {
-			return leaves[random.IntN(len(leaves))]
-		}
-		m := map[string]any{}
-		for range 1 + random.IntN(3) {
-			m[string(rune('a'+random.IntN(3)))] = value(depth-1, leaves...)
-		}
-		return m
-	}
-	apply := func(object map[string]any, c *Changes) map[string]any {
-		got, err := c.Apply(object, &Object{}, nothing)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
-	}
-	for range 20_000 {
-		object := map[string]any{"o": value(3, "old", []any{"old"})}
-		first := map[string]any{"o": value(3, nil, "first")}
-		second := map[string]any{"o": value(3, "second", []any{})}
-		want := rawjson.Clone(object).(map[string]any)
-		var both, appended, combined Changes
-		for _, patch := range []map[string]any{first, second} {
-			var c Changes
-			c.Add(patch)
-			want = apply(want, &c)
-			both.Add(patch)
-			appended.Append(&c)
-			combined.Combine(&c)
-		}
-		for _, c := range []*Changes{&both, &appended, &combined} {
-			if got := apply(rawjson.Clone(object).(map[string]any), c); !rawjson.Equal(got, want) {
-				t.Fatalf("%s with %s and then %s: got %s, want %s",
-					textOf(t, object), textOf(t, first), textOf(t, second), textOf(t, got), textOf(t, want))
-			}
-		}
-	}
-}
-
 func TestApplyKeeps(t *testing.T) {
 	o, object := objectOf(t, stored)
-	c := &Changes{Transforms: []Transformation{&replacement{keys: []string{"status"}}}}
+	c := &Changes{Transforms: []Transformation{Removal("status")}}
 	got, err := c.Apply(object, o, func() map[string]any { return map[string]any{"status": map[string]any{"size": json.Number("1")}} })
 	if want := `{"size":1}`; err != nil || textOf(t, got["status"]) != want {
 		t.Errorf("got %s and %v, want %s", textOf(t, got["status"]), err, want)

@@ -28,8 +28,7 @@ const (
 // Sides returns the fields that the merge patch touches, before and after it, for changes that do not depend on a resource version.
 func (c *Changes) Sides(raw []byte) (before, after map[string]any) {
 	before = rawjson.AsMap(jsonpatch.DecodeLike(raw, c.Merge))
-	after, _ = rawjson.Clone(before).(map[string]any)
-	merge(after, c.Merge)
+	after, _ = rawjson.Merge(rawjson.Clone(before), any(c.Merge)).(map[string]any)
 	return before, after
 }
 
@@ -64,8 +63,7 @@ func (s *State) Status(c *Changes, before, after map[string]any) *Request {
 	if !ok {
 		return nil
 	}
-	merge := jsonpatch.EffectiveMerge(from, map[string]any{"status": status})
-	return operations(jsonpatch.AppendMerge(s.uidTest(), "", from, merge))
+	return operations(jsonpatch.AppendMerge(s.uidTest(), "", from, map[string]any{"status": status}))
 }
 
 func (s *State) uidTest() []jsonpatch.Operation {

@@ -23,6 +23,9 @@ type replacement struct {
 	value any
 }
 
+// Removal returns a transformation that removes a field at the top of an object, before the merge patch.
+func Removal(key string) Transformation { return &replacement{keys: []string{key}} }
+
 // isEarly reports whether a transformation precedes the merge patch.
 func isEarly(t Transformation) bool {
 	_, ok := t.(*replacement)
