@@ -619,8 +619,12 @@ func (d *desiredSet) waiting() string {
 	d.reconciler.mu.Lock()
 	defer d.reconciler.mu.Unlock()
 	for _, k := range former {
-		if !k.ready {
-			return fmt.Sprintf("%s %s: %s", k.ref().Kind, k.ref().Name, k.reason())
+		ready, reason := k.ready, k.reason()
+		if custom := k.custom(); custom != nil {
+			ready, reason = custom.ready, custom.reason
+		}
+		if !ready {
+			return fmt.Sprintf("%s %s: %s", k.ref().Kind, k.ref().Name, reason)
 		}
 	}
 	return ""

@@ -107,6 +107,31 @@ var _ = Suite("reconcile_pruning", func(t *testing.T, c *C) {
 		c.Of("v1", "PersistentVolumeClaim").PatchStatus("a", map[string]any{"status": map[string]any{"phase": "Bound"}})
 		c.WaitFor("the condition", func() bool { s, _, _ := condition(examples.Get("a"), "Ready"); return s == "True" })
 	})
+	c.Run(t, "DF-85 the option Ready of a child that stays decides", func(c *C) {
+		examples := c.statuses()
+		r := &kopf.Registry{}
+		r.OnReconcile("kopfstatusexamples.v1.kopf.dev", func(_ context.Context, r *kopf.Reconcile) error {
+			if r.Spec().Bool("early") {
+				return nil
+			}
+			r.Desired(desiredMap("x", nil), &kopf.DesiredOptions{Ready: func(*kopf.Body) (bool, string) { return false, "Not yet" }})
+			return nil
+		}, &kopf.ReconcileOptions{ID: "reconcile", Owns: []kopf.Selector{"configmaps"}, Conditions: true})
+		c.Operator(r)
+		examples.Create("a", nil)
+		c.WaitFor("the condition", func() bool {
+			_, _, m := condition(examples.Get("a"), "Reconciling")
+			return m == "ConfigMap x: Not yet"
+		})
+		examples.Patch("a", spec(map[string]any{"early": true}))
+		c.WaitFor("the call", func() bool {
+			body := examples.Get("a")
+			return body.Status().Int("observedGeneration") == body.Metadata().Int("generation")
+		})
+		if status, _, message := condition(examples.Get("a"), "Reconciling"); status != "True" || message != "ConfigMap x: Not yet" {
+			c.Errorf("got Reconciling %s %s", status, message)
+		}
+	})
 	c.Run(t, "DF-85 children after NoChildren are a mistake", func(c *C) {
 		op, _ := c.parenting(func(r *kopf.Reconcile) error {
 			r.NoChildren()

@@ -22,14 +22,16 @@ func Unmarshal(data []byte, target any) error {
 
 // ExactNames returns JSON that encoding/json decodes into the target with case-sensitive names of
 // fields. It returns the data itself if no name differs from a field only by its case. Types
-// with a method that decodes them get their part unchanged.
+// with a method that decodes them, and fields of interface types, get their part unchanged.
 func ExactNames(data []byte, target any) []byte {
 	v := reflect.ValueOf(target)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
 		return data // an error of encoding/json
 	}
-	if v = v.Elem(); v.Kind() == reflect.Interface && !v.IsNil() {
-		v = v.Elem() // encoding/json decodes into a pointer in there
+	for v = v.Elem(); v.Kind() == reflect.Interface; v = v.Elem().Elem() {
+		if inner := v.Elem(); inner.Kind() != reflect.Pointer || inner.IsNil() {
+			return data // encoding/json decodes into a pointer in there, and replaces any other value
+		}
 	}
 	h := nameHider{data: data, hidden: data}
 	h.value(SkipSpace(data, 0), v.Type())

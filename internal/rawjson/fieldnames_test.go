@@ -138,3 +138,27 @@ func TestExactNames(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// encoding/json replaces what is in an interface, unless it is a pointer.
+func TestUnmarshalIntoInterface(t *testing.T) {
+	for name, into := range map[string]any{
+		"a struct": sizedBase{}, "a nil pointer": (*sizedBase)(nil), "a map of structs": map[string]sizedBase{}, "nil": nil,
+	} {
+		got, want := into, into
+		const data = `{"maxsize":1,"a":{"maxsize":2}}`
+		if err := Unmarshal([]byte(data), &got); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(data), &want); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", name, diff)
+		}
+	}
+	var pointer any = &sizedBase{}
+	inner := pointer
+	if err := Unmarshal([]byte(`{"maxsize":1,"Deep":2}`), &inner); err != nil || pointer.(*sizedBase).Deep != 0 {
+		t.Errorf("got %v, %v, want an object without values", pointer, err)
+	}
+}

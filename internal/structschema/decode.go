@@ -82,7 +82,7 @@ func locate(path string, raw []byte, t reflect.Type) (at string, value []byte, e
 		_ = rawjson.EachMember(raw, func(quoted, value []byte) bool {
 			name := rawjson.Unquote(quoted)
 			for _, f := range fields {
-				if f.name == name && !inner(strings.TrimPrefix(path+"."+f.name, "."), value, f.typ) {
+				if strings.EqualFold(f.name, name) && !inner(strings.TrimPrefix(path+"."+f.name, "."), value, f.typ) {
 					return false
 				}
 			}

@@ -708,3 +708,14 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// The error of a field without a tag, whose name matches in any case, has its path.
+func TestDecodeUntagged(t *testing.T) {
+	var v struct {
+		Spec struct{ Size int } `json:"spec"`
+	}
+	err := Decode([]byte(`{"spec":{"size":"abc"}}`), &v, false)
+	if want := `spec.Size: want int, got "abc"`; err == nil || err.Error() != want {
+		t.Errorf("got the error %v, want %s", err, want)
+	}
+}
