@@ -72,30 +72,30 @@ func register(name string, s suite) struct{} {
 // Run runs all suites on a server: first the serial ones, and then the others in parallel. On a real server, those for the
 // whole cluster run one after the other, alongside those.
 func Run(t *testing.T, j *Judge) {
-	var alone []string
-	for _, name := range slices.Sorted(maps.Keys(suites)) {
+	names := slices.Sorted(maps.Keys(suites))
+	isAlone := func(name string) bool { return !j.Bubble && suites[name].cluster && !suites[name].serial }
+	if slices.ContainsFunc(names, isAlone) {
+		t.Run("alone", func(t *testing.T) { // the first one, because it takes longest
+			t.Parallel()
+			for _, name := range names {
+				if isAlone(name) {
+					t.Run(name, func(t *testing.T) { suites[name].run(t, &C{judge: j, alone: true, parallel: true}) })
+				}
+			}
+		})
+	}
+	for _, name := range names {
 		s := suites[name]
 		switch {
 		case s.serial:
 			t.Run(name, func(t *testing.T) { s.run(t, &C{judge: j, alone: true}) })
-		case s.cluster && !j.Bubble:
-			alone = append(alone, name)
-		default:
+		case !isAlone(name):
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				s.run(t, &C{judge: j, alone: j.Bubble, parallel: true})
 			})
 		}
 	}
-	if len(alone) == 0 {
-		return
-	}
-	t.Run("alone", func(t *testing.T) {
-		t.Parallel()
-		for _, name := range alone {
-			t.Run(name, func(t *testing.T) { suites[name].run(t, &C{judge: j, alone: true, parallel: true}) })
-		}
-	})
 }
 
 // C is the harness of a suite and its leaves. That of a suite can only run leaves.

@@ -117,7 +117,7 @@ type layout struct {
 	items  reflect.Type         // of a list
 }
 
-// field returns the type of the field with a name, nil if there is none, and whether the name
+// field returns the type of the field with a name, or nil if there is none. A misspelled name
 // differs from that in the tag of a field only by its case. The name of a field without a tag is
 // one of Go, whose case Kubernetes does not know.
 func (l *layout) field(name string) (t reflect.Type, misspelled bool) {

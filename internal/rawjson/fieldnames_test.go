@@ -139,7 +139,7 @@ func TestExactNames(t *testing.T) {
 	}
 }
 
-// encoding/json replaces what is in an interface, unless it is a pointer.
+// encoding/json replaces the value in an interface, unless it is a pointer.
 func TestUnmarshalIntoInterface(t *testing.T) {
 	for name, into := range map[string]any{
 		"a struct": sizedBase{}, "a nil pointer": (*sizedBase)(nil), "a map of structs": map[string]sizedBase{}, "nil": nil,
