@@ -46,6 +46,8 @@ type reviewServer struct {
 
 	writing        sync.Mutex              // held while the configurations are written; before mu
 	configurations []*webhookconfig.Keeper // that the operator manages; guarded by writing
+	configuring    context.Context         // of the requests that write the configurations; ends when the operator stops
+	endConfiguring context.CancelFunc
 
 	mu           sync.Mutex                        // guards following
 	resources    map[*handler][]discovery.Resource // that each handler serves
@@ -87,6 +89,7 @@ func newReviewServer(r *Registry, o *observer) (reviewRunner, error) {
 		environment: &o.environment, operator: o, requests: o.requests, serving: reviewServing{settings: o.settings.Admission},
 		changed: make(chan struct{}, 1), memories: reviewMemories{all: make(map[string]*reviewMemory)},
 	}
+	s.configuring, s.endConfiguring = context.WithCancel(unlimited(o.requests)) // requests under way may wait for these webhooks
 	s.all = slices.DeleteFunc(r.snapshot(), func(h *handler) bool { return h.admission == nil })
 	if s.serving.settings.Server == nil {
 		return nil, errors.New("admission handlers exist, but no admission server is configured: set Settings.Admission.Server, such as to a WebhookServer, in a start-up handler")
@@ -195,6 +198,7 @@ func (s *reviewServer) stop() error {
 	s.stopping = true
 	end, served := s.serving.cancel, s.serving.ctx
 	s.mu.Unlock()
+	s.endConfiguring()
 	if end != nil {
 		if s.leader == nil { // other replicas continue to answer reviews
 			s.cleanConfigurations()
@@ -482,12 +486,15 @@ func (s *reviewServer) configure() {
 	for _, keeper := range s.configurations {
 		hooks := s.hooks(keeper.Kind, resources)
 		if len(hooks) == 0 {
-			keeper.Clear(s.requests)
+			keeper.Clear(s.configuring)
 			continue
 		}
-		err := keeper.Write(unlimited(s.requests), hooks, client.asClient()) // requests under way may wait for these webhooks
+		err := keeper.Write(s.configuring, hooks, client.asClient())
 		if errors.Is(err, ErrLeadershipLost) {
 			return // the next leader writes
+		}
+		if s.configuring.Err() != nil {
+			return // the webhooks are removed at the end of the operator
 		}
 		if err != nil {
 			s.fail(err)
@@ -520,10 +527,10 @@ const cleaningTimeout = 5 * time.Second
 
 // cleanConfigurations removes all webhooks from the configurations, except those of permanent handlers.
 func (s *reviewServer) cleanConfigurations() {
-	ctx, cancel := context.WithTimeout(unlimited(s.requests), cleaningTimeout)
-	defer cancel()
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	ctx, cancel := context.WithTimeout(unlimited(s.requests), cleaningTimeout)
+	defer cancel()
 	s.mu.Lock()
 	client, resources := s.clientConfig, s.resources
 	s.mu.Unlock()

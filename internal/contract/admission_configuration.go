@@ -32,6 +32,7 @@ var _ = ClusterSuite("admission_configuration", func(t *testing.T, c *C) {
 	c.Run(t, "AC-36 each id has an address at a service", proveServiceAddresses)
 	c.Run(t, "AC-37 it is written again when something has changed, and only then", proveReconfiguring)
 	c.Run(t, "AC-39 at the end only persistent handlers stay", proveCleaning)
+	c.Run(t, "AC-39 a write that fails does not delay the end, after which no webhooks are left", proveStopAmidWrite)
 	c.Run(t, "AC-T2 any subresource includes the object itself", proveHookAnySubresource)
 	c.Run(t, "AC-T3 names are checked at the start, and those of one id are merged", proveHookMerging)
 	c.Run(t, "AC-T6 exact namespaces become a selector", proveHookNamespaces)
@@ -472,6 +473,35 @@ func proveCleaning(c *C) {
 	again.hooks("Validating", 2)
 	again.Crash()
 	again.hooks("Validating", 2)
+}
+
+// proveStopAmidWrite stops an operator while it writes a configuration again and again, because the answers are lost. The server
+// has carried out the writes.
+func proveStopAmidWrite(c *C) {
+	registry := &kopf.Registry{}
+	registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "a", IgnoreFailures: true})
+	registry.OnMutate(Examples, accept, &kopf.AdmissionOptions{ID: "m", IgnoreFailures: true})
+	m := c.Managed(registry)
+	m.hooks("Mutating", 1)
+	isWrite := func(req *Request) bool {
+		return strings.Contains(req.Path, "/mutatingwebhookconfigurations/") && strings.Contains(req.Body, "clientConfig")
+	}
+	before := len(m.Wire.Writes())
+	m.Wire.Lose(isWrite)
+	announced := make(chan struct{})
+	go func() {
+		m.server.announce(kopf.WebhookClientConfig{URL: "https://127.0.0.1:2/hooks/"})
+		close(announced)
+	}()
+	c.WaitFor("another attempt", func() bool { return len(m.Wire.Writes()) > before+2 })
+	began := time.Now()
+	m.Stop()
+	<-announced
+	if passed := time.Since(began); c.late(passed, time.Second) {
+		c.Errorf("the end took %s", passed)
+	}
+	m.hooks("Validating", 0)
+	m.hooks("Mutating", 0)
 }
 
 func proveHookAnySubresource(c *C) {

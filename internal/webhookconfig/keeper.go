@@ -27,6 +27,7 @@ type Keeper struct {
 	Log      *slog.Logger
 
 	written []byte // webhooks as last written; nil if unknown
+	present bool   // whether the server has webhooks of a Write, or may have them, because its answer is missing
 }
 
 // Write sets the webhooks of the configuration, and creates the configuration if missing. It sends no request if the webhooks have not changed.
@@ -36,8 +37,10 @@ func (k *Keeper) Write(ctx context.Context, hooks []Hook, client Client) error {
 		return nil
 	}
 	k.Log.Info("Reconfiguring the " + k.Kind.Word + " webhook " + k.Name + ".")
+	code := 0
 	if err == nil {
-		err = k.replace(ctx, data)
+		code, err = k.replace(ctx, data)
+		k.present = k.present || err == nil || code < 400 || code >= 500
 	}
 	if err != nil {
 		return fmt.Errorf("write the %s %q: %w", k.Kind.Name, k.Name, err)
@@ -47,9 +50,9 @@ func (k *Keeper) Write(ctx context.Context, hooks []Hook, client Client) error {
 }
 
 // replace replaces the webhooks of the configuration, and creates the configuration if missing.
-func (k *Keeper) replace(ctx context.Context, webhooks []byte) error {
+func (k *Keeper) replace(ctx context.Context, webhooks []byte) (code int, err error) {
 	patch := slices.Concat([]byte(`{"webhooks":`), webhooks, []byte(`}`))
-	code, err := k.Requests.Patch(ctx, patch)
+	code, err = k.Requests.Patch(ctx, patch)
 	verb := "patch"
 	if code == http.StatusNotFound {
 		verb = "create"
@@ -61,7 +64,7 @@ func (k *Keeper) replace(ctx context.Context, webhooks []byte) error {
 	if code == http.StatusForbidden {
 		k.Log.Error("Not enough RBAC permissions to "+verb+" a "+k.Kind.Name+".", "help", "K1001")
 	}
-	return err
+	return code, err
 }
 
 // Clear removes the webhooks that an earlier version of the operator, with handlers for them, may have left. It does not create a configuration, and ignores
@@ -79,9 +82,9 @@ func (k *Keeper) Clear(ctx context.Context) {
 // Forget makes the next Write send a request, because another replica may have changed the configuration.
 func (k *Keeper) Forget() { k.written = nil }
 
-// CleanUp removes all webhooks but the persistent ones from the configuration, if it was written.
+// CleanUp removes all webhooks but the persistent ones from the configuration, if it may have been written.
 func (k *Keeper) CleanUp(ctx context.Context, hooks []Hook, client Client) {
-	if k.written == nil {
+	if !k.present {
 		return
 	}
 	k.Log.Info("Cleaning up the " + k.Kind.Word + " webhook " + k.Name + ".")
