@@ -86,7 +86,7 @@ func (r *recorder) configuration(kind, ns, more string, paths ...string) string 
 
 // reviewServers are the servers to compare.
 func reviewServers(t *testing.T) []*endpoint {
-	return []*endpoint{judge(t, ownCluster(t, nil)), embedded(t)}
+	return []*endpoint{judge(t, plainCluster(t)), embedded(t)}
 }
 
 // reviewed sends calls in a namespace with a recording webhook, and returns the reviews, and the warnings.

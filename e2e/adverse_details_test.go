@@ -20,7 +20,7 @@ func TestAdverseDetails(t *testing.T) {
 		}
 		return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"type":"NodePort","ports":[%s]}}`, name, strings.Join(all, ","))
 	}
-	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{
+	compareSequences(t, judge(t, plainCluster(t)), []sequence{
 		{"versions 0", []call{
 			{"POST", configmaps, asJSON, `{"metadata":{"name":"rv","resourceVersion":"0"}}`, nil},
 			{"PUT", configmaps + "/rv", asJSON, `{"metadata":{"name":"rv","resourceVersion":"0"}}`, nil},

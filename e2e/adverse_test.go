@@ -8,7 +8,7 @@ import (
 
 // TestAdverse sends malformed requests to both servers.
 func TestAdverse(t *testing.T) {
-	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{adverseSubresources, adverseDeletions, adverseHooks, adverseCopies()})
+	compareSequences(t, judge(t, plainCluster(t)), []sequence{adverseSubresources, adverseDeletions, adverseHooks, adverseCopies()})
 }
 
 var adverseSubresources = sequence{"types of subresources", []call{

@@ -16,6 +16,7 @@ import (
 
 // TestBuiltinDefaults creates, replaces, patches and applies objects of built-in kinds on both servers, and compares the complete objects with their managed fields.
 func TestBuiltinDefaults(t *testing.T) {
+	t.Parallel()
 	servers := []*endpoint{judge(t, ownCluster(t, nil)), embedded(t)}
 	for _, server := range servers {
 		for _, prepared := range [][2]string{
@@ -315,6 +316,7 @@ const oldAutoscalers, newAutoscalers = "/apis/autoscaling/v1/namespaces/default/
 
 // TestAutoscalers reads and writes autoscalers in both of their versions.
 func TestAutoscalers(t *testing.T) {
+	t.Parallel()
 	servers := []*endpoint{judge(t, ownCluster(t, nil)), embedded(t)}
 	seen := []*sightings{newSightings(), newSightings()}
 	const metrics = `"metrics": [
@@ -360,6 +362,7 @@ func TestAutoscalers(t *testing.T) {
 
 // TestFurniture compares the initial objects of a cluster, and their effects on pods, with controllers on both sides.
 func TestFurniture(t *testing.T) {
+	t.Parallel()
 	real := ownCluster(t, &cluster.Options{
 		Controllers: cluster.UsualControllers, ServiceAccounts: true,
 		APIServerArgs: []string{"--advertise-address=192.0.2.1", "--endpoint-reconciler-type=lease"},
@@ -413,6 +416,7 @@ func TestFurniture(t *testing.T) {
 
 // TestServices changes services through all their types on both servers.
 func TestServices(t *testing.T) {
+	t.Parallel()
 	servers := []*endpoint{judge(t, ownCluster(t, nil)), embedded(t)}
 	const services = "/api/v1/namespaces/default/services"
 	put := func(name, spec string) *request {

@@ -7,6 +7,7 @@ import (
 
 // TestBuiltinDeletions compares the responses of both servers to deletions of built-in kinds.
 func TestBuiltinDeletions(t *testing.T) {
+	t.Parallel()
 	same := []string{"kind", "status", "details.kind", "metadata.generation", "metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds", "metadata.finalizers"}
 	var all []sequence
 	for _, kind := range builtinObjects {

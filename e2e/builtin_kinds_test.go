@@ -83,7 +83,7 @@ func named(object, name string) string {
 
 // TestBuiltinKinds sends requests about built-in kinds to both servers.
 func TestBuiltinKinds(t *testing.T) {
-	compareSequences(t, judge(t, ownCluster(t, nil)), builtinSequences())
+	compareSequences(t, judge(t, plainCluster(t)), builtinSequences())
 }
 
 // compareSequences sends the same requests to a real server and to an in-memory one.

@@ -62,6 +62,7 @@ type codeComparison struct {
 }
 
 func TestBuiltinRandom(t *testing.T) {
+	t.Parallel()
 	real, ours := judge(t, ownCluster(t, nil)), embedded(t)
 	samples, err := builtinSamples(kindsOfBoth(t, real, ours))
 	if err != nil {

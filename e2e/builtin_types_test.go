@@ -12,7 +12,7 @@ func TestBuiltinTypes(t *testing.T) {
 	for _, kind := range wrongTypes {
 		all = append(all, wrongSequence(kind.collection, kind.valid, kind.wrong))
 	}
-	compareSequences(t, judge(t, ownCluster(t, nil)), all)
+	compareSequences(t, judge(t, plainCluster(t)), all)
 }
 
 const (

@@ -43,6 +43,7 @@ type validated struct {
 
 // TestBuiltinValidation sends invalid objects to both servers.
 func TestBuiltinValidation(t *testing.T) {
+	t.Parallel()
 	compareSequences(t, judge(t, ownCluster(t, nil)), validationSequences(t))
 }
 

@@ -8,6 +8,7 @@ import (
 
 // TestBuiltinWrites sends writes with unusual results to both servers.
 func TestBuiltinWrites(t *testing.T) {
+	t.Parallel()
 	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{writtenStatuses, statusManagers, emptyLists, writtenNumbers(), lengths(), labelKeys(), profiles(), volumeAttachments()})
 }
 

@@ -13,6 +13,7 @@ import (
 
 // TestDefinitionConversion has both servers convert objects by the same webhook.
 func TestDefinitionConversion(t *testing.T) {
+	t.Parallel()
 	for _, review := range []string{"v1", "v1beta1"} {
 		t.Run(review, func(t *testing.T) {
 			webhook := httptest.NewTLSServer(http.HandlerFunc(convertHosts))

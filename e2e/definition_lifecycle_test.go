@@ -31,7 +31,7 @@ func TestDefinitionNames(t *testing.T) {
 	const sedges = definitionsPath + "/sedges.x.k8s.io"
 	protected := strings.ReplaceAll(reedsDefinition("sedges", `"kind": "Sedge"`), "example.org", "x.k8s.io")
 	annotated := strings.Replace(protected, `"metadata": {`, `"metadata": {"annotations": {"api-approved.kubernetes.io": "unapproved, a test"}, `, 1)
-	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{
+	compareSequences(t, judge(t, plainCluster(t)), []sequence{
 		{"names of two definitions", []call{
 			{"POST", definitionsPath, asJSON, reedsDefinition("reeds", `"kind": "Reed", "shortNames": ["re"], "singular": "reedling"`), []string{"status", "spec.names"}},
 			{"GET", reedsCRD, "", "", state},
@@ -66,6 +66,7 @@ func TestDefinitionNames(t *testing.T) {
 
 // TestDefinitionDeletion deletes a CRD while an object has a finalizer, on both servers.
 func TestDefinitionDeletion(t *testing.T) {
+	t.Parallel()
 	object := func(name, more string) string {
 		return fmt.Sprintf(`{"apiVersion": "example.org/v1", "kind": "Reed", "metadata": {"name": %q%s}}`, name, more)
 	}
@@ -88,6 +89,7 @@ func TestDefinitionDeletion(t *testing.T) {
 
 // TestDefinitionWatches changes and deletes a CRD during watches of its objects, and compares how the watches of both servers end.
 func TestDefinitionWatches(t *testing.T) {
+	t.Parallel()
 	var seen [2][]string
 	for i, server := range []*endpoint{judge(t, ownCluster(t, nil)), embedded(t)} {
 		server.mustSend(t, &request{method: "POST", path: definitionsPath, contentType: asJSON, body: reedsDefinition("reeds", `"kind": "Reed"`)})

@@ -7,6 +7,7 @@ import (
 
 // TestDefinitionOptions compares how both servers handle options, duplicate keys, nulls and scales of custom resources and config maps.
 func TestDefinitionOptions(t *testing.T) {
+	t.Parallel()
 	const stems, stemA = "/apis/example.com/v1/namespaces/default/stems", "/apis/example.com/v1/namespaces/default/stems/a"
 	const definition = `{"metadata": {"name": "stems.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "stems", "kind": "Stem"}, "versions": [
 		{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}},

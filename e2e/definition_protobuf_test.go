@@ -60,7 +60,7 @@ func TestDefinitionsInProtobuf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{{"a definition with all forms of schemas", []call{
+	compareSequences(t, judge(t, plainCluster(t)), []sequence{{"a definition with all forms of schemas", []call{
 		{"POST", definitionsPath, "application/vnd.kubernetes.protobuf", "k8s\x00" + string(body), []string{"metadata.name", "metadata.labels", "spec"}},
 		{"GET", "/apis/example.com/v1/wholes", "", "", []string{"kind", settles}},
 	}}})

@@ -56,7 +56,7 @@ func TestDefinitionRules(t *testing.T) {
 		}
 		calls = append(calls, call{"POST", definitionsPath + "?dryRun=All", asJSON, encode(object), []string{"spec.names"}})
 	}
-	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{{"definitions", calls}})
+	compareSequences(t, judge(t, plainCluster(t)), []sequence{{"definitions", calls}})
 }
 
 const tokensPath = "/apis/example.com/v1/namespaces/default/tokens"
@@ -105,7 +105,7 @@ func TestDefinitionFormats(t *testing.T) {
 	definition := `{"metadata": {"name": "tokens.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "tokens", "kind": "Token"},
 		"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {` + strings.Join(all, ",") + `}}}}}}]}}`
 	calls = slices.Insert(calls, 0, call{"POST", definitionsPath, asJSON, definition, []string{"spec.names"}}, call{"GET", tokensPath, "", "", []string{"kind", settles}})
-	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{{"formats", calls}})
+	compareSequences(t, judge(t, plainCluster(t)), []sequence{{"formats", calls}})
 }
 
 // embeddedObjects are objects for fields with x-kubernetes-embedded-resource.

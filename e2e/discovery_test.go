@@ -13,6 +13,7 @@ import (
 // The embedded server describes the kinds that it serves like the real one.
 
 func TestDiscovery(t *testing.T) {
+	t.Parallel()
 	real := judge(t, ownCluster(t, nil))
 	ours := embedded(t)
 	for _, server := range []*endpoint{real, ours} {

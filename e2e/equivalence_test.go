@@ -35,6 +35,7 @@ var (
 )
 
 func TestEquivalence(t *testing.T) {
+	t.Parallel()
 	real := judge(t, ownCluster(t, nil)) // without controllers: they would delete objects without owners
 	var ours *endpoint
 	if *itself {

@@ -9,6 +9,7 @@ const (
 
 // TestEvictions compares the results of evictions on both servers.
 func TestEvictions(t *testing.T) {
+	t.Parallel()
 	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{evictions})
 }
 

@@ -43,6 +43,7 @@ func (c *candidate) end() {
 }
 
 func TestLeaderElection(t *testing.T) {
+	t.Parallel()
 	t.Run("kube-apiserver", func(t *testing.T) { testElectors(t, theCluster(t).Kubeconfig()) })
 	t.Run("in memory", func(t *testing.T) {
 		server := kopf.NewAPIServer(nil)

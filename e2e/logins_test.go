@@ -158,6 +158,7 @@ func (l *load) check(last, objects int, wrote map[string]int) {
 }
 
 func TestLogins(t *testing.T) {
+	t.Parallel()
 	c := theCluster(t)
 	begin := func(t *testing.T, namespace string) (*account, *load) {
 		client, err := kopf.NewClient(c.ConnectionInfo(), nil)

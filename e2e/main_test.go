@@ -12,13 +12,37 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// One control plane serves all tests that need one. It starts with the first of them and ends with the last. Tests that stop, restart or break a cluster
-// start their own.
+// Two control planes serve the tests, one with controllers and one without. Each starts with the first test that needs it and
+// ends with the last test. Tests that stop, restart or break a cluster, or change what all of its users see, start their own.
+var (
+	full  = sharedCluster{opts: cluster.Options{Controllers: cluster.UsualControllers, Log: os.Stderr}}
+	plain = sharedCluster{opts: cluster.Options{Log: os.Stderr}}
+)
 
-var shared struct {
+type sharedCluster struct {
+	opts    cluster.Options
 	once    sync.Once
 	cluster *cluster.Cluster
 	err     error
+}
+
+func (s *sharedCluster) get(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	s.once.Do(func() { s.cluster, s.err = cluster.Start(context.Background(), &s.opts) })
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	return s.cluster
+}
+
+func (s *sharedCluster) stop(failed bool) {
+	if s.cluster == nil {
+		return
+	}
+	if failed {
+		os.Stderr.WriteString(s.cluster.Logs())
+	}
+	s.cluster.Stop()
 }
 
 func TestMain(m *testing.M) {
@@ -29,31 +53,32 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	code := m.Run()
-	if shared.cluster != nil {
-		if code != 0 {
-			os.Stderr.WriteString(shared.cluster.Logs())
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given { // most tests wait for their servers
+		if err := flag.Set("test.parallel", "5"); err != nil {
+			panic(err)
 		}
-		shared.cluster.Stop()
 	}
+	code := m.Run()
+	full.stop(code != 0)
+	plain.stop(code != 0)
 	if binaries.dir != "" {
 		_ = os.RemoveAll(binaries.dir) // it is temporary
 	}
 	os.Exit(code)
 }
 
-// theCluster returns the shared control plane.
+// theCluster returns the shared control plane with controllers.
 func theCluster(t *testing.T) *cluster.Cluster {
 	t.Helper()
-	shared.once.Do(func() {
-		shared.cluster, shared.err = cluster.Start(context.Background(), &cluster.Options{
-			Controllers: cluster.UsualControllers, Log: os.Stderr,
-		})
-	})
-	if shared.err != nil {
-		t.Fatal(shared.err)
-	}
-	return shared.cluster
+	return full.get(t)
+}
+
+// plainCluster returns the shared control plane with only an API server and etcd.
+func plainCluster(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	return plain.get(t)
 }
 
 // ownCluster returns a separate control plane with only an API server and etcd.

@@ -20,6 +20,7 @@ import (
 // them, and report each permission that is removed.
 
 func TestManifests(t *testing.T) {
+	t.Parallel()
 	c := ownCluster(t, nil)
 	c.Kubectl(t, "apply", "--validate=strict", "-f", "../examples/crd.yaml", "-f", "../examples/peering.yaml")
 	c.Kubectl(t, "wait", "--for=condition=Established", "-f", "../examples/crd.yaml", "-f", "../examples/peering.yaml")

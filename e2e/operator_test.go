@@ -147,6 +147,7 @@ func status(t *testing.T, c *cluster.Cluster, name, path string) string {
 }
 
 func TestOperator(t *testing.T) {
+	t.Parallel()
 	c := exampleCluster(t)
 
 	t.Run("applied, changed, deleted", func(t *testing.T) {
@@ -225,6 +226,7 @@ func TestOperator(t *testing.T) {
 
 // TestTrouble checks the error of an operator that cannot start, or cannot work: the reason, in one line.
 func TestTrouble(t *testing.T) {
+	t.Parallel()
 	c := exampleCluster(t)
 	ctx := t.Context()
 	nobody, err := c.NewUser(ctx, "nobody")
@@ -404,6 +406,7 @@ func TestModules(t *testing.T) {
 
 // TestClusterRestarts checks an assumption of the tests: a killed server restarts with its data.
 func TestClusterRestarts(t *testing.T) {
+	t.Parallel()
 	c := ownCluster(t, nil)
 	c.Kubectl(t, "create", "configmap", "kept", "--from-literal=a=b")
 	c.Kill(cluster.APIServer)

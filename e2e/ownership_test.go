@@ -36,6 +36,7 @@ const (
 // TestOwnership compares the check of children with a dry run of an apply, after each of many random foreign writes, on both servers. The managed fields
 // must be the same on both.
 func TestOwnership(t *testing.T) {
+	t.Parallel()
 	servers := bothServers(t)
 	last := *ownershipFirst + givenOr(*ownershipSeeds, 1, 10)
 	for seed := *ownershipFirst; seed < last; seed++ {

@@ -18,6 +18,7 @@ import (
 
 // TestPages follows the pages like a reader.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	c := ownCluster(t, nil)
 	w := &walk{cluster: c, root: absolute(t, "..")}
 	t.Run("DF-34 peering.md", func(t *testing.T) { w.peering(t) })

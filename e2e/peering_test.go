@@ -10,6 +10,7 @@ import (
 
 // TestPeers has two processes pause for each other, until one of them is killed and a user freezes the other.
 func TestPeers(t *testing.T) {
+	t.Parallel()
 	c := exampleCluster(t)
 	c.Kubectl(t, "apply", "-f", "../examples/peering.yaml")
 	c.Kubectl(t, "wait", "--for=condition=Established", "-f", "../examples/peering.yaml")

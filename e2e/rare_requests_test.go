@@ -8,6 +8,7 @@ import (
 
 // TestRareRequests compares the responses to requests that the embedded server handled differently from kube-apiserver.
 func TestRareRequests(t *testing.T) {
+	t.Parallel()
 	const (
 		ns    = "/api/v1/namespaces/rare-requests"
 		cm    = ns + "/configmaps"
@@ -83,7 +84,7 @@ func TestRareRequests(t *testing.T) {
 
 // TestLongGenerateName compares the generated names for a long prefix: they have at most 63 bytes on a real server.
 func TestLongGenerateName(t *testing.T) {
-	for _, server := range []*endpoint{judge(t, ownCluster(t, nil)), embedded(t)} {
+	for _, server := range []*endpoint{judge(t, plainCluster(t)), embedded(t)} {
 		got, err := server.send(t.Context(), &request{method: "POST", path: configmaps, contentType: asJSON, body: `{"metadata":{"generateName":"` + strings.Repeat("g", 70) + `"}}`}, newSightings())
 		if err != nil {
 			t.Fatal(err)
@@ -102,6 +103,7 @@ func TestLongGenerateName(t *testing.T) {
 
 // TestPortsOfServiceUpdates compares whether TCP and UDP ports of the same number get one node port when an update adds them.
 func TestPortsOfServiceUpdates(t *testing.T) {
+	t.Parallel()
 	var same []bool
 	for _, server := range []*endpoint{judge(t, ownCluster(t, nil)), embedded(t)} {
 		server.send(t.Context(), &request{method: "DELETE", path: services + "/dns"}, newSightings())
@@ -117,7 +119,7 @@ func TestPortsOfServiceUpdates(t *testing.T) {
 
 // TestTransformations compares the versions and groups of tables and of metadata.
 func TestTransformations(t *testing.T) {
-	servers := []*endpoint{judge(t, ownCluster(t, nil)), embedded(t)}
+	servers := []*endpoint{judge(t, plainCluster(t)), embedded(t)}
 	for _, accept := range []string{
 		"application/json;as=Table;g=meta.k8s.io;v=v2", "application/json;as=Table;g=meta.k8s.io;v=v2,application/json",
 		"application/json;as=Table;g=other;v=v1",

@@ -23,6 +23,7 @@ import (
 // TestReadme runs the commands of the README as printed, in the given folders, like a reader with a cluster. It skips "go test ./...", which .ci/run also
 // takes from the README.
 func TestReadme(t *testing.T) {
+	t.Parallel()
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +80,7 @@ func newReadmeReader(t *testing.T, root string) *readmeReader {
 	r.env = append(os.Environ(),
 		"KUBECONFIG="+c.Kubeconfig(), "PATH="+filepath.Dir(c.KubectlPath())+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=url."+root+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/kopf-go/kopf", "GIT_CONFIG_KEY_1=safe.directory", "GIT_CONFIG_VALUE_1=*",
-		"GOPROXY=file://"+filepath.ToSlash(moduleProxy(t, root))+","+goEnv(t, "GOPROXY"), "GONOSUMDB=github.com/kopf-go/kopf", "GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw -buildvcs=false")
+		"GOPROXY=file://"+filepath.ToSlash(moduleProxy(t, root))+","+goEnv(t, "GOPROXY"), "GONOSUMDB=github.com/kopf-go/kopf", "GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw -buildvcs=false -trimpath") // with -trimpath, the build cache also serves other folders
 	return r
 }
 

@@ -89,6 +89,7 @@ func servedSequences() []sequence {
 }
 
 func TestServedKinds(t *testing.T) {
+	t.Parallel()
 	real := judge(t, ownCluster(t, nil))
 	compareSequences(t, real, servedSequences())
 	t.Run("discovery", func(t *testing.T) {

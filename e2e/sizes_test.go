@@ -7,6 +7,7 @@ import (
 
 // TestSizes sends objects around the limits of etcd to both servers.
 func TestSizes(t *testing.T) {
+	t.Parallel()
 	const (
 		bigs  = "/apis/example.com/v1/namespaces/default/bigs"
 		pods  = "/api/v1/namespaces/default/pods"

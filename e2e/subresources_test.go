@@ -42,5 +42,6 @@ var tokens = sequence{"tokens", []call{
 
 // TestSubresources posts bindings of pods and requests for tokens to both servers.
 func TestSubresources(t *testing.T) {
+	t.Parallel()
 	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{bindings, tokens})
 }

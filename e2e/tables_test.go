@@ -35,6 +35,7 @@ type tableAnswer struct {
 }
 
 func TestTables(t *testing.T) {
+	t.Parallel()
 	data, err := os.ReadFile(cellsFile)
 	if err != nil {
 		t.Fatal(err)

@@ -211,9 +211,13 @@ func (e *Evidence) forget(uid string, which func(*journal.Entry) bool) bool {
 	return len(e.Journal) < n
 }
 
-// repeatCall adds a call of a handler after its success was stored.
+// repeatCall adds a call of a handler after its success was stored. For an object that was too large to be stored, it could be
+// right.
 func (e *Evidence) repeatCall() bool {
 	for uid, versions := range e.Versions {
+		if wasLarge(versions) {
+			continue
+		}
 		for _, v := range versions {
 			record := v.Object.Metadata.Annotations[prefix+"make"]
 			if !v.Gone && strings.Contains(record, `"success":true`) && strings.Contains(record, `"purpose":"create"`) {

@@ -34,7 +34,8 @@ func TestMain(m *testing.M) {
 }
 
 func TestContract(t *testing.T) {
-	contract.Run(t, &contract.Judge{Open: opener(t), OpenAlone: opener(t)})
+	alone := []func(testing.TB) (*kopf.ConnectionInfo, string){opener(t), opener(t), opener(t)}
+	contract.Run(t, &contract.Judge{Open: opener(t), OpenAlone: alone})
 }
 
 // opener starts a control plane, and returns a function that makes a namespace in it for a leaf.

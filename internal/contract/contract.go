@@ -17,6 +17,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,13 +29,15 @@ import (
 type Judge struct {
 	// Open returns a connection to a server with the kinds of [Manifests], with an HTTPClient, and an existing namespace for the leaf. It is called
 	// for each leaf, inside its bubble if there is one. It stops its server by t.Cleanup.
-	Open func(t testing.TB) (info *kopf.ConnectionInfo, namespace string)
-	// OpenAlone is like Open, for the suites that run alone. If it is not nil, their server is another one, so that they run
-	// alongside those that run in parallel.
-	OpenAlone func(t testing.TB) (info *kopf.ConnectionInfo, namespace string)
+	Open opener
+	// OpenAlone is like Open, for the suites that need a real server for themselves. There is a function for each of several
+	// servers, which divide these suites between them, and run them alongside the others.
+	OpenAlone []opener
 	// Bubble reports whether each leaf runs in a synctest bubble, with its own clock. Its server can fail, too.
 	Bubble bool
 }
+
+type opener = func(t testing.TB) (info *kopf.ConnectionInfo, namespace string)
 
 // suite is a function that runs leaves.
 type suite struct {
@@ -69,33 +72,68 @@ func register(name string, s suite) struct{} {
 	return struct{}{}
 }
 
-// Run runs all suites on a server: first the serial ones, and then the others in parallel. On a real server, those for the
-// whole cluster run one after the other, alongside those.
+// Run runs all suites: first the serial ones, and then the others in parallel. Alongside those, each of the servers of
+// OpenAlone runs suites for the whole cluster, one after the other.
 func Run(t *testing.T, j *Judge) {
 	names := slices.Sorted(maps.Keys(suites))
 	isAlone := func(name string) bool { return !j.Bubble && suites[name].cluster && !suites[name].serial }
 	if slices.ContainsFunc(names, isAlone) {
 		t.Run("alone", func(t *testing.T) { // the first one, because it takes longest
 			t.Parallel()
-			for _, name := range names {
-				if isAlone(name) {
-					t.Run(name, func(t *testing.T) { suites[name].run(t, &C{judge: j, alone: true, parallel: true}) })
-				}
-			}
+			j.runAlone(t, slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isAlone(name) }))
 		})
 	}
 	for _, name := range names {
 		s := suites[name]
 		switch {
 		case s.serial:
-			t.Run(name, func(t *testing.T) { s.run(t, &C{judge: j, alone: true}) })
+			open := j.Open
+			if len(j.OpenAlone) > 0 {
+				open = j.OpenAlone[0]
+			}
+			t.Run(name, func(t *testing.T) {
+				c := j.suite(t, name)
+				c.open, c.alone = open, true
+				s.run(t, c)
+			})
 		case !isAlone(name):
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				s.run(t, &C{judge: j, alone: j.Bubble, parallel: true})
+				c := j.suite(t, name)
+				c.parallel = true
+				s.run(t, c)
 			})
 		}
 	}
+}
+
+// runAlone runs suites on the servers of OpenAlone, each on the next server that has nothing to do.
+func (j *Judge) runAlone(t *testing.T, names []string) {
+	queue := make(chan string, len(names))
+	for _, name := range names {
+		queue <- name
+	}
+	close(queue)
+	var servers sync.WaitGroup
+	for _, open := range j.OpenAlone {
+		servers.Go(func() {
+			for name := range queue {
+				t.Run(name, func(t *testing.T) {
+					c := j.suite(t, name)
+					c.open, c.alone, c.parallel = open, true, true
+					suites[name].run(t, c)
+				})
+			}
+		})
+	}
+	servers.Wait()
+}
+
+// suite returns the harness of a suite. At the end of the suite, the kinds of [C.DefineForSuite] are removed.
+func (j *Judge) suite(t *testing.T, name string) *C {
+	c := &C{judge: j, open: j.Open, alone: j.Bubble, suite: &suiteKinds{name: name}}
+	t.Cleanup(func() { c.suite.remove(t) })
+	return c
 }
 
 // C is the harness of a suite and its leaves. That of a suite can only run leaves.
@@ -109,6 +147,8 @@ type C struct {
 	Client *kopf.Client
 
 	judge    *Judge
+	open     opener
+	suite    *suiteKinds
 	alone    bool // whether no other leaf uses the server
 	parallel bool // whether other suites run at the same time
 	info     *kopf.ConnectionInfo
@@ -127,17 +167,13 @@ func (c *C) Run(t *testing.T, name string, leaf func(c *C)) {
 }
 
 func (c *C) run(t *testing.T, leaf func(c *C)) {
-	open := c.judge.Open
-	if c.alone && c.judge.OpenAlone != nil {
-		open = c.judge.OpenAlone
-	}
-	info, namespace := open(t)
+	info, namespace := c.open(t)
 	client, err := kopf.NewClient(info, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(info.HTTPClient.CloseIdleConnections)
-	own := &C{TB: t, Namespace: namespace, Client: client, judge: c.judge, alone: c.alone, parallel: c.parallel, info: info}
+	own := &C{TB: t, Namespace: namespace, Client: client, judge: c.judge, open: c.open, suite: c.suite, alone: c.alone, parallel: c.parallel, info: info}
 	own.Kind = own.Of("kopf.dev/v1", "KopfExample")
 	leaf(own)
 }

@@ -1,10 +1,13 @@
 package contract
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
 	"strings"
+	"testing"
+	"time"
 
 	"github.com/kopf-go/kopf"
 )
@@ -172,6 +175,63 @@ func (c *C) Define(object map[string]any) {
 	if ref.Kind == "CustomResourceDefinition" {
 		c.WaitFor("the kind "+ref.Name+" is served", func() bool { return c.serves(body) })
 	}
+}
+
+// suiteKinds are kinds that stay for the following leaves of a suite.
+type suiteKinds struct {
+	name    string
+	client  *kopf.Client
+	defined map[string]kopf.ObjectReference
+}
+
+// DefineForSuite defines a kind like [C.Define]. On a real server, where this takes seconds, the kind stays until the end of the
+// suite, and the following leaves find it there.
+func (c *C) DefineForSuite(definition map[string]any) {
+	c.Helper()
+	if c.InBubble() {
+		c.Define(definition)
+		return
+	}
+	body, err := kopf.NewBody(definition)
+	if err != nil {
+		c.Fatal(err)
+	}
+	if _, ok := c.suite.defined[body.Name()]; ok {
+		return
+	}
+	if err := c.Client.Create(c.Context(), body, nil); err != nil {
+		c.Fatalf("creating the kind %s: %v", body.Name(), err)
+	}
+	if c.suite.defined == nil {
+		c.suite.defined = map[string]kopf.ObjectReference{}
+	}
+	c.suite.client, c.suite.defined[body.Name()] = c.Client, body.Reference()
+	c.WaitFor("the kind "+body.Name()+" is served", func() bool { return c.serves(body) })
+}
+
+// remove deletes the kinds, and waits until they are gone.
+func (s *suiteKinds) remove(t testing.TB) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	for name, ref := range s.defined {
+		if err := s.client.Delete(ctx, ref, nil); err != nil {
+			t.Errorf("deleting the kind %s: %v", name, err)
+		}
+		waitGone(ctx, t, s.client, ref)
+	}
+	s.defined = nil
+}
+
+// waitGone waits until an object is gone on a real server.
+func waitGone(ctx context.Context, t testing.TB, client *kopf.Client, ref kopf.ObjectReference) {
+	t.Helper()
+	for range 300 {
+		if err := client.Get(ctx, ref, &kopf.Body{}, nil); kopf.StatusCode(err) == http.StatusNotFound {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Errorf("%s %s does not go away", ref.Kind, ref.Name)
 }
 
 // undefine deletes an object of [C.Define], and waits until it is gone.

@@ -25,7 +25,7 @@ func TestOriginal(t *testing.T) {
 		t.Skip("KOPF_ORIGINAL is not set")
 	}
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	c := &C{judge: &Judge{Open: func(t testing.TB) (*kopf.ConnectionInfo, string) {
+	c := (&Judge{Open: func(t testing.TB) (*kopf.ConnectionInfo, string) {
 		server := newServer(t)
 		served, err := server.Listen("127.0.0.1:0")
 		if err == nil {
@@ -36,7 +36,7 @@ func TestOriginal(t *testing.T) {
 			t.Fatal(err)
 		}
 		return server.ConnectionInfo(), leafNamespace
-	}}}
+	}}).suite(t, "original")
 	for _, theirs := range []bool{true, false} {
 		first := map[bool]string{true: "the original", false: "ours"}[theirs]
 		for name, play := range map[string]func(*turns){"they take turns": (*turns).play, "a deletion comes between": (*turns).supersede} {

@@ -212,6 +212,7 @@ func complaining(t *testing.T, c *C) {
 	}
 	resume := func(c *C) []string { return []string{"resume", "-n", c.Namespace, "-P", "default", "-i", "boss"} }
 	c.Run(t, "OP-T35 what writes nothing fails, and says why", func(c *C) {
+		c.noPeering()
 		k := c.peeringKind("kopf.dev", "Namespaced", nil)
 		refused(c, `no peering object "default" was found`, freeze(c)...)
 		refused(c, `There is no kopfpeerings.v1.kopf.dev "default" in `+c.Namespace, resume(c)...)
@@ -231,6 +232,7 @@ func complaining(t *testing.T, c *C) {
 		refused(c, "no, not you", freeze(c)...)
 	})
 	c.Run(t, "OP-61 without a kind of peering objects, both commands fail", func(c *C) {
+		c.noPeering()
 		refused(c, "no resource of peering objects in the cluster", freeze(c)...)
 		refused(c, "no resource of peering objects in the cluster", resume(c)...)
 	})

@@ -28,6 +28,21 @@ var _ = ClusterSuite("peering", func(t *testing.T, c *C) {
 // that the next leaf can define it.
 func (c *C) peeringKind(group, scope string, subresources map[string]any) *Kind {
 	c.Helper()
+	d := c.peeringDefinition(group, scope, subresources)
+	name := d["metadata"].(map[string]any)["name"].(string)
+	if _, ok := c.suite.defined[name]; ok {
+		c.Fatalf("the kind %s has stayed since an earlier leaf: call noPeering first", name)
+	}
+	if !c.InBubble() {
+		ref := kopf.ObjectReference{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: name}
+		c.Cleanup(func() { waitGone(contextWithout(c.Context()), c, c.Client, ref) })
+	}
+	c.Define(d)
+	return c.Of(group+"/v1", d["spec"].(map[string]any)["names"].(map[string]any)["kind"].(string))
+}
+
+func (c *C) peeringDefinition(group, scope string, subresources map[string]any) map[string]any {
+	c.Helper()
 	if !c.alone {
 		c.Fatal("the kind of peering has an effect on all operators: make the suite a ClusterSuite")
 	}
@@ -36,30 +51,20 @@ func (c *C) peeringKind(group, scope string, subresources map[string]any) *Kind 
 	d := definition(plural, kind, scope, subresources)
 	d["metadata"].(map[string]any)["name"] = plural + "." + group
 	d["spec"].(map[string]any)["group"] = group
-	definitions := &Kind{c: c, apiVersion: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition", clusterwide: true}
-	if !c.InBubble() {
-		c.Cleanup(func() {
-			for range 300 {
-				err := c.Client.Get(contextWithout(c.Context()), definitions.Ref(plural+"."+group), &kopf.Body{}, nil)
-				if kopf.StatusCode(err) == http.StatusNotFound {
-					return
-				}
-				time.Sleep(100 * time.Millisecond)
-			}
-			c.Errorf("the kind %s of %s does not go away", kind, group)
-		})
-	}
-	c.Define(d)
-	return c.Of(group+"/v1", kind)
+	return d
 }
 
-// meet creates the peering object "default" in the leaf's namespace.
+// meet creates the peering object "default" in the leaf's namespace. On a real server, its kind stays for the following leaves.
 func (c *C) meet() *Kind {
 	c.Helper()
-	k := c.peeringKind("kopf.dev", "Namespaced", nil)
+	c.DefineForSuite(c.peeringDefinition("kopf.dev", "Namespaced", nil))
+	k := c.Of("kopf.dev/v1", "KopfPeering")
 	k.Create("default", nil)
 	return k
 }
+
+// noPeering is for leaves that begin without a kind of peering objects.
+func (c *C) noPeering() { c.suite.remove(c) }
 
 // sit writes a record to the default peering object, or removes it.
 func (k *Kind) sit(id string, record any) {
@@ -143,6 +148,7 @@ func places(t *testing.T, c *C) {
 		c.WaitFor("b", func() bool { return slices.Contains(l.all(), "b") })
 	})
 	c.Run(t, "OP-T34 the legacy group is zalando.org", func(c *C) {
+		c.noPeering()
 		k := c.peeringKind("zalando.org", "Namespaced", nil)
 		k.Create("default", nil)
 		c.Operator(&kopf.Registry{}, as("me"))
@@ -273,6 +279,7 @@ func recording(t *testing.T, c *C) {
 		}
 	})
 	c.Run(t, "OP-79 records are merged into the object, or into its status subresource, one at a time", func(c *C) {
+		c.noPeering()
 		for _, subresource := range []bool{false, true} {
 			var subresources map[string]any
 			group, suffix := "kopf.dev", ""
@@ -464,6 +471,7 @@ func modes(t *testing.T, c *C) {
 		c.same("the records", []string{"boss"}, k.seats("default"))
 	})
 	c.Run(t, "OP-97 the automatic mode works without the kind and the object, and takes part as soon as they exist", func(c *C) {
+		c.noPeering()
 		var l calls
 		op := c.Operator(worker(&l), as("me"))
 		c.works(&l, "a")
@@ -475,6 +483,7 @@ func modes(t *testing.T, c *C) {
 		c.idles(&l, "c")
 	})
 	c.Run(t, "OP-97 the mandatory mode pauses until the kind and the object exist", func(c *C) {
+		c.noPeering()
 		var l calls
 		op := c.Operator(worker(&l), as("me"), mandatory)
 		c.idles(&l, "a")

@@ -81,7 +81,7 @@ func openForOriginal(t *testing.T) (c *C, python, kubeconfig string) {
 		t.Skip("KOPF_ORIGINAL is not set")
 	}
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	c = &C{judge: &Judge{Open: func(t testing.TB) (*kopf.ConnectionInfo, string) {
+	c = (&Judge{Open: func(t testing.TB) (*kopf.ConnectionInfo, string) {
 		server := newServer(t)
 		served, err := server.Listen("127.0.0.1:0")
 		if err == nil {
@@ -92,7 +92,7 @@ func openForOriginal(t *testing.T) (c *C, python, kubeconfig string) {
 			t.Fatal(err)
 		}
 		return server.ConnectionInfo(), leafNamespace
-	}}}
+	}}).suite(t, "original")
 	return c, python, kubeconfig
 }
 

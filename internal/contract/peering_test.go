@@ -11,7 +11,7 @@ import (
 
 // TestShippedPeering proves that the shipped manifests for peering equal those of Kopf for Python, and that they work.
 func TestShippedPeering(t *testing.T) {
-	c := &C{judge: &Judge{Bubble: true, Open: func(t testing.TB) (*kopf.ConnectionInfo, string) {
+	c := (&Judge{Bubble: true, Open: func(t testing.TB) (*kopf.ConnectionInfo, string) {
 		server := newServer(t)
 		for _, file := range []string{"peering.yaml", "peering-objects.yaml"} {
 			manifest, err := os.ReadFile("../../examples/" + file)
@@ -23,7 +23,7 @@ func TestShippedPeering(t *testing.T) {
 			}
 		}
 		return server.ConnectionInfo(), "default"
-	}}}
+	}}).suite(t, "peering")
 	c.Run(t, "OP-76 the definitions and objects that are shipped", func(c *C) {
 		for kind, scope := range map[string]string{"ClusterKopfPeering": "Cluster", "KopfPeering": "Namespaced"} {
 			plural := map[string]string{"ClusterKopfPeering": "clusterkopfpeerings", "KopfPeering": "kopfpeerings"}[kind]

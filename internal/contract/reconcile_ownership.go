@@ -249,32 +249,31 @@ var _ = ClusterSuite("reconcile_ownership", func(t *testing.T, c *C) {
 	})
 	c.Run(t, "RC-43 a child that is not to be kept any more gets its owner, also after a restart", func(c *C) {
 		desired := func(r *kopf.Reconcile) error {
-			r.Desired(desiredMap("x", map[string]any{"size": "1"}), &kopf.DesiredOptions{Keep: r.Spec().Bool("keep")})
+			r.Desired(desiredMap("of-"+r.Name(), map[string]any{"size": "1"}), &kopf.DesiredOptions{Keep: r.Spec().Bool("keep")})
 			return nil
 		}
-		for _, restarts := range []bool{false, true} {
+		for name, restarts := range map[string]bool{"a": false, "b": true} {
 			op, _ := c.parenting(desired, nil)
-			owner := c.Create("a", spec(map[string]any{"keep": true}))
-			c.WaitFor("the child", func() bool { return c.configMaps().Exists("x") })
-			first := c.configMaps().Get("x").UID()
+			owner := c.Create(name, spec(map[string]any{"keep": true}))
+			c.WaitFor("the child", func() bool { return c.configMaps().Exists("of-" + name) })
+			first := c.configMaps().Get("of-" + name).UID()
 			c.Pass(2 * time.Second)
 			if restarts {
 				op.Stop()
 			}
-			c.Patch("a", spec(map[string]any{"keep": false}))
+			c.Patch(name, spec(map[string]any{"keep": false}))
 			if restarts {
 				op, _ = c.parenting(desired, nil)
 			}
 			c.Pass(2 * time.Second)
-			child := c.configMaps().Get("x")
+			child := c.configMaps().Get("of-" + name)
 			c.same("the uid", first, child.UID())
 			refs, _ := child.Get("metadata.ownerReferences").([]any)
 			if len(refs) != 1 || refs[0].(map[string]any)["uid"] != owner.UID() {
 				c.Errorf("got the owner references %v", refs)
 			}
 			op.Stop()
-			c.Delete("a")
-			c.configMaps().Delete("x")
+			c.Delete(name)
 		}
 	})
 	c.Run(t, "RC-40 a child that another object has kept is left alone", func(c *C) {

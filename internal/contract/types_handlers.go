@@ -48,11 +48,11 @@ type noteItem struct {
 
 // notes defines a kind with the subresource status and a schema that keeps everything, and returns its selector.
 func (c *C) notes() (kopf.Selector, *Kind) {
-	group := c.Unique("notes.example.com")
+	group := strings.ReplaceAll(c.suite.name, "_", "-") + ".example.com"
 	d := definition("notes", "Note", "Namespaced", map[string]any{"status": map[string]any{}})
 	d["metadata"] = map[string]any{"name": "notes." + group}
 	d["spec"].(map[string]any)["group"] = group
-	c.Define(d)
+	c.DefineForSuite(d)
 	return kopf.Selector(group + "/v1/notes"), c.Of(group+"/v1", "Note")
 }
 
