@@ -297,6 +297,7 @@ func roomy(t *testing.T, c *C) {
 		{"a creation", padded(2, "p", 200<<10), ""},
 	} {
 		c.Run(t, "DF-25 a large object is handled with all retries: "+test.name, func(c *C) {
+			c.NotShort("the objects are large")
 			c.OnlyInBubble("it takes hours")
 			var l calls
 			delay := time.Minute

@@ -221,6 +221,7 @@ func outgrown(t *testing.T, c *C) {
 		handled(c, &l, "quick 1", "slow 1", "slow 2")
 	})
 	c.Run(t, "DF-25 the last handled state leaves no room for the progress", func(c *C) {
+		c.NotShort("the objects are large")
 		c.OnlyInBubble("it takes hours")
 		var l calls
 		r := &kopf.Registry{}
@@ -236,6 +237,7 @@ func outgrown(t *testing.T, c *C) {
 		}
 	})
 	c.Run(t, "DF-25 the last handled state leaves no room for the progress while handlers run", func(c *C) {
+		c.NotShort("the objects are large")
 		c.OnlyInBubble("it takes hours")
 		var l calls
 		r := &kopf.Registry{}

@@ -76,6 +76,7 @@ var _ = Suite("client_group_limits", func(t *testing.T, c *C) {
 		})
 	}
 	c.Run(t, "DF-7 webhook configurations are written while requests that hang are as many as there can be", func(c *C) {
+		c.NotShort("the requests are many")
 		c.OnlyInBubble("it takes minutes")
 		c.Define(c.gadgets())
 		var hanging atomic.Int64

@@ -206,6 +206,14 @@ func (c *C) OnlyInBubble(why string) {
 	}
 }
 
+// NotShort skips the leaf with -short. The reason is what takes long under the race detector, and is not concurrent.
+func (c *C) NotShort(why string) {
+	c.Helper()
+	if testing.Short() {
+		c.Skip(why)
+	}
+}
+
 // patience is the timeout of WaitFor. In a bubble, waiting costs nothing.
 func (c *C) patience() time.Duration {
 	if c.judge.Bubble {

@@ -229,7 +229,7 @@ func waitGone(ctx context.Context, t testing.TB, client *kopf.Client, ref kopf.O
 		if err := client.Get(ctx, ref, &kopf.Body{}, nil); kopf.StatusCode(err) == http.StatusNotFound {
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // polls a real server
 	}
 	t.Errorf("%s %s does not go away", ref.Kind, ref.Name)
 }

@@ -33,6 +33,7 @@ var _ = SerialSuite("inspection_random", func(t *testing.T, c *C) {
 	t.Run("OB-T4 the pairs that were compared are many", func(t *testing.T) {
 		c := &C{TB: t, judge: c.judge}
 		c.OnlyInBubble("there are none")
+		c.NotShort("they are few")
 		if t.Logf("%d pairs, %d calls, %d handled twice", pairs, calls, twice); pairs < operators*250 || calls < pairs/2 || twice > 1+pairs/100 {
 			t.Errorf("got %d pairs and %d calls, and %d were handled twice", pairs, calls, twice)
 		}

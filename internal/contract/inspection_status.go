@@ -628,6 +628,7 @@ func statingMany(t *testing.T, c *C) {
 	}
 	for _, format := range []string{"table", "json", "yaml"} {
 		c.Run(t, "OB-8 many objects come in pages, from the first one on, in little memory: "+format, func(c *C) {
+			c.NotShort("the objects are many")
 			c.OnlyInBubble("they would have to be made")
 			l := c.listing(total, record(c))
 			var out printed

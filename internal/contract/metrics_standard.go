@@ -381,6 +381,7 @@ func countingControllers(t *testing.T, c *C) {
 
 func countingSeries(t *testing.T, c *C) {
 	c.Run(t, "OB-32 thousands of objects have the same series as three", func(c *C) {
+		c.NotShort("the objects are many")
 		c.OnlyInBubble("it is about the page")
 		p := newPipe()
 		r := &kopf.Registry{}

@@ -145,6 +145,7 @@ func memos(t *testing.T, c *C) {
 		c.expect(&l, "event", "CREATE known=false reviewed=false", "CREATE known=false reviewed=false", "UPDATE known=true reviewed=false", "UPDATE known=true reviewed=true")
 	})
 	c.Run(t, "OP-147 what only reviews have shown is remembered for ten minutes, and not without a limit", func(c *C) {
+		c.NotShort("the reviews are many")
 		c.OnlyInBubble("it waits")
 		r := &kopf.Registry{}
 		times := 0

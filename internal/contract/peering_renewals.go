@@ -59,6 +59,7 @@ func another(c *C, kind, name string) kopf.ChangeFunc {
 
 func renewing(t *testing.T, c *C) {
 	c.Run(t, "DF-7 the record is renewed while requests that hang are as many as there can be", func(c *C) {
+		c.NotShort("the requests are many")
 		c.OnlyInBubble("it takes minutes")
 		c.meet()
 		c.Define(c.gadgets())

@@ -1,9 +1,11 @@
-// Package proof sets how many rounds the random, stress and chaos tests have: a few by default, so that all tests take little time, and many for "make proof".
+// Package proof sets how many rounds the random, stress and chaos tests have: a few by default, so that all tests take little time, many for "make proof",
+// and still fewer with -short, for a run under the race detector.
 package proof
 
 import (
 	"os"
 	"strconv"
+	"testing"
 )
 
 // Variable is the environment variable that asks for many rounds. It has a boolean value, such as 1. Others
@@ -23,11 +25,15 @@ func Full() bool {
 	return full
 }
 
-// Rounds returns the number of rounds of a test: few by default, and many for a full proof. The few rounds must be the first of the many, with the
-// same seeds, so that a failure of either run can be repeated by the other one.
+// Rounds returns the number of rounds of a test: few by default, many for a full proof, and a quarter of the few with -short,
+// but at least one. The fewer rounds must be the first of the many, with the same seeds, so that a failure of either run can be
+// repeated by the other one.
 func Rounds(few, many int) int {
-	if Full() {
+	switch {
+	case Full():
 		return many
+	case testing.Short():
+		return max(1, few/4)
 	}
 	return few
 }
