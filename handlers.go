@@ -322,8 +322,8 @@ type HandlerArgument interface {
 	indexes() Indices
 }
 
-// IndexFunc returns the values of an object in an index, by their keys. A nil map keeps the object's former values, and an empty map removes them. kopf
-// calls it for each watch event of the object, before all other handlers.
+// IndexFunc returns the values of an object in an index, by their keys. A nil map keeps the object's former values, and an empty map removes them. A key
+// that does not equal itself, such as NaN, counts as an error of the function. kopf calls it for each watch event of the object, before all other handlers.
 type IndexFunc[K comparable, V any] func(ctx context.Context, i *Indexing) (map[K]V, error)
 
 // ProbeFunc reports the health of the operator. It returns a value for the response of the endpoint, which encoding/json must be able to encode, or nil

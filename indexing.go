@@ -71,25 +71,24 @@ func (i *indexer) attempt(owner string, data index.Data, p progress, o *Object, 
 	if record == nil {
 		record = &ProgressRecord{Started: time.Now()}
 	}
-	var values any
 	call := call{
 		handler: h, noun: "Indexer", log: o.Logger, meter: i.meter.Handler(string(h.id), false), settings: i.settings, replica: i.replica,
 		limiter: i.limiter, retries: record.Retries, started: record.Started, object: o,
 	}
-	out, err := call.invoke(i.handlers, func(ctx context.Context, a Attempt) (err error) {
+	out, err := call.invoke(i.handlers, func(ctx context.Context, a Attempt) error {
 		ctx, cancel := h.withDeadline(ctx, record.Started)
 		defer cancel()
 		arg := &Indexing{Object: *o, Attempt: a}
 		arg.Patch, arg.Param, arg.Logger = &Patch{}, h.param, handlerLogger(o.Logger, h.id)
-		values, err = h.indexing.call(ctx, arg)
-		return err
+		values, err := h.indexing.call(ctx, arg)
+		if err != nil || values == nil {
+			return err
+		}
+		return data.Put(owner, values)
 	})
 	if err == nil {
 		o.Logger.Debug(fmt.Sprintf("Indexer '%s' succeeded.", h.id), handlerAttr(h.id))
 		delete(*failures, h.id)
-		if values != nil {
-			data.Put(owner, values)
-		}
 		return -1
 	}
 	if out.err == nil { // ignored

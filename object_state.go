@@ -14,6 +14,7 @@ import (
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
+	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
@@ -190,7 +191,20 @@ func (q *queue) forget(namespace string, report bool) {
 		q.barrier.done()
 	}
 	for _, e := range forgotten {
+		q.forgetHandled(e)
+	}
+}
+
+// forgetHandled drops what the handler keeps about an object. A panic must not end the operator,
+// because no worker runs this.
+func (q *queue) forgetHandled(e *entry) {
+	err := safecall.Do(func() error {
 		q.handler.forget(e)
+		return nil
+	})
+	if err != nil {
+		q.log.Error("Forgetting the object panicked; continuing with the others", "object", e.ref(),
+			"error", err, "stack", string(safecall.StackOf(err)), "help", "K320")
 	}
 }
 

@@ -1,9 +1,11 @@
 package kopf
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +22,17 @@ func versionedPod(t *testing.T, typ EventType, namespace, uid, version string) R
 		t.Fatal(err)
 	}
 	return RawEvent{Type: typ, Body: body}
+}
+
+// forgettingHandler counts the forgotten objects, and panics for the first one.
+type forgettingHandler struct{ forgotten int }
+
+func (h *forgettingHandler) index(*entry, []RawEvent, epoch) result     { return result{} }
+func (h *forgettingHandler) reconcile(*entry, []RawEvent, epoch) result { return result{} }
+func (h *forgettingHandler) forget(*entry) {
+	if h.forgotten++; h.forgotten == 1 {
+		panic("oops")
+	}
 }
 
 func TestQueue(t *testing.T) {
@@ -47,6 +60,19 @@ func TestQueue(t *testing.T) {
 		q.forget("ns2", false)
 		if len(q.entries) != 49 || len(q.namespaces) != 49 {
 			t.Errorf("of 49 objects in 49 namespaces, %d objects are known in %d namespaces", len(q.entries), len(q.namespaces))
+		}
+	})
+	t.Run("DF-47 a panic about one object neither reaches the caller nor keeps the others", func(t *testing.T) {
+		var log bytes.Buffer
+		h := &forgettingHandler{}
+		q := newQueue(0, slog.New(slog.NewTextHandler(&log, nil)), h)
+		for n := range 3 {
+			q.add(versionedPod(t, Added, "ns", fmt.Sprint("u", n), "1"), &source{}, true)
+		}
+		q.workers.Wait()
+		q.forget("", false)
+		if h.forgotten != 3 || strings.Count(log.String(), "help=K320") != 1 {
+			t.Errorf("%d objects were forgotten, and the log is\n%s", h.forgotten, &log)
 		}
 	})
 	t.Run("DF-30 no time of an object depends on the time of the day", func(t *testing.T) {

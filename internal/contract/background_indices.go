@@ -3,6 +3,7 @@ package contract
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -225,6 +226,63 @@ func indexing(t *testing.T, c *C) {
 		c.ask(&l, "")
 		c.Pass(2 * time.Minute)
 		c.ask(&l, "red=a")
+	})
+	c.Run(t, "DF-47 a key that does not equal itself is an error of the index function, and its object goes on", func(c *C) {
+		var l, events calls
+		r := &kopf.Registry{}
+		type point struct{ X, Y float64 }
+		points := kopf.OnIndexIn(r, Examples, func(_ context.Context, i *kopf.Indexing) (map[point]string, error) {
+			if !i.Spec().Has("y") {
+				return nil, nil
+			}
+			return map[point]string{{1, math.Log(i.Spec().Float("y"))}: i.Name()}, nil
+		}, &kopf.IndexOptions{ID: "points", Errors: kopf.ErrorsTemporary, Backoff: time.Second})
+		reader(r, points, &l)
+		r.OnEvent(Examples, func(_ context.Context, e *kopf.WatchEvent) error {
+			if e.Name() == "a" {
+				events.add("%s", e.Type)
+			}
+			return nil
+		}, watchedAs("events"))
+		op := c.Operator(r)
+		c.Create("a", spec(map[string]any{"y": 1}))
+		c.expect(&events, "ADDED")
+		c.ask(&l, "{1 0}=a")
+		c.Patch("a", spec(map[string]any{"y": -1}))
+		c.expect(&events, "ADDED", "MODIFIED")
+		c.ask(&l, "")
+		const want = "invalid key {X:1 Y:NaN} of an index: want a value that equals itself, unlike its part Y"
+		if lines := op.Logs.Find("Indexer 'points' failed"); len(lines) == 0 || lines[0].Attrs["error"] != want {
+			c.Errorf("got the lines %+v, want %q", lines, want)
+		}
+		c.Patch("a", spec(map[string]any{"y": 1}))
+		c.expect(&events, "ADDED", "MODIFIED", "MODIFIED")
+		c.Pass(2 * time.Second)
+		c.ask(&l, "{1 0}=a")
+		c.Delete("a")
+		c.expect(&events, "ADDED", "MODIFIED", "MODIFIED", "DELETED")
+		c.ask(&l, "")
+	})
+	c.Run(t, "DF-47 the operator goes on when a kind ends whose objects had keys that do not equal themselves", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		group := c.Unique("leaf") + ".dev"
+		kopf.OnIndexIn(r, kopf.Selector("gadgets."+group), func(_ context.Context, i *kopf.Indexing) (map[any]string, error) {
+			l.add("indexed %s", i.Name())
+			return map[any]string{[2]float64{0, math.NaN()}: i.Name()}, nil
+		}, &kopf.IndexOptions{ID: "gadgets"})
+		r.OnCreate(Examples, l.handler("create"), named("create"))
+		c.Define(c.gadgets())
+		c.gadget().Create("x", nil)
+		op := c.Operator(r)
+		c.expect(&l, "indexed x")
+		c.undefine("CustomResourceDefinition", "apiextensions.k8s.io/v1", "gadgets."+group)
+		c.Pass(time.Second)
+		c.Create("a", nil)
+		c.handled("a")
+		if op.Stop(); len(op.Logs.Find("panicked")) > 0 {
+			c.Errorf("got the lines %+v", op.Logs.Find("panicked"))
+		}
 	})
 	c.Run(t, "BG-85 a kind that is only indexed is never written to", func(c *C) {
 		r := &kopf.Registry{}

@@ -8,8 +8,9 @@ import (
 
 // Data is an index of unknown types.
 type Data interface {
-	// Put replaces the contribution of an owner with a map of the right type.
-	Put(owner string, values any)
+	// Put replaces the contribution of an owner with a map of the right type. It changes nothing
+	// and fails if a key does not equal itself, such as NaN, because nothing could find it again.
+	Put(owner string, values any) error
 	// Drop removes the contribution of an owner.
 	Drop(owner string)
 	// Lookup returns the values under a key, or nil if the key has another type.
@@ -42,11 +43,16 @@ type place[K comparable] struct {
 	at  int
 }
 
-// Put replaces the contribution of an owner with a map[K]V.
-func (v *Values[K, V]) Put(owner string, values any) {
+// Put replaces the contribution of an owner with a map[K]V. See [Data].
+func (v *Values[K, V]) Put(owner string, values any) error {
+	wanted := values.(map[K]V)
+	for key := range wanted {
+		if key != key {
+			return keyError(key)
+		}
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	wanted := values.(map[K]V)
 	kept := make([]place[K], 0, len(wanted))
 	for _, p := range v.owned[owner] {
 		if value, ok := wanted[p.key]; ok {
@@ -76,6 +82,7 @@ func (v *Values[K, V]) Put(owner string, values any) {
 	} else {
 		delete(v.owned, owner)
 	}
+	return nil
 }
 
 // Drop removes the contribution of an owner.
@@ -111,19 +118,24 @@ func (v *Values[K, V]) remove(p place[K]) {
 
 // Get returns the values under a key, or nil. The caller must not modify them.
 func (v *Values[K, V]) Get(key K) []V {
-	v.mu.RLock()
-	e := v.entries[key]
-	if e == nil || e.shared != nil {
-		defer v.mu.RUnlock()
-		if e == nil {
-			return nil
-		}
-		return e.shared
+	if values, shared := v.shared(key); shared {
+		return values
 	}
-	v.mu.RUnlock()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.share(key)
+}
+
+// shared returns the values under a key if readers can have them without a copy. It panics for
+// a key that is an interface with a slice, a map or a function, as any map does.
+func (v *Values[K, V]) shared(key K) (values []V, ok bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	e := v.entries[key]
+	if e == nil {
+		return nil, true
+	}
+	return e.shared, e.shared != nil
 }
 
 // share returns the values under a key for readers. It needs the write lock.
