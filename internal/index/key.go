@@ -3,7 +3,6 @@ package index
 import (
 	"fmt"
 	"math"
-	"math/cmplx"
 	"reflect"
 )
 
@@ -24,7 +23,7 @@ func nan(v reflect.Value) (path string, found bool) {
 	case reflect.Float32, reflect.Float64:
 		return "", math.IsNaN(v.Float())
 	case reflect.Complex64, reflect.Complex128:
-		return "", cmplx.IsNaN(v.Complex())
+		return "", math.IsNaN(real(v.Complex())) || math.IsNaN(imag(v.Complex()))
 	case reflect.Interface:
 		return nan(v.Elem())
 	case reflect.Array:

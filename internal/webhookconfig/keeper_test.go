@@ -25,6 +25,9 @@ func (r *requests) answer(verb string, body []byte) (int, error) {
 	if r.codes = r.codes[1:]; code == 0 {
 		return 0, nil
 	}
+	if code == noResponse {
+		return 0, errRefused
+	}
 	return code, errRefused
 }
 
@@ -151,4 +154,17 @@ func TestCleanUp(t *testing.T) {
 		k.CleanUp(t.Context(), hooks, plainClient)
 		k.wantRequests("patch i", lines...)
 	}
+	for code, made := range map[int]string{403: "", 422: "", 500: "patch i", noResponse: "patch i"} {
+		k := newTestKeeper(t, code)
+		_ = k.Write(t.Context(), hooks, plainClient)
+		k.requests.made = nil
+		k.log.Reset()
+		k.CleanUp(t.Context(), hooks, plainClient)
+		if got := strings.Join(k.requests.made, ", "); got != made {
+			t.Errorf("after a write with the code %d, got the requests %q, want %q", code, got, made)
+		}
+	}
 }
+
+// noResponse stands for a request without a response, which the server may have carried out.
+const noResponse = -1
