@@ -31,7 +31,7 @@ type Judge struct {
 	// for each leaf, inside its bubble if there is one. It stops its server by t.Cleanup.
 	Open opener
 	// OpenAlone is like Open, for the suites that need a real server for themselves. There is a function for each of several
-	// servers, which divide these suites between them, and run them alongside the others.
+	// servers, which divide these suites between them, and run them alongside the others. Default: Open alone.
 	OpenAlone []opener
 	// Bubble reports whether each leaf runs in a synctest bubble, with its own clock. Its server can fail, too.
 	Bubble bool
@@ -87,13 +87,9 @@ func Run(t *testing.T, j *Judge) {
 		s := suites[name]
 		switch {
 		case s.serial:
-			open := j.Open
-			if len(j.OpenAlone) > 0 {
-				open = j.OpenAlone[0]
-			}
 			t.Run(name, func(t *testing.T) {
 				c := j.suite(t, name)
-				c.open, c.alone = open, true
+				c.open, c.alone = j.alone()[0], true
 				s.run(t, c)
 			})
 		case !isAlone(name):
@@ -107,6 +103,14 @@ func Run(t *testing.T, j *Judge) {
 	}
 }
 
+// alone returns the functions for the suites that need a server for themselves.
+func (j *Judge) alone() []opener {
+	if len(j.OpenAlone) == 0 {
+		return []opener{j.Open}
+	}
+	return j.OpenAlone
+}
+
 // runAlone runs suites on the servers of OpenAlone, each on the next server that has nothing to do.
 func (j *Judge) runAlone(t *testing.T, names []string) {
 	queue := make(chan string, len(names))
@@ -115,7 +119,7 @@ func (j *Judge) runAlone(t *testing.T, names []string) {
 	}
 	close(queue)
 	var servers sync.WaitGroup
-	for _, open := range j.OpenAlone {
+	for _, open := range j.alone() {
 		servers.Go(func() {
 			for name := range queue {
 				t.Run(name, func(t *testing.T) {
