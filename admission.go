@@ -537,11 +537,13 @@ func (s *reviewServer) cleanConfigurations() {
 	if client == nil {
 		return // nothing was written
 	}
+	var cleaning sync.WaitGroup // so that retries for one of them leave time for the other one
 	for _, keeper := range s.configurations {
 		if hooks := s.hooks(keeper.Kind, resources); len(hooks) > 0 {
-			keeper.CleanUp(ctx, hooks, client.asClient())
+			cleaning.Go(func() { keeper.CleanUp(ctx, hooks, client.asClient()) })
 		}
 	}
+	cleaning.Wait()
 }
 
 // configurationRequests sends the requests for one of the configurations.

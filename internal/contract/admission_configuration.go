@@ -33,6 +33,7 @@ var _ = ClusterSuite("admission_configuration", func(t *testing.T, c *C) {
 	c.Run(t, "AC-37 it is written again when something has changed, and only then", proveReconfiguring)
 	c.Run(t, "AC-39 at the end only persistent handlers stay", proveCleaning)
 	c.Run(t, "AC-39 a write that fails does not delay the end, after which no webhooks are left", proveStopAmidWrite)
+	c.Run(t, "AC-39 one configuration is cleaned although the other one cannot be", proveHalfCleaning)
 	c.Run(t, "AC-T2 any subresource includes the object itself", proveHookAnySubresource)
 	c.Run(t, "AC-T3 names are checked at the start, and those of one id are merged", proveHookMerging)
 	c.Run(t, "AC-T6 exact namespaces become a selector", proveHookNamespaces)
@@ -502,6 +503,23 @@ func proveStopAmidWrite(c *C) {
 	}
 	m.hooks("Validating", 0)
 	m.hooks("Mutating", 0)
+}
+
+func proveHalfCleaning(c *C) {
+	registry := &kopf.Registry{}
+	registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "a", IgnoreFailures: true})
+	registry.OnMutate(Examples, accept, &kopf.AdmissionOptions{ID: "m", IgnoreFailures: true})
+	m := c.Managed(registry)
+	m.hooks("Mutating", 1)
+	m.Wire.Fault(func(req *Request) (*http.Response, error) {
+		if strings.Contains(req.Path, "/validatingwebhookconfigurations/") {
+			return Answer(http.StatusServiceUnavailable, "ServiceUnavailable", "not now"), nil
+		}
+		return nil, nil
+	})
+	m.Stop()
+	m.hooks("Mutating", 0)
+	m.hooks("Validating", 1)
 }
 
 func proveHookAnySubresource(c *C) {
