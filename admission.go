@@ -484,6 +484,9 @@ func (s *reviewServer) configure() {
 		return
 	}
 	for _, keeper := range s.configurations {
+		if s.configuring.Err() != nil {
+			return
+		}
 		hooks := s.hooks(keeper.Kind, resources)
 		if len(hooks) == 0 {
 			keeper.Clear(s.configuring)

@@ -27,7 +27,7 @@ type Keeper struct {
 	Log      *slog.Logger
 
 	written []byte // webhooks as last written; nil if unknown
-	present bool   // whether the server has webhooks of a Write, or may have them, because its answer is missing
+	present bool   // whether a Write has sent webhooks. The answer does not matter: an earlier attempt of a refused request may have succeeded
 }
 
 // Write sets the webhooks of the configuration, and creates the configuration if missing. It sends no request if the webhooks have not changed.
@@ -37,10 +37,9 @@ func (k *Keeper) Write(ctx context.Context, hooks []Hook, client Client) error {
 		return nil
 	}
 	k.Log.Info("Reconfiguring the " + k.Kind.Word + " webhook " + k.Name + ".")
-	code := 0
 	if err == nil {
-		code, err = k.replace(ctx, data)
-		k.present = k.present || err == nil || code < 400 || code >= 500
+		k.present = true
+		err = k.replace(ctx, data)
 	}
 	if err != nil {
 		return fmt.Errorf("write the %s %q: %w", k.Kind.Name, k.Name, err)
@@ -50,9 +49,9 @@ func (k *Keeper) Write(ctx context.Context, hooks []Hook, client Client) error {
 }
 
 // replace replaces the webhooks of the configuration, and creates the configuration if missing.
-func (k *Keeper) replace(ctx context.Context, webhooks []byte) (code int, err error) {
+func (k *Keeper) replace(ctx context.Context, webhooks []byte) error {
 	patch := slices.Concat([]byte(`{"webhooks":`), webhooks, []byte(`}`))
-	code, err = k.Requests.Patch(ctx, patch)
+	code, err := k.Requests.Patch(ctx, patch)
 	verb := "patch"
 	if code == http.StatusNotFound {
 		verb = "create"
@@ -64,7 +63,7 @@ func (k *Keeper) replace(ctx context.Context, webhooks []byte) (code int, err er
 	if code == http.StatusForbidden {
 		k.Log.Error("Not enough RBAC permissions to "+verb+" a "+k.Kind.Name+".", "help", "K1001")
 	}
-	return code, err
+	return err
 }
 
 // Clear removes the webhooks that an earlier version of the operator, with handlers for them, may have left. It does not create a configuration, and ignores

@@ -154,7 +154,7 @@ func TestCleanUp(t *testing.T) {
 		k.CleanUp(t.Context(), hooks, plainClient)
 		k.wantRequests("patch i", lines...)
 	}
-	for code, made := range map[int]string{403: "", 422: "", 500: "patch i", noResponse: "patch i"} {
+	for code, made := range map[int]string{403: "patch i", 429: "patch i", 500: "patch i", noResponse: "patch i"} {
 		k := newTestKeeper(t, code)
 		_ = k.Write(t.Context(), hooks, plainClient)
 		k.requests.made = nil
