@@ -44,7 +44,7 @@ type reviewServer struct {
 	changed  chan struct{} // holds one token when the resources have changed
 	serving  reviewServing
 
-	writing        sync.Mutex              // held while the configurations are written; before mu
+	writing        chan struct{}           // holds one token while the configurations are written, which takes requests; before mu
 	configurations []*webhookconfig.Keeper // that the operator manages; guarded by writing
 	configuring    context.Context         // of the requests that write the configurations; ends when the operator stops
 	endConfiguring context.CancelFunc
@@ -87,9 +87,10 @@ const maxReviewMemories = 10_000
 func newReviewServer(r *Registry, o *observer) (reviewRunner, error) {
 	s := &reviewServer{
 		environment: &o.environment, operator: o, requests: o.requests, serving: reviewServing{settings: o.settings.Admission},
-		changed: make(chan struct{}, 1), memories: reviewMemories{all: make(map[string]*reviewMemory)},
+		changed: make(chan struct{}, 1), writing: make(chan struct{}, 1), memories: reviewMemories{all: make(map[string]*reviewMemory)},
 	}
-	s.configuring, s.endConfiguring = context.WithCancel(unlimited(o.requests)) // requests under way may wait for these webhooks
+	// Requests under way may wait for these webhooks. A write that is carried out after the cleaning would leave webhooks without a server.
+	s.configuring, s.endConfiguring = context.WithCancel(withAnswerGrace(unlimited(o.requests), cleaningTimeout))
 	s.all = slices.DeleteFunc(r.snapshot(), func(h *handler) bool { return h.admission == nil })
 	if s.serving.settings.Server == nil {
 		return nil, errors.New("admission handlers exist, but no admission server is configured: set Settings.Admission.Server, such as to a WebhookServer, in a start-up handler")
@@ -475,8 +476,8 @@ func (s *reviewServer) followResources(ctx context.Context) {
 
 // configure writes the changed configurations. The operator fails if it cannot.
 func (s *reviewServer) configure() {
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	s.writing <- struct{}{}
+	defer func() { <-s.writing }()
 	s.mu.Lock()
 	client, resources, idle := s.clientConfig, s.resources, s.stopping || s.clientConfig == nil || s.serving.settings.Managed == "" || !s.leader.leads()
 	s.mu.Unlock()
@@ -511,27 +512,27 @@ func (s *reviewServer) configure() {
 
 // lead rewrites the configurations, because another replica may have changed them.
 func (s *reviewServer) lead() {
-	s.writing.Lock()
+	s.writing <- struct{}{}
 	for _, keeper := range s.configurations {
 		keeper.Forget()
 	}
 	s.mu.Lock()
 	s.serving.written = nil
 	s.mu.Unlock()
-	s.writing.Unlock()
+	<-s.writing
 	select {
 	case s.changed <- struct{}{}:
 	default:
 	}
 }
 
-// cleaningTimeout limits the attempts to reach the API server at shutdown. The webhook server runs as long.
+// cleaningTimeout limits the time for the answer of a write under way at the shutdown, and then that of the cleaning. The webhook server runs as long.
 const cleaningTimeout = 5 * time.Second
 
 // cleanConfigurations removes all webhooks from the configurations, except those of permanent handlers.
 func (s *reviewServer) cleanConfigurations() {
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	s.writing <- struct{}{}
+	defer func() { <-s.writing }()
 	ctx, cancel := context.WithTimeout(unlimited(s.requests), cleaningTimeout)
 	defer cancel()
 	s.mu.Lock()
@@ -564,7 +565,7 @@ func (c *configurationRequests) Patch(ctx context.Context, patch []byte) (code i
 
 // Create implements [webhookconfig.Requests].
 func (c *configurationRequests) Create(ctx context.Context, configuration []byte) (code int, err error) {
-	_, err = c.client.body(ctx, &request{method: http.MethodPost, path: c.resource.URL("", "", ""), contentType: "application/json", body: configuration})
+	_, err = c.client.body(ctx, &request{method: http.MethodPost, path: c.resource.URL("", "", ""), contentType: "application/json", body: configuration, named: true})
 	return StatusCode(err), err
 }
 

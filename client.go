@@ -307,7 +307,8 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 			}
 		}
 		again = true
-		ctx := ctx // the login needs the context without the timeout
+		ctx, answered := outliveForAnswer(ctx) // the login needs the context without this and the timeout
+		defer answered()
 		if t := c.settings.RequestTimeout; t > 0 && !r.stream {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeoutCause(ctx, t, c.noAnswer)
@@ -490,6 +491,23 @@ func unlimited(ctx context.Context) context.Context {
 }
 
 func isUnlimited(ctx context.Context) bool { return ctx.Value(unlimitedKey{}) != nil }
+
+type answerGraceKey struct{}
+
+// withAnswerGrace returns a context for requests. When it ends, it ends the pauses between attempts, but the attempt under way still has the grace for its
+// answer: the API server may carry out a canceled write later, after what its caller sends next.
+func withAnswerGrace(ctx context.Context, grace time.Duration) context.Context {
+	return context.WithValue(ctx, answerGraceKey{}, grace)
+}
+
+// outliveForAnswer returns the context for one attempt of a request.
+func outliveForAnswer(ctx context.Context) (context.Context, context.CancelFunc) {
+	grace, _ := ctx.Value(answerGraceKey{}).(time.Duration)
+	if grace == 0 || ctx.Err() != nil {
+		return ctx, func() {}
+	}
+	return await.Outlive(ctx, grace)
+}
 
 // pause sleeps. If the caller is a worker, it releases its place in the pool meanwhile.
 func pause(ctx context.Context, d time.Duration) error {

@@ -8,10 +8,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/index"
 	"github.com/kopf-go/kopf/internal/pauser"
 )
 
@@ -335,4 +337,46 @@ func (w *life) serveAgain() {
 	w.observer.mu.Unlock()
 	time.Sleep(time.Minute)
 	w.rediscover()
+}
+
+// panickingData are the values of an index that cannot be dropped.
+type panickingData struct{ index.Data }
+
+func (panickingData) Drop(string) { panic("oops") }
+
+// TestForgottenTasksAfterPanic forgets objects whose values in an index cannot be dropped. Their daemons stop nevertheless.
+func TestForgottenTasksAfterPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running atomic.Int32
+		w := live(t, false, func(w *life, r *Registry) {
+			if err := w.server.Apply([]byte(twoWidgets)); err != nil {
+				t.Fatal(err)
+			}
+			OnIndexIn(r, "widgets", func(ctx context.Context, i *Indexing) (map[string]string, error) {
+				return map[string]string{i.Name(): "x"}, nil
+			}, &IndexOptions{ID: "index"})
+			r.OnDaemon("widgets", func(ctx context.Context, d *Daemon) error {
+				running.Add(1)
+				<-ctx.Done()
+				running.Add(-1)
+				return nil
+			}, &DaemonOptions{ID: "daemon"})
+		})
+		w.wait()
+		served := w.resources["widgets.v1.kopf.dev"]
+		data := served.reactor.indexer.(*indexer).indices.data
+		before := running.Load()
+		for id, d := range data {
+			data[id] = panickingData{d}
+		}
+		tasks := served.reactor.daemons.(*daemons)
+		served.reactor.queue.forget("", false)
+		w.wait()
+		if before != 2 || running.Load() != 0 || len(tasks.objects) != 0 {
+			t.Errorf("of %d daemons, %d are running, and %d objects with tasks are remembered", before, running.Load(), len(tasks.objects))
+		}
+		for id, d := range data {
+			data[id] = d.(panickingData).Data
+		}
+	})
 }

@@ -79,14 +79,14 @@ func (r *reactor) enqueue(ev RawEvent, from *source) {
 }
 
 func (r *reactor) forget(e *entry) {
-	if r.indexer != nil {
-		r.indexer.drop(e.key, r.served.Load().indices)
-	}
 	if r.daemons != nil {
 		r.daemons.forget(e, stopper.FiltersMismatch)
 	}
 	if r.reconciler != nil {
 		r.reconciler.forget(r, e)
+	}
+	if r.indexer != nil { // at the end, because the keys and values of users may panic
+		r.indexer.drop(e.key, r.served.Load().indices)
 	}
 }
 

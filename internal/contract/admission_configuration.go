@@ -1,11 +1,14 @@
 package contract
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +36,8 @@ var _ = ClusterSuite("admission_configuration", func(t *testing.T, c *C) {
 	c.Run(t, "AC-37 it is written again when something has changed, and only then", proveReconfiguring)
 	c.Run(t, "AC-39 at the end only persistent handlers stay", proveCleaning)
 	c.Run(t, "AC-39 a write that fails does not delay the end, after which no webhooks are left", proveStopAmidWrite)
+	c.Run(t, "AC-39 a write that the API server carries out late is cleaned, too", proveLateWrite)
+	c.Run(t, "AC-39 a creation whose answer is lost is repeated", proveLostCreation)
 	c.Run(t, "AC-39 one configuration is cleaned although the other one cannot be", proveHalfCleaning)
 	c.Run(t, "AC-T2 any subresource includes the object itself", proveHookAnySubresource)
 	c.Run(t, "AC-T3 names are checked at the start, and those of one id are merged", proveHookMerging)
@@ -502,6 +507,79 @@ func proveStopAmidWrite(c *C) {
 		c.Errorf("the end took %s", passed)
 	}
 	m.hooks("Validating", 0)
+	m.hooks("Mutating", 0)
+}
+
+// lateTransport is of an API server that carries out the writes of webhooks with some address a second late, also if the client has canceled them.
+type lateTransport struct {
+	base    http.RoundTripper
+	address string
+	sent    *doorway
+	done    sync.WaitGroup
+}
+
+func (l *lateTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	data := []byte{}
+	if req.Body != nil {
+		data, _ = io.ReadAll(req.Body) // of memory
+		req.Body = io.NopCloser(bytes.NewReader(data))
+	}
+	if !bytes.Contains(data, []byte(l.address)) {
+		return l.base.RoundTrip(req)
+	}
+	l.sent.let()
+	var resp *http.Response
+	var err error
+	answered := make(chan struct{})
+	l.done.Go(func() {
+		defer close(answered)
+		time.Sleep(time.Second) // the slow server
+		resp, err = l.base.RoundTrip(req.WithContext(context.WithoutCancel(req.Context())))
+	})
+	select {
+	case <-answered:
+		return resp, err
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
+	}
+}
+
+// proveLateWrite stops an operator while the API server carries out a write.
+func proveLateWrite(c *C) {
+	registry := &kopf.Registry{}
+	registry.OnMutate(Examples, accept, &kopf.AdmissionOptions{ID: "m", IgnoreFailures: true})
+	late := &lateTransport{address: "127.0.0.1:2", sent: newDoorway()}
+	m := c.Managed(registry, func(op *kopf.Operator) {
+		late.base = op.Connection.HTTPClient.Transport
+		op.Connection.HTTPClient = &http.Client{Transport: late}
+	})
+	m.hooks("Mutating", 1)
+	go m.server.announce(kopf.WebhookClientConfig{URL: "https://127.0.0.1:2/hooks/"})
+	late.sent.pass(c.Context())
+	m.Stop()
+	late.done.Wait()
+	m.hooks("Mutating", 0)
+}
+
+// proveLostCreation loses the answer of the creation of a configuration. The repetition finds it.
+func proveLostCreation(c *C) {
+	registry := &kopf.Registry{}
+	registry.OnMutate(Examples, accept, &kopf.AdmissionOptions{ID: "m", IgnoreFailures: true})
+	lost := 0
+	m := c.Managed(registry, func(op *kopf.Operator) {
+		op.Connection.HTTPClient.Transport.(*Wire).Lose(func(req *Request) bool {
+			if req.Method != http.MethodPost || !strings.Contains(req.Path, "/mutatingwebhookconfigurations") {
+				return false
+			}
+			lost++
+			return lost == 1
+		})
+	})
+	m.hooks("Mutating", 1)
+	m.Stop()
+	if err := m.Err(); err != nil || lost == 0 {
+		c.Errorf("the operator ended with %v after %d lost answers", err, lost)
+	}
 	m.hooks("Mutating", 0)
 }
 
