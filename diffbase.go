@@ -11,6 +11,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/essence"
+	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -535,8 +536,8 @@ const annotationsLimit = 256 << 10
 func annotationsSize(body *Body, patches ...*Patch) int {
 	all := body.Annotations()
 	for _, patch := range patches {
-		changes, _ := rawjson.Lookup(any(patch.changes.Merge), "metadata", "annotations")
-		markers.MergeAnnotations(all, rawjson.AsMap(changes))
+		changes, _ := jsonpatch.Lookup(patch.changes.Merge, "metadata", "annotations")
+		markers.MergeAnnotations(all, rawjson.PatchFields(changes))
 	}
 	return markers.Size(all)
 }

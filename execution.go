@@ -112,6 +112,9 @@ func (a *call) invoke(ctx context.Context, fn func(context.Context, Attempt) err
 		regain := a.limiter.Yield()
 		err = safecall.Do(func() error { return fn(inner, attempt) })
 		regain()
+		if a.object != nil && a.object.Patch != nil {
+			a.object.Patch.warnReplacedText(handlerLogger(a.log, h.id), &h.replacedText)
+		}
 		o = h.outcome(err, a.retries, time.Since(a.started), &a.settings.Execution)
 		if id, _, sampled := traceIDs(inner); sampled {
 			counted.Traced(id)

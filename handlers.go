@@ -15,7 +15,6 @@ import (
 
 	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/decision"
-	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/stopper"
 )
 
@@ -142,8 +141,8 @@ type resulting struct {
 	err    error // of a result that is not JSON
 }
 
-func (r *resulting) set(value any) {
-	if r.result, r.err = rawjson.Normalize(value); r.err != nil {
+func (r *resulting) set(value any, patch *Patch) {
+	if r.result, _, r.err = patch.normalize(value, "result"); r.err != nil {
 		r.err = Permanent(fmt.Errorf("the result: %w", r.err)) // the next attempt would return the same type
 	}
 }
@@ -179,7 +178,7 @@ func (c *Change) Diff() Diff {
 
 // SetResult stores a value in the status of the object, under the handler's ID, when the handler succeeds. A map is merged with the current value. Other
 // values replace it. Nil discards a result set earlier in this call. A value that encoding/json cannot encode fails the handler.
-func (c *Change) SetResult(value any) { c.resulting.set(value) }
+func (c *Change) SetResult(value any) { c.resulting.set(value, c.Patch) }
 
 // Activity is the argument of start-up, clean-up and leading handlers.
 type Activity struct {
@@ -435,7 +434,7 @@ func (d *Daemon) StopReason() StopReason { return d.call.reason(d.stopper) }
 func (d *Daemon) Sleep(duration time.Duration) bool { return d.stopper.Sleep(duration, d.call.over()) }
 
 // SetResult stores a value in the status of the object, under the daemon's ID, when the call succeeds. See [Change.SetResult].
-func (d *Daemon) SetResult(value any) { d.resulting.set(value) }
+func (d *Daemon) SetResult(value any) { d.resulting.set(value, d.Patch) }
 
 // Timer is the argument of timers.
 type Timer struct {
@@ -454,7 +453,7 @@ func (t *Timer) Stopping() <-chan struct{} { return t.stopper.Stopping() }
 func (t *Timer) StopReason() StopReason { return t.call.reason(t.stopper) }
 
 // SetResult stores a value in the status of the object, under the timer's ID, when the call succeeds. See [Change.SetResult].
-func (t *Timer) SetResult(value any) { t.resulting.set(value) }
+func (t *Timer) SetResult(value any) { t.resulting.set(value, t.Patch) }
 
 // ReconcileFunc is a reconcile handler, which makes the actual state match the desired state. kopf calls it when the object or one of its children has
 // changed, and never concurrently for one object. It should look at the current state, not at the reason of the call.

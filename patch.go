@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
+	"github.com/kopf-go/kopf/internal/boundedset"
 	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/manifest"
@@ -22,6 +25,8 @@ type Patch struct {
 	changes objectpatch.Changes
 	err     error // of the first value that is not JSON
 
+	replacedText []string // the paths of text that was not UTF-8
+
 	persistence *PersistenceSettings // whose fields and annotations transformations cannot change; nil for none
 	of          *Body                // the handler's body, for the generation in its conditions; nil for none
 }
@@ -32,14 +37,15 @@ func newPatch(persistence *PersistenceSettings, body *Body) *Patch {
 }
 
 // Set sets the field at a path to a value that encoding/json can encode. A map is merged with the current value. Other values replace it, and nil removes
-// the field. A value that cannot be encoded fails the handler permanently.
+// the field, if there is one. A value that cannot be encoded fails the handler permanently. As in encoding/json, U+FFFD replaces bytes that are not UTF-8, in
+// texts and in keys. kopf logs the path of the first one.
 func (p *Patch) Set(path FieldPath, value any) { p.SetPath(value, path.Keys()...) }
 
 // SetAnnotation sets an annotation. The key may contain dots.
-func (p *Patch) SetAnnotation(key, value string) { p.put(value, "metadata", "annotations", key) }
+func (p *Patch) SetAnnotation(key, value string) { p.SetPath(value, "metadata", "annotations", key) }
 
 // SetLabel sets a label. The key may contain dots.
-func (p *Patch) SetLabel(key, value string) { p.put(value, "metadata", "labels", key) }
+func (p *Patch) SetLabel(key, value string) { p.SetPath(value, "metadata", "labels", key) }
 
 // Replace sets the field at a path to a value like a PUT of that part of the object: it also removes fields that the value does not have, such as empty
 // omitempty fields of a struct. It drops earlier changes below the path. Later changes below the path are added.
@@ -48,8 +54,7 @@ func (p *Patch) SetLabel(key, value string) { p.put(value, "metadata", "labels",
 // [Patch.SetCondition] to change them. kopf sends the patch with the expected resource version, and computes it again after an update conflict. A value
 // that cannot be encoded fails the handler permanently. So does the path of the whole metadata or of the finalizers.
 func (p *Patch) Replace(path FieldPath, value any) {
-	keys := path.Keys()
-	v, err := rawjson.Normalize(value)
+	v, keys, err := p.normalize(value, path.Keys()...)
 	switch {
 	case err != nil:
 	case len(keys) == 0:
@@ -72,9 +77,15 @@ func (f transformFunc) Apply(object map[string]any, _ *objectpatch.Object) error
 	if err := f(object); err != nil {
 		return err
 	}
-	if err := rawjson.CheckEncodable(object); err != nil {
+	if rawjson.IsNormal(object) {
+		return nil
+	}
+	normal, err := rawjson.Normalize(object)
+	if err != nil {
 		return Permanent(fmt.Errorf("the object after a transformation: %w", err))
 	}
+	clear(object)
+	maps.Copy(object, rawjson.AsMap(normal))
 	return nil
 }
 
@@ -105,15 +116,17 @@ func (p *Patch) ownFields(body *Body) map[string]any {
 	return own
 }
 
-// keepOwnStatus keeps kopf's own data when a patch removes the whole status.
-func (p *Patch) keepOwnStatus(body *Body, stores bool) {
-	c := &p.changes
-	if v, ok := c.Merge["status"]; !ok || v != nil || !stores && p.ownFields(body)["status"] == nil {
-		return
+// keepOwn keeps kopf's own data when a patch clears the whole status or all annotations.
+func (p *Patch) keepOwn(body *Body) {
+	for _, field := range [][]string{{"status"}, {"metadata", "annotations"}} {
+		if !p.changes.Clears(field...) {
+			continue
+		}
+		own, _ := rawjson.Lookup(any(p.ownFields(body)), field...)
+		if fields := rawjson.AsMap(own); len(fields) > 0 {
+			p.changes.Keep(fields, field...)
+		}
 	}
-	c.Merge = maps.Clone(c.Merge)
-	delete(c.Merge, "status")
-	c.Transforms = append(slices.Clip(c.Transforms), objectpatch.Removal("status"))
 }
 
 // Condition is one of the conditions of an object, like metav1.Condition in the API conventions of Kubernetes.
@@ -162,7 +175,9 @@ func (p *Patch) conditionChanges(c manifest.Condition) []objectpatch.Transformat
 	if c.ObservedGeneration == 0 && p.of != nil {
 		c.ObservedGeneration = p.of.Metadata().Int("generation")
 	}
-	if err := c.Check(); err != nil {
+	message, _, err := p.normalize(c.Message, "status", "conditions", c.Type, "message")
+	c.Message, _ = message.(string)
+	if err = cmp.Or(err, c.Check()); err != nil {
 		p.fail(err)
 		return nil
 	}
@@ -171,25 +186,72 @@ func (p *Patch) conditionChanges(c manifest.Condition) []objectpatch.Transformat
 
 // SetPath sets the field at a path of keys, which may contain dots. See [Patch.Set].
 func (p *Patch) SetPath(value any, keys ...string) {
-	v, err := rawjson.Normalize(value)
+	v, keys, err := p.normalize(value, keys...)
 	if err != nil {
 		p.fail(fmt.Errorf("the patch of %q: %w", strings.Join(keys, "."), err))
 		return
 	}
-	p.put(v, keys...)
+	if len(keys) == 0 {
+		merge, ok := v.(map[string]any)
+		if !ok {
+			p.fail(fmt.Errorf("the patch of the whole object must be an object, not %s", rawjson.KindOf(v)))
+			return
+		}
+		p.add(merge)
+		return
+	}
+	merge := make(map[string]any, 1)
+	jsonpatch.Put(merge, v, keys...)
+	p.add(merge)
 }
 
-// Remove removes the field at a path.
-func (p *Patch) Remove(path FieldPath) { p.put(nil, path.Keys()...) }
+// Remove removes the field at a path. A missing field causes no change, nor does a field whose parent is missing or is no object.
+func (p *Patch) Remove(path FieldPath) { p.SetPath(nil, path.Keys()...) }
 
 // Merge adds a merge patch (RFC 7396) of the whole object.
 func (p *Patch) Merge(patch map[string]any) {
-	v, err := rawjson.Normalize(patch)
+	v, _, err := p.normalize(patch)
 	if err != nil {
 		p.fail(fmt.Errorf("the patch: %w", err))
 		return
 	}
-	p.changes.Merge = jsonpatch.CombineMerges(p.changes.Merge, rawjson.AsMap(v))
+	p.add(rawjson.AsMap(v))
+}
+
+// add adds a merge patch of a handler, except invalid values. They fail the handler.
+func (p *Patch) add(merge map[string]any) {
+	if err := jsonpatch.TakeBadTexts(merge); err != nil {
+		p.fail(err)
+	}
+	p.changes.Merge = jsonpatch.CombineMerges(p.changes.Merge, merge)
+}
+
+// maxReplacedText limits the messages about text that is not UTF-8.
+const maxReplacedText = 10
+
+// normalize returns a value and the keys of its field as the API server stores them. Text that is not UTF-8 would differ from the stored text forever.
+func (p *Patch) normalize(value any, keys ...string) (normal any, names []string, err error) {
+	normal, replaced, err := rawjson.NormalizeText(value)
+	names = make([]string, len(keys))
+	for i, key := range keys {
+		names[i] = rawjson.ValidText(key)
+		replaced = replaced || names[i] != key
+	}
+	if replaced && p != nil && len(p.replacedText) < maxReplacedText {
+		below, _ := rawjson.PathOfText(normal, string(utf8.RuneError))
+		p.replacedText = append(p.replacedText, strings.Join(slices.Concat(names, below), "."))
+	}
+	return normal, names, err
+}
+
+// warnReplacedText logs text that was not UTF-8, unless the same was logged before.
+func (p *Patch) warnReplacedText(log *slog.Logger, warned *boundedset.Set) {
+	for _, path := range p.replacedText {
+		if warned.Add(path) {
+			log.Warn("Text that is not UTF-8 was replaced in a patch", "field", path, "help", "K612")
+		}
+	}
+	p.replacedText = nil
 }
 
 // Transform adds a function that changes the object in place, for changes that a merge patch cannot express, such as one item of a list. The function
@@ -203,12 +265,13 @@ func (p *Patch) Transform(change func(object map[string]any) error) {
 
 // Get returns the value that the patch sets at a path so far, and reports whether it sets one. A nil value is a removal.
 func (p *Patch) Get(path FieldPath) (any, bool) {
-	return rawjson.Lookup(any(p.changes.Merge), path.Keys()...)
+	v, ok := jsonpatch.Lookup(p.changes.Merge, path.Keys()...)
+	return jsonpatch.Plain(v), ok
 }
 
 // Map returns a copy of the merge patch, without the functions of [Patch.Transform].
 func (p *Patch) Map() map[string]any {
-	m, _ := rawjson.Clone(p.changes.Merge).(map[string]any)
+	m, _ := jsonpatch.Plain(p.changes.Merge).(map[string]any)
 	return m
 }
 
@@ -234,7 +297,7 @@ func (p *Patch) JSONPatch(body *Body) []PatchOperation {
 func (p *Patch) operations(body *Body) []jsonpatch.Operation {
 	kept := *p
 	p = &kept
-	p.keepOwnStatus(body, false)
+	p.keepOwn(body)
 	after, err := p.apply(body)
 	if err != nil {
 		return nil
@@ -242,11 +305,8 @@ func (p *Patch) operations(body *Body) []jsonpatch.Operation {
 	return jsonpatch.Diff(body.Map(), after)
 }
 
-// check removes invalid values from the patch, so that the rest can be sent. It returns a permanent error for them, because a retry would not help.
+// check returns a permanent error for invalid values, which the patch does not contain. A retry would not help.
 func (p *Patch) check() error {
-	if err := jsonpatch.TakeBadTexts(p.changes.Merge); err != nil {
-		p.fail(err)
-	}
 	if p.err == nil {
 		return nil
 	}
@@ -324,19 +384,8 @@ func (p *Patch) fail(err error) {
 	}
 }
 
-// put sets a decoded value, and replaces parents that are no objects.
-func (p *Patch) put(value any, keys ...string) {
-	if len(keys) == 0 {
-		m, ok := value.(map[string]any)
-		if !ok {
-			p.fail(fmt.Errorf("the patch of the whole object must be an object, not %s", rawjson.KindOf(value)))
-			return
-		}
-		p.changes.Merge = jsonpatch.CombineMerges(p.changes.Merge, m)
-		return
-	}
-	p.changes.Put(value, keys...)
-}
+// put sets a valid value. It requires at least one key.
+func (p *Patch) put(value any, keys ...string) { p.changes.Put(value, keys...) }
 
 // unapplied returns the part of a merge patch that the response does not show. The schema may have dropped it, or another client may have changed it. Further
 // fields of the response do not matter, nor do missing lists or maps of the metadata that the patch empties.
@@ -344,7 +393,9 @@ func unapplied(patch map[string]any, response *Body) (lost Diff) {
 	if jsonpatch.IsApplied(response.raw, patch) {
 		return nil
 	}
-	for _, item := range leftDiff(patch, response.raw) {
+	stored := rawjson.AsMap(jsonpatch.DecodeLike(response.raw, patch))
+	left := rawjson.AsMap(jsonpatch.Plain(jsonpatch.EffectiveMerge(stored, patch)))
+	for _, item := range leftDiff(left, response.raw) {
 		removed := item.New == nil && jsonpatch.OnlyRemoves(item.Old)
 		empty := len(item.Path) == 2 && item.Path[0] == "metadata" && rawjson.IsEmpty(item.Old) && rawjson.IsEmpty(item.New) &&
 			slices.Contains([]string{"annotations", "labels", "finalizers"}, item.Path[1])

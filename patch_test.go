@@ -614,3 +614,39 @@ func TestClearKeepsItsObject(t *testing.T) {
 		t.Errorf("got the operations %s", got)
 	}
 }
+
+// TestCoalescedRemovals checks that waiting patches of an event handler stay one patch, also if they set fields in an object that they
+// have removed.
+func TestCoalescedRemovals(t *testing.T) {
+	var all []*handlerPatch
+	for i := range 10 {
+		p := &Patch{}
+		p.Remove("spec.a")
+		p.Set("spec.a.b", i)
+		all = coalesce(append(all, &handlerPatch{id: "event", patch: p}))
+	}
+	b := mustBody(t, `{"spec":{"a":{"old":1},"x":1}}`)
+	if got := string(all[0].patch.applied(b).raw); len(all) != 1 || got != `{"spec":{"a":{"b":9},"x":1}}` {
+		t.Errorf("got %d patches, and applied %s", len(all), got)
+	}
+}
+
+// TestPatchValues checks that a patch shows removals, and objects that replace others, as plain JSON.
+func TestPatchValues(t *testing.T) {
+	p := &Patch{}
+	p.Remove("spec.a")
+	p.Set("spec.a.b", 1)
+	p.Remove("status.x.y")
+	want := mustObject(t, `{"spec":{"a":{"b":1}},"status":{"x":{"y":null}}}`)
+	if diff := cmp.Diff(want, p.Map()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for path, want := range map[FieldPath]any{"spec.a": map[string]any{"b": json.Number("1")}, "spec.a.b": json.Number("1"), "status.x.y": nil} {
+		if got, ok := p.Get(path); !ok || cmp.Diff(want, got) != "" {
+			t.Errorf("%s: got %v, %t", path, got, ok)
+		}
+	}
+	if _, ok := p.Get("spec.a.c"); ok {
+		t.Error("a field has a value that was not set")
+	}
+}

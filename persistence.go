@@ -440,7 +440,7 @@ func markPrefix(prefix string, body *Body, patch *Patch) {
 	if _, ok := body.Annotation(key); ok {
 		return
 	}
-	if _, ok := rawjson.Lookup(any(patch.changes.Merge), "metadata", "annotations", key); !ok {
+	if _, ok := jsonpatch.Lookup(patch.changes.Merge, "metadata", "annotations", key); !ok {
 		patch.put("yes", "metadata", "annotations", key)
 	}
 }
@@ -506,7 +506,7 @@ func (p *PersistenceSettings) inStatus(body *Body) bool {
 func (p *PersistenceSettings) dropped(patch *Patch, now *Body) bool {
 	return slices.ContainsFunc(p.statusFields(), func(field []string) bool {
 		for _, merge := range []map[string]any{patch.changes.Merge, patch.changes.Last} {
-			if v, ok := rawjson.Lookup(any(merge), field...); ok && !jsonpatch.OnlyRemoves(v) {
+			if v, ok := jsonpatch.Lookup(merge, field...); ok && !jsonpatch.OnlyRemoves(v) {
 				_, kept := now.find(field...)
 				return !kept
 			}
@@ -599,7 +599,7 @@ func (p *PersistenceSettings) bind(body *Body, patch *Patch) {
 		return
 	}
 	parent := s.field()[:len(s.field())-1]
-	if _, leaves := rawjson.Lookup(any(patch.changes.Merge), s.field()...); leaves && jsonpatch.Hollows(body.raw, patch.changes.Merge, parent) { // records alone leave an empty parent, as in Kopf for Python
+	if _, leaves := jsonpatch.Lookup(patch.changes.Merge, s.field()...); leaves && jsonpatch.Hollows(body.raw, patch.changes.Merge, parent) { // records alone leave an empty parent, as in Kopf for Python
 		patch.put(nil, parent...)
 	}
 }

@@ -214,7 +214,9 @@ func (c *cycle) sendEach(patches []*handlerPatch) error {
 		if p.patch.Empty() {
 			continue
 		}
-		_, err := c.request(p.patch)
+		alone := *p.patch
+		alone.keepOwn(c.latest())
+		_, err := c.request(&alone)
 		var refused *patchRefusedError
 		var failed *objectpatch.TransformError
 		transforming := errtype.As(err, &failed)
@@ -547,15 +549,13 @@ func (c *cycle) combine(body *Body, patches []*handlerPatch, own *Patch) (total,
 	total, late = &Patch{changes: objectpatch.Changes{Adds: own.changes.Adds, Removes: own.changes.Removes}, persistence: c.served.persistence}, &Patch{}
 	all, merge := &total.changes, own.changes.Merge
 	for _, p := range patches {
-		all.Merge = jsonpatch.CombineMerges(all.Merge, p.patch.changes.Merge)
-		all.Transforms = append(all.Transforms, p.patch.changes.Transforms...)
+		all.Combine(&p.patch.changes)
 	}
-	_, inStatus := merge["status"]
 	if part := c.cleanedLate(own); part != "" {
 		merge, late.changes.Merge = maps.Clone(merge), map[string]any{part: merge[part]}
 		delete(merge, part)
 	}
-	total.keepOwnStatus(body, inStatus)
+	total.keepOwn(body)
 	if all.Transforms = append(all.Transforms, own.changes.Transforms...); len(all.Transforms) > 0 {
 		all.Last = merge
 	} else {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/boundedset"
 	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/funcid"
 	"github.com/kopf-go/kopf/internal/index"
@@ -63,6 +64,8 @@ type handler struct {
 	indexing   *indexSpec // of indices
 	reconcile  *reconcileSpec
 	admission  *admissionSpec
+
+	replacedText boundedset.Set // the paths of text that is not UTF-8, which were logged
 }
 
 // registration is the identity and the place of a registered function.

@@ -601,20 +601,21 @@ func (w *pendingWrite) refresh(s *sender, known *Body) (*Body, error) {
 
 func (w *pendingWrite) request(s *sender, known *Body, handler HandlerID) (*Body, error) {
 	w.patch.err = nil // the function's attempt has already failed with it
-	w.patch.keepOwnStatus(known, false)
-	if !w.patch.changes.Replaces() { // a later merge would undo the replacement
+	patch := *w.patch // a later attempt keeps newer fields
+	patch.keepOwn(known)
+	if !patch.changes.Replaces() { // a later merge would undo the replacement
 		var err error
-		known, err = s.request(known, &Patch{changes: objectpatch.Changes{Merge: w.patch.changes.Merge}})
+		known, err = s.request(known, &Patch{changes: objectpatch.Changes{Merge: patch.changes.Merge}})
 		if w.permanentlyRefused(s.log, handler, err) {
 			err, w.succeeded = nil, false
 		}
 		if err != nil {
 			return known, err
 		}
-		w.patch.changes.Merge = nil
+		w.patch.changes.Merge, patch.changes.Merge = nil, nil
 	}
 	var err error
-	if known, err = s.request(known, w.patch); w.permanentlyRefused(s.log, handler, err) {
+	if known, err = s.request(known, &patch); w.permanentlyRefused(s.log, handler, err) {
 		err, w.succeeded = nil, false
 	}
 	return known, err

@@ -169,7 +169,7 @@ func (c *typedCall) rejoin() {
 	own, p := *c.object.Patch, c.object.Patch
 	*p = c.pending
 	p.changes.Append(&own.changes)
-	p.err = cmp.Or(p.err, own.err)
+	p.err, p.replacedText = cmp.Or(p.err, own.err), append(p.replacedText, own.replacedText...)
 }
 
 // currentConditions returns the conditions in the status of the struct, nil if it has no field of type []Condition.
@@ -197,7 +197,7 @@ func (c *typedCall) currentConditions() (all []manifest.Condition) {
 
 // end adds the changes of the struct to the handler's patch, and returns the error of the handler.
 func (c *typedCall) end(failure error) error {
-	normalized, err := rawjson.Normalize(c.value)
+	normalized, _, err := c.object.Patch.normalize(c.value)
 	if err != nil {
 		return cmp.Or(failure, Permanent(fmt.Errorf("the status of the %T: %w", c.value, err)))
 	}

@@ -27,9 +27,9 @@ func Runes(text string, limit int) string {
 	return text
 }
 
-// End returns a text of at most limit bytes. A shortened one ends with "…".
+// End returns a valid UTF-8 text of at most limit bytes. A shortened one ends with "…".
 func End(text string, limit int) string {
-	if len(text) <= limit {
+	if text = strings.ToValidUTF8(text, "\ufffd"); len(text) <= limit {
 		return text
 	}
 	return Bytes(text, limit-len("…")) + "…"

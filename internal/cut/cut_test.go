@@ -14,6 +14,9 @@ func TestEnd(t *testing.T) {
 	if got := End("short", 1024); got != "short" {
 		t.Errorf("got %q", got)
 	}
+	if got := End("caf\xe9", 1024); got != "caf\ufffd" {
+		t.Errorf("got %q", got)
+	}
 }
 
 func TestMiddle(t *testing.T) {
@@ -40,7 +43,7 @@ func FuzzCut(f *testing.F) {
 			t.Skip()
 		}
 		got := End(text, limit)
-		if len(got) > limit || utf8.ValidString(text) && !utf8.ValidString(got) || len(text) <= limit && got != text {
+		if len(got) > limit || !utf8.ValidString(got) || utf8.ValidString(text) && len(text) <= limit && got != text {
 			t.Errorf("%q is cut to %q, at most %d bytes", text, got, limit)
 		}
 		for name, got := range map[string]string{"Bytes": Bytes(text, limit), "Middle": Middle(text, limit)} {

@@ -4,31 +4,100 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// CombineMerges returns the merge patch with the effect of first and then second.
+// CombineMerges returns the merge patch with the effect of first and then second. It changes first, but shares nothing with second.
 func CombineMerges(first, second map[string]any) map[string]any {
 	if first == nil {
 		first = make(map[string]any, len(second))
 	}
-	for k, v := range second {
-		a, ok := first[k].(map[string]any)
-		if b, is := v.(map[string]any); ok && is {
-			first[k] = CombineMerges(a, b)
-		} else {
-			first[k] = rawjson.Clone(v)
-		}
+	for key, change := range second {
+		add(first, key, change)
 	}
 	return first
+}
+
+// add adds a later change of a field to a merge patch.
+func add(patch map[string]any, key string, change any) {
+	earlier, changed := patch[key]
+	_, existing := change.(rawjson.Existing)
+	fields := rawjson.PatchFields(change)
+	if _, exact := change.(rawjson.Exact); !changed || exact || fields == nil {
+		patch[key] = clonePatch(change)
+		return
+	}
+	switch earlier := earlier.(type) {
+	case map[string]any:
+		CombineMerges(earlier, fields)
+	case rawjson.Existing:
+		if CombineMerges(earlier, fields); !existing {
+			patch[key] = map[string]any(earlier)
+		}
+	case rawjson.Exact:
+		rawjson.Merge(map[string]any(earlier), fields)
+	default: // a null, a scalar or a list, so the present object is gone
+		if !existing {
+			patch[key] = rawjson.Exact(rawjson.AsMap(rawjson.Merge(nil, change)))
+		}
+	}
+}
+
+// clonePatch copies a value of a merge patch.
+func clonePatch(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return CombineMerges(nil, v)
+	case rawjson.Existing:
+		return rawjson.Existing(CombineMerges(nil, v))
+	case rawjson.Exact:
+		return rawjson.Exact(rawjson.AsMap(rawjson.Clone(map[string]any(v))))
+	}
+	return rawjson.Clone(v)
+}
+
+// Plain returns a copy of a value of a merge patch in plain JSON, without the difference between the types of objects.
+func Plain(v any) any {
+	fields := rawjson.PatchFields(v)
+	if fields == nil {
+		return rawjson.Clone(v)
+	}
+	plain := make(map[string]any, len(fields))
+	for key, value := range fields {
+		plain[key] = Plain(value)
+	}
+	return plain
+}
+
+// Lookup returns the change of the field at a path of keys, and reports whether the merge patch has one.
+func Lookup(patch map[string]any, keys ...string) (v any, ok bool) {
+	v = patch
+	for _, key := range keys {
+		if v, ok = rawjson.PatchFields(v)[key]; !ok {
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// Merges reports whether a value of a merge patch merges with a present object.
+func Merges(v any) bool { return changedFields(v) != nil }
+
+// changedFields returns the fields of an object in a merge patch, nil if the patch replaces the value as a whole.
+func changedFields(v any) map[string]any {
+	if _, exact := v.(rawjson.Exact); exact {
+		return nil
+	}
+	return rawjson.PatchFields(v)
 }
 
 // DecodeLike decodes only the keys of a raw value that a model has, on each level, and everything where the model has no keys. A patch touches only a small
 // part of an object.
 func DecodeLike(raw []byte, model any) any {
-	m := rawjson.AsMap(model)
+	m := changedFields(model)
 	if m == nil || len(raw) == 0 || raw[0] != '{' {
 		v, err := rawjson.Decode(raw)
 		if err != nil {
@@ -56,7 +125,7 @@ func Union(a, b map[string]any) map[string]any {
 	}
 	for key, sub := range b {
 		old, present := all[key]
-		if oldMap, newMap := rawjson.AsMap(old), rawjson.AsMap(sub); oldMap != nil && newMap != nil {
+		if oldMap, newMap := changedFields(old), changedFields(sub); oldMap != nil && newMap != nil {
 			all[key] = Union(oldMap, newMap)
 		} else if !present || oldMap != nil {
 			all[key] = sub
@@ -65,29 +134,77 @@ func Union(a, b map[string]any) map[string]any {
 	return all
 }
 
-// EffectiveMerge returns the part of a merge patch that changes the object, or nil: a patch without effect needs no request (CH-T2).
+// EffectiveMerge returns the part of a merge patch that changes the object, or nil: a patch without effect needs no request (CH-T2). An [rawjson.Exact]
+// remains only where it replaces an object, and no [rawjson.Existing] remains.
 func EffectiveMerge(object, patch map[string]any) map[string]any {
 	var effective map[string]any
-	for k, v := range patch {
-		old, present := object[k]
-		sub, isMap := v.(map[string]any)
-		switch oldMap, wasMap := old.(map[string]any); {
-		case v == nil && !present:
-			continue
-		case isMap && wasMap:
-			if sub = EffectiveMerge(oldMap, sub); sub == nil {
-				continue
+	for key, change := range patch {
+		old, present := object[key]
+		if change, changes := effectiveChange(old, present, change); changes {
+			if effective == nil {
+				effective = make(map[string]any)
 			}
-			v = sub
-		case v != nil && present && rawjson.Equal(old, v):
-			continue
+			effective[key] = change
 		}
-		if effective == nil {
-			effective = make(map[string]any)
-		}
-		effective[k] = v
 	}
 	return effective
+}
+
+// effectiveChange returns the part of a change that changes a value, if there is any.
+func effectiveChange(old any, present bool, change any) (effective any, changes bool) {
+	object, isObject := old.(map[string]any)
+	switch change := change.(type) {
+	case nil:
+		return nil, present
+	case rawjson.Exact:
+		if !isObject {
+			return map[string]any(change), true
+		}
+		return change, !rawjson.Equal(object, map[string]any(change))
+	case rawjson.Existing:
+		if !isObject {
+			return nil, false
+		}
+		part := EffectiveMerge(object, change)
+		return part, part != nil
+	case map[string]any:
+		if !isObject {
+			return changeOfNone(change), true
+		}
+		part := EffectiveMerge(object, change)
+		return part, part != nil
+	}
+	return change, !present || !rawjson.Equal(old, change)
+}
+
+// changeOfNone returns a merge patch for a place where there is no object.
+func changeOfNone(patch map[string]any) map[string]any {
+	changes := make(map[string]any, len(patch))
+	for key, change := range patch {
+		switch change := change.(type) {
+		case rawjson.Existing:
+		case rawjson.Exact:
+			changes[key] = map[string]any(change)
+		case map[string]any:
+			changes[key] = changeOfNone(change)
+		default:
+			changes[key] = change
+		}
+	}
+	return changes
+}
+
+// ReplacesObjects reports whether a merge patch replaces objects as a whole, which RFC 7396 cannot express.
+func ReplacesObjects(patch any) bool {
+	if _, exact := patch.(rawjson.Exact); exact {
+		return true
+	}
+	for _, change := range rawjson.PatchFields(patch) {
+		if ReplacesObjects(change) {
+			return true
+		}
+	}
+	return false
 }
 
 // IsApplied reports whether a value has the changes of the patch already, as far as that is visible without decoding it.
@@ -100,25 +217,39 @@ func IsApplied(raw []byte, patch any) bool {
 	case string:
 		return rawjson.IsQuoted(raw) && string(rawjson.AppendUnquoted(make([]byte, 0, len(raw)), raw)) == v
 	case map[string]any:
-		for key, want := range v {
-			if got, _ := rawjson.Find(raw, key); !IsApplied(got, want) {
-				return false
-			}
-		}
-		return len(raw) > 0 && raw[0] == '{'
+		return isObject(raw) && areApplied(raw, v)
+	case rawjson.Existing:
+		return !isObject(raw) || areApplied(raw, v)
+	case rawjson.Exact:
+		return isObject(raw) && rawjson.Equal(rawjson.DecodeOrNil(raw), map[string]any(v))
 	}
 	return false
 }
 
-func DropValueIn(m map[string]any, keys []string) {
+func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
+
+func areApplied(raw []byte, fields map[string]any) bool {
+	for key, want := range fields {
+		if got, _ := rawjson.Find(raw, key); !IsApplied(got, want) {
+			return false
+		}
+	}
+	return true
+}
+
+// DropValueIn removes the change of a field from a merge patch, and the parents that it leaves empty.
+func DropValueIn(patch map[string]any, keys []string) {
 	if len(keys) == 1 {
-		delete(m, keys[0])
+		delete(patch, keys[0])
 		return
 	}
-	if next, ok := m[keys[0]].(map[string]any); ok {
-		if DropValueIn(next, keys[1:]); len(next) == 0 {
-			delete(m, keys[0])
-		}
+	next := patch[keys[0]]
+	fields := rawjson.PatchFields(next)
+	if fields == nil {
+		return
+	}
+	if DropValueIn(fields, keys[1:]); len(fields) == 0 && changedFields(next) != nil {
+		delete(patch, keys[0])
 	}
 }
 
@@ -129,7 +260,7 @@ func Touches(patch map[string]any, field []string) bool {
 		if !ok {
 			return false
 		}
-		if patch, ok = v.(map[string]any); !ok {
+		if patch = changedFields(v); patch == nil {
 			break
 		}
 	}
@@ -138,17 +269,17 @@ func Touches(patch map[string]any, field []string) bool {
 
 // OnlyRemoves reports whether a value in a merge patch only removes values.
 func OnlyRemoves(v any) bool {
-	m, ok := v.(map[string]any)
-	for _, sub := range m {
+	fields := changedFields(v)
+	for _, sub := range fields {
 		if !OnlyRemoves(sub) {
 			return false
 		}
 	}
-	return v == nil || ok && len(m) > 0
+	return v == nil || len(fields) > 0
 }
 
-// TakeBadTexts removes invalid labels and annotations from a merge patch, and returns the first error. The API server accepts only strings there, and keys with
-// dots are easily mistaken for paths.
+// TakeBadTexts removes invalid metadata from a merge patch, and returns the first error. The API server accepts only strings as labels and annotations, and
+// keys with dots are easily mistaken for paths.
 func TakeBadTexts(patch map[string]any) (first error) {
 	for {
 		keys, err := badText(patch)
@@ -162,20 +293,23 @@ func TakeBadTexts(patch map[string]any) (first error) {
 	}
 }
 
-// badText returns the keys of an invalid label or annotation, and an error.
+// badText returns the keys of invalid metadata, and an error.
 func badText(patch map[string]any) (keys []string, err error) {
-	metadata := rawjson.AsMap(patch["metadata"])
+	metadata := rawjson.PatchFields(patch["metadata"])
+	if value, ok := patch["metadata"]; ok && metadata == nil {
+		return []string{"metadata"}, fmt.Errorf("the patch sets the whole metadata to %s: want an object with some of its fields", rawjson.KindOf(value))
+	}
 	for _, kind := range []struct{ field, setter string }{{"annotations", "SetAnnotation"}, {"labels", "SetLabel"}} {
-		texts := rawjson.AsMap(metadata[kind.field])
+		texts := rawjson.PatchFields(metadata[kind.field])
 		for _, key := range rawjson.SortedKeys(texts) {
 			keys := []string{"metadata", kind.field, key}
 			switch value := texts[key].(type) {
 			case nil, string:
-			case map[string]any:
+			case map[string]any, rawjson.Existing, rawjson.Exact:
 				full := []string{key}
-				for inner := value; len(inner) == 1; {
+				for inner := rawjson.PatchFields(value); len(inner) == 1; {
 					next := rawjson.SortedKeys(inner)[0]
-					full, inner = append(full, next), rawjson.AsMap(inner[next])
+					full, inner = append(full, next), rawjson.PatchFields(inner[next])
 				}
 				return keys, fmt.Errorf("the patch of %q goes deeper than a key of metadata.%s: use %s(%q, value) for a key with dots",
 					"metadata."+kind.field+"."+strings.Join(full, "."), kind.field, kind.setter, strings.Join(full, "."))
@@ -205,26 +339,28 @@ func Without(object, other map[string]any) map[string]any {
 
 // Hollows reports whether a merge patch changes a map of an object to one that has only empty maps.
 func Hollows(object []byte, patch map[string]any, path []string) bool {
-	changes, _ := rawjson.Lookup(any(patch), path...)
+	changes, _ := Lookup(patch, path...)
 	raw, ok := rawjson.Find(object, path...)
-	return ok && rawjson.AsMap(changes) != nil && rawjson.IsHollow(rawjson.Merge(rawjson.DecodeOrNil(raw), changes))
+	return ok && rawjson.PatchFields(changes) != nil && rawjson.IsHollow(rawjson.Merge(rawjson.DecodeOrNil(raw), changes))
 }
 
-// Put sets a decoded value in a merge patch. It replaces a null or a scalar at a parent, so that they do not hide the value (CH-T49). It combines objects. It
-// requires at least one key.
-func Put(merge map[string]any, value any, keys ...string) {
-	for _, key := range keys[:len(keys)-1] {
-		next, ok := merge[key].(map[string]any)
+// Put adds a later change of the field at a path to a merge patch. A value replaces a null or a scalar at a parent, so that they do not hide it (CH-T49). An
+// object is merged. A null removes the field, and has no effect without a parent. It requires at least one key.
+func Put(patch map[string]any, value any, keys ...string) {
+	removes := value == nil
+	for len(keys) > 1 {
+		next, ok := patch[keys[0]].(map[string]any)
 		if !ok {
-			next = make(map[string]any)
-			merge[key] = next
+			break
 		}
-		merge = next
+		patch, keys = next, keys[1:]
 	}
-	last := keys[len(keys)-1]
-	old, both := merge[last].(map[string]any)
-	if v, ok := value.(map[string]any); ok && both {
-		value = CombineMerges(old, v)
+	for _, key := range slices.Backward(keys[1:]) {
+		if fields := map[string]any{key: value}; removes {
+			value = rawjson.Existing(fields)
+		} else {
+			value = fields
+		}
 	}
-	merge[last] = value
+	add(patch, keys[0], value)
 }

@@ -29,7 +29,7 @@ func (o *Object) field(key string) (raw []byte) {
 
 // Changes are changes to an object, applied in this order: early transformations, Merge, other transformations, Last, Removes, Adds. Zero means no change.
 type Changes struct {
-	Merge      map[string]any
+	Merge      map[string]any // a merge patch, see [rawjson.Merge]
 	Transforms []Transformation
 	Last       map[string]any
 
@@ -46,7 +46,7 @@ func (c *Changes) Finalizes() bool { return len(c.Adds)+len(c.Removes) > 0 }
 
 // Versioned reports whether the changes can be computed only for one resource version.
 func (c *Changes) Versioned() bool {
-	_, lists := rawjson.Lookup(any(c.Merge), "metadata", "finalizers")
+	_, lists := jsonpatch.Lookup(c.Merge, "metadata", "finalizers")
 	return len(c.Transforms) > 0 || lists && c.Finalizes()
 }
 
@@ -87,24 +87,67 @@ func (c *Changes) Drop(keys ...string) { jsonpatch.DropValueIn(c.Merge, keys) }
 // Replace sets the field at the keys, at least one, and drops its present value. Earlier changes below it are dropped, and later ones are added to it.
 func (c *Changes) Replace(value any, keys ...string) {
 	for i := 1; i < len(keys); i++ { // an earlier replacement of a parent comes first
-		if old, ok := rawjson.Lookup(any(c.Merge), keys[:i]...); ok && rawjson.AsMap(old) == nil {
-			c.Drop(keys[:i]...)
-			c.Transforms = append(c.Transforms, &replacement{keys[:i], old})
+		if old, ok := jsonpatch.Lookup(c.Merge, keys[:i]...); ok && !jsonpatch.Merges(old) {
+			c.forget(keys[:i])
+			c.Transforms = append(c.Transforms, &replacement{keys[:i], jsonpatch.Plain(old)})
 			break
 		}
 	}
-	c.Drop(keys...)
+	c.forget(keys)
 	c.Transforms = append(c.Transforms, &replacement{keys, value})
 }
 
-// Append adds later changes, except finalizers. It drops the fields that they replace from the merge patch.
+// forget removes the value at a path from the merge patch. It leaves the parents, which the merge patch may create.
+func (c *Changes) forget(keys []string) {
+	if parent, ok := jsonpatch.Lookup(c.Merge, keys[:len(keys)-1]...); ok {
+		delete(rawjson.PatchFields(parent), keys[len(keys)-1])
+	}
+}
+
+// Append adds later changes, except finalizers.
 func (c *Changes) Append(later *Changes) {
 	for _, t := range later.Transforms {
 		if r, ok := t.(*replacement); ok {
-			c.Drop(r.keys...)
+			c.Replace(r.value, r.keys...)
+		} else {
+			c.Transforms = append(c.Transforms, t)
 		}
 	}
-	c.Merge, c.Transforms = jsonpatch.CombineMerges(c.Merge, later.Merge), append(c.Transforms, later.Transforms...)
+	c.Merge = jsonpatch.CombineMerges(c.Merge, later.Merge)
+}
+
+// Combine adds the later changes of another handler, except finalizers. Unlike [Changes.Append], it keeps the fields, such as results, that earlier handlers set
+// in a field which the later one replaces, unless the new value has them.
+func (c *Changes) Combine(later *Changes) {
+	for _, t := range later.Transforms {
+		r, ok := t.(*replacement)
+		if !ok {
+			c.Transforms = append(c.Transforms, t)
+			continue
+		}
+		earlier, _ := jsonpatch.Lookup(c.Merge, r.keys...)
+		c.Replace(r.value, r.keys...)
+		value := rawjson.AsMap(r.value)
+		if fields := rawjson.PatchFields(earlier); fields != nil && (value != nil || r.value == nil) {
+			c.Put(jsonpatch.CombineMerges(jsonpatch.CombineMerges(nil, fields), value), r.keys...)
+		}
+	}
+	c.Merge = jsonpatch.CombineMerges(c.Merge, later.Merge)
+}
+
+// Clears reports whether the merge patch removes or replaces the object in a field as a whole.
+func (c *Changes) Clears(keys ...string) bool {
+	v, ok := jsonpatch.Lookup(c.Merge, keys...)
+	_, exact := v.(rawjson.Exact)
+	return ok && (v == nil || exact)
+}
+
+// Keep makes changes that clear the object in a field keep some fields of it, unless the changes set these fields.
+func (c *Changes) Keep(fields map[string]any, keys ...string) {
+	set, _ := jsonpatch.Lookup(c.Merge, keys...)
+	kept := rawjson.Merge(rawjson.Clone(fields), rawjson.PatchFields(set))
+	c.Merge = jsonpatch.CombineMerges(nil, c.Merge) // which may be shared
+	jsonpatch.Put(c.Merge, rawjson.Exact(rawjson.AsMap(kept)), keys...)
 }
 
 // Apply applies the changes to a decoded object, in place, and returns it. Whatever the transformations do, the object keeps the fields that kept returns.

@@ -3,13 +3,18 @@ package objectpatch
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/apiserver/patch"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/manifest"
+	"github.com/kopf-go/kopf/internal/proof"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -81,7 +86,7 @@ func TestApply(t *testing.T) {
 			rawjson.AsMap(o["metadata"])["finalizers"] = []any{"b"}
 		}},
 		{"what comes last", func(c *Changes) {
-			c.Transforms = []Transformation{Removal("status")}
+			c.Transforms = []Transformation{&replacement{keys: []string{"status"}}}
 			c.Last = map[string]any{"status": map[string]any{"stored": true}}
 		}, func(o map[string]any) { o["status"] = map[string]any{"stored": true} }},
 		{"what earlier changes have left to be sent", func(c *Changes) {
@@ -112,9 +117,172 @@ func TestApply(t *testing.T) {
 	}
 }
 
+func TestCombine(t *testing.T) {
+	remove := func(keys ...string) func(*Changes) { return func(c *Changes) { c.Put(nil, keys...) } }
+	set := func(value any, keys ...string) func(*Changes) { return func(c *Changes) { c.Put(value, keys...) } }
+	replace := func(value any, keys ...string) func(*Changes) { return func(c *Changes) { c.Replace(value, keys...) } }
+	type m = map[string]any
+	for _, tt := range []struct {
+		name    string
+		changes []func(*Changes) // of one handler each
+		want    string           // the spec, which has the fields x and list
+	}{
+		{"a replacement keeps the fields of others", []func(*Changes){set("result", "spec", "other"), replace(m{"y": true}, "spec")}, `{"other":"result","y":true}`},
+		{"its value wins", []func(*Changes){set("earlier", "spec", "y"), replace(m{"y": true}, "spec")}, `{"y":true}`},
+		{"a later handler wins", []func(*Changes){replace(m{"y": true}, "spec"), set("later", "spec", "y")}, `{"y":"later"}`},
+		{"a removal of the same", []func(*Changes){remove("spec"), replace(m{"y": true}, "spec")}, `{"y":true}`},
+		{"a removal of a field of it", []func(*Changes){remove("spec", "y"), replace(m{"y": true}, "spec")}, `{"y":true}`},
+		{"a removal above it", []func(*Changes){remove("spec"), replace(true, "spec", "y")}, `{"y":true}`},
+		{"another value above it", []func(*Changes){set("text", "spec"), replace(true, "spec", "y")}, `{"y":true}`},
+		{"a removed object with new fields", []func(*Changes){
+			func(c *Changes) {
+				c.Put(nil, "spec")
+				c.Put("result", "spec", "other")
+			},
+			replace(m{"y": true}, "spec"),
+		}, `{"other":"result","y":true}`},
+		{"a replacement by a text", []func(*Changes){set("result", "spec", "other"), replace("text", "spec")}, `"text"`},
+		{"a replacement by nothing", []func(*Changes){set("result", "spec", "other"), replace(nil, "spec")}, `{"other":"result"}`},
+		{"two replacements", []func(*Changes){replace(m{"a": true}, "spec"), replace(m{"b": true}, "spec")}, `{"b":true}`},
+	} {
+		var total Changes
+		for _, fill := range tt.changes {
+			var c Changes
+			fill(&c)
+			total.Combine(&c)
+		}
+		o, object := objectOf(t, stored)
+		got, err := total.Apply(object, o, nothing)
+		if err != nil || textOf(t, got["spec"]) != tt.want {
+			t.Errorf("%s: got %s and %v, want %s", tt.name, textOf(t, got["spec"]), err, tt.want)
+		}
+	}
+}
+
+// change is one call of a method of a patch.
+type change struct {
+	replaces bool
+	keys     []string
+	value    any
+}
+
+func randomValue(random *rand.Rand, depth int, nulls bool) any {
+	switch n := random.IntN(6); {
+	case n == 0 && nulls:
+		return nil
+	case n <= 2 || depth == 0:
+		return json.Number(fmt.Sprint(random.IntN(3)))
+	case n == 3:
+		return []any{"item"}
+	}
+	object := map[string]any{}
+	for range random.IntN(3) {
+		object[string(rune('a'+random.IntN(2)))] = randomValue(random, depth-1, nulls)
+	}
+	return object
+}
+
+func randomChange(random *rand.Rand) change {
+	c := change{replaces: random.IntN(8) == 0, keys: []string{"o"}}
+	for range random.IntN(3) {
+		c.keys = append(c.keys, string(rune('a'+random.IntN(2))))
+	}
+	if random.IntN(5) > 1 {
+		c.value = randomValue(random, 2, !c.replaces)
+	}
+	return c
+}
+
+// apply makes the change in an object.
+func (c change) apply(object map[string]any) {
+	if _, isMap := c.value.(map[string]any); c.replaces || !isMap {
+		manifest.Replace(object, c.keys, rawjson.Clone(c.value))
+		return
+	}
+	changes := c.value
+	for _, key := range slices.Backward(c.keys) {
+		changes = map[string]any{key: changes}
+	}
+	rawjson.Merge(object, changes)
+}
+
+// TestChangesInTurn checks that the changes of several handlers together have the effect of one after another, and the request the effect of the changes.
+func TestChangesInTurn(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range proof.Rounds(10_000, 1_000_000) {
+		object := map[string]any{"metadata": map[string]any{"uid": "u"}}
+		if random.IntN(4) > 0 {
+			object["o"] = randomValue(random, 3, false)
+		}
+		want, text := rawjson.Clone(object).(map[string]any), textOf(t, object)
+		var total Changes
+		for range 1 + random.IntN(3) {
+			var c Changes
+			for range 1 + random.IntN(3) {
+				next := randomChange(random)
+				text += fmt.Sprintf("; %v %s", next.keys, textOf(t, next.value))
+				if next.apply(want); next.replaces {
+					text += " as a whole"
+					c.Replace(next.value, next.keys...)
+				} else {
+					c.Put(next.value, next.keys...)
+				}
+			}
+			text += " |"
+			before := textOf(t, c.Merge)
+			if total.Append(&c); textOf(t, c.Merge) != before {
+				t.Fatalf("%s: the changes of a handler are now %s", text, textOf(t, c.Merge))
+			}
+		}
+		raw := []byte(textOf(t, object))
+		got, err := total.Apply(rawjson.Clone(object).(map[string]any), &Object{Raw: raw}, nothing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !rawjson.Equal(want, got) {
+			t.Fatalf("%s: got %s, want %s", text, textOf(t, got), textOf(t, want))
+		}
+		if total.Holds(&Object{Raw: raw}) && !rawjson.Equal(object, got) {
+			t.Fatalf("%s: the object is reported as unchanged, want %s", text, textOf(t, got))
+		}
+		if sent := send(t, &total, raw); !rawjson.Equal(sent, got) {
+			t.Fatalf("%s: the request makes %s, want %s", text, textOf(t, sent), textOf(t, got))
+		}
+	}
+}
+
+// send returns the object after the request for the changes.
+func send(t *testing.T, c *Changes, raw []byte) map[string]any {
+	t.Helper()
+	before := rawjson.Map(raw)
+	after, err := c.Apply(rawjson.Map(raw), &Object{Raw: raw}, nothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.Versioned() {
+		before, after = c.Sides(raw)
+	}
+	object := rawjson.Map(raw)
+	r := (&State{UID: "u"}).Main(c, before, after)
+	switch {
+	case r == nil:
+	case r.Type == mergeType:
+		rawjson.Merge(object, rawjson.DecodeOrNil([]byte(textOf(t, r.Body))))
+	default:
+		rawjson.AsMap(object["metadata"])["resourceVersion"] = "" // which the guard tests
+		patched, err := patch.ApplyJSON(object, []byte(textOf(t, r.Body)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		object = rawjson.AsMap(patched)
+		delete(rawjson.AsMap(object["metadata"]), "resourceVersion")
+	}
+	return object
+}
+
 func TestApplyKeeps(t *testing.T) {
 	o, object := objectOf(t, stored)
-	c := &Changes{Transforms: []Transformation{Removal("status")}}
+	c := &Changes{Transforms: []Transformation{&replacement{keys: []string{"status"}}}}
 	got, err := c.Apply(object, o, func() map[string]any { return map[string]any{"status": map[string]any{"size": json.Number("1")}} })
 	if want := `{"size":1}`; err != nil || textOf(t, got["status"]) != want {
 		t.Errorf("got %s and %v, want %s", textOf(t, got["status"]), err, want)
@@ -206,6 +374,27 @@ func TestRequests(t *testing.T) {
 			request{mergeType, `{"metadata":{"uid":"u"},"spec":{"x":2}}`}},
 		{"finalizers", func(c *Changes) { c.Removes = []string{"a"} }, State{}, request{}, request{OperationsType,
 			`[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/metadata/finalizers/0","value":"a"},{"op":"remove","path":"/metadata/finalizers/0"}]`}},
+		{"a removal of nothing", func(c *Changes) {
+			c.Put(nil, "spec", "x", "y")
+			c.Put(nil, "other", "y")
+			c.Put(nil, "status", "none", "y")
+		}, State{Apart: true}, request{}, request{}},
+		{"an object that is removed and set anew", func(c *Changes) {
+			c.Put(nil, "spec")
+			c.Put(json.Number("2"), "spec", "y")
+			c.Put(json.Number("2"), "other", "y")
+		}, State{}, request{}, request{OperationsType, `[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/other","value":null},{"op":"add","path":"/other","value":{"y":2}},` +
+			`{"op":"test","path":"/spec","value":{"list":[1,2],"x":1}},{"op":"replace","path":"/spec","value":{"y":2}}]`}},
+		{"a status that is removed and set anew", func(c *Changes) {
+			c.Put(nil, "status")
+			c.Put(json.Number("2"), "status", "size")
+		}, State{Apart: true}, request{OperationsType, `[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/status","value":{"conditions":[{"type":"Ready"}],"size":1}},` +
+			`{"op":"replace","path":"/status","value":{"size":2}}]`}, request{}},
+		{"an object that is as it is set anew", func(c *Changes) {
+			c.Put("text", "spec")
+			c.Put(json.Number("1"), "spec", "x")
+			c.Put([]any{json.Number("1"), json.Number("2")}, "spec", "list")
+		}, State{}, request{}, request{}},
 		{"a transformation is for one version", func(c *Changes) { c.Replace(json.Number("2"), "spec", "x") }, State{}, request{},
 			request{OperationsType, `[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"replace","path":"/spec/x","value":2}]`}},
 		{"a lenient one is for what it changes", func(c *Changes) { c.Replace(json.Number("2"), "spec", "x") }, State{Lenient: true}, request{}, request{OperationsType,
@@ -256,6 +445,11 @@ func TestStatusChange(t *testing.T) {
 		{"a field", `{"a":1}`, `{"a":2}`, `{"a":1,"b":1}`, func(*Changes) {}, `{"status":{"a":2}}`},
 		{"nothing", `{"a":1}`, `{"a":1}`, `{"a":2}`, func(*Changes) {}, `null`},
 		{"what the handler sets itself wins", `{"a":1}`, `{"a":2}`, `{"a":1}`, func(c *Changes) { c.Put(json.Number("3"), "status", "a") }, `{"status":{"a":3}}`},
+		{"what the handler removes stays removed", `{"a":1,"b":1}`, `{"a":2,"b":2}`, `{"a":1,"b":1}`, func(c *Changes) { c.Put(nil, "status", "a") }, `{"status":{"a":null,"b":2}}`},
+		{"a status that was removed and set anew", `{"a":1,"b":1}`, `{"a":2,"b":1}`, `{"a":1,"b":1}`, func(c *Changes) {
+			c.Put(nil, "status")
+			c.Put(json.Number("3"), "status", "c")
+		}, `{"status":{"a":2,"c":3}}`},
 		{"a removed status stays removed", `{"a":1}`, `{"a":2}`, `{"a":1}`, func(c *Changes) { c.Put(nil, "status") }, `{"status":null}`},
 	} {
 		object := func(text string) map[string]any { return rawjson.Map([]byte(text)) }

@@ -48,6 +48,9 @@ func (s *State) Main(c *Changes, before, after map[string]any) *Request {
 	if len(merge) == 0 {
 		return nil
 	}
+	if jsonpatch.ReplacesObjects(merge) {
+		return operations(jsonpatch.AppendMerge(s.uidTest(), "", before, merge))
+	}
 	guard := map[string]any{"metadata": map[string]any{"uid": s.UID}}
 	return &Request{mergeType, jsonpatch.CombineMerges(guard, merge)}
 }
@@ -63,7 +66,7 @@ func (s *State) Status(c *Changes, before, after map[string]any) *Request {
 	if !ok {
 		return nil
 	}
-	return operations(jsonpatch.AppendMerge(s.uidTest(), "", from, map[string]any{"status": status}))
+	return operations(jsonpatch.AppendMerge(s.uidTest(), "", from, jsonpatch.EffectiveMerge(from, map[string]any{"status": status})))
 }
 
 func (s *State) uidTest() []jsonpatch.Operation {

@@ -23,9 +23,6 @@ type replacement struct {
 	value any
 }
 
-// Removal returns a transformation that removes a field at the top of an object, before the merge patch.
-func Removal(key string) Transformation { return &replacement{keys: []string{key}} }
-
 // isEarly reports whether a transformation precedes the merge patch.
 func isEarly(t Transformation) bool {
 	_, ok := t.(*replacement)
@@ -83,15 +80,16 @@ type StatusChange struct{ jsonpatch.Change }
 // depends on fields that other clients may change at the same time. The argument stored is the stored status.
 func (s *StatusChange) AddTo(c *Changes, stored map[string]any, conditions []Transformation) {
 	status, removed := c.Merge["status"]
-	s.WithoutMerged(rawjson.AsMap(status))
-	_, own := rawjson.AsMap(status)["conditions"]
+	fields := rawjson.PatchFields(status)
+	s.WithoutMerged(fields)
+	_, own := fields["conditions"]
 	for _, t := range c.Transforms {
 		if r, ok := t.(*replacement); ok && r.keys[0] == "status" {
 			s.Without(r.keys[1:]...)
 			own = own || len(r.keys) == 1 || r.keys[1] == "conditions"
 		}
 	}
-	if removed = removed && rawjson.AsMap(status) == nil; removed || own {
+	if removed = removed && fields == nil; removed || own {
 		conditions = nil
 	}
 	if removed || len(s.Patch(stored))+len(conditions) == 0 {
@@ -101,7 +99,11 @@ func (s *StatusChange) AddTo(c *Changes, stored map[string]any, conditions []Tra
 	if s.Replaces() {
 		c.Transforms = slices.Insert(c.Transforms, 0, Transformation(s))
 	} else if change := s.Patch(stored); len(change) > 0 {
-		c.Merge = jsonpatch.CombineMerges(map[string]any{"status": change}, c.Merge)
+		first, then := map[string]any{"status": change}, c.Merge
+		if c.Clears("status") { // the fields of the change stay as well
+			first, then = then, first
+		}
+		c.Merge = jsonpatch.CombineMerges(first, then)
 	}
 	c.Transforms = slices.Insert(c.Transforms, 0, conditions...)
 }

@@ -70,6 +70,28 @@ func TestNormalizeJSON(t *testing.T) {
 	}
 }
 
+func TestNormalizeText(t *testing.T) {
+	type named struct{ Name string }
+	for _, tt := range []struct {
+		value, want any
+		replaced    bool
+	}{
+		{"caf\xe9\xe8", "caf\ufffd\ufffd", true},
+		{"café \ufffd", "café \ufffd", false},
+		{`\ufffd`, `\ufffd`, false},
+		{"", "", false},
+		{[]string{`\ufffd \`, "\ufffd"}, []any{`\ufffd \`, "\ufffd"}, false},
+		{[]string{`\` + "\xe9"}, []any{`\` + "\ufffd"}, true},
+		{named{"caf\xe9\xe8"}, map[string]any{"Name": "caf\ufffd\ufffd"}, true},
+		{map[string]any{"caf\xe9": true}, map[string]any{"caf\ufffd": true}, true},
+	} {
+		got, replaced, err := NormalizeText(tt.value)
+		if diff := cmp.Diff(tt.want, got); diff != "" || replaced != tt.replaced || err != nil {
+			t.Errorf("%q: got replaced %t and %v, want %t (-want +got)\n%s", tt.value, replaced, err, tt.replaced, diff)
+		}
+	}
+}
+
 // TestNormalizePlain compares copied values with encoded and decoded ones.
 func TestNormalizePlain(t *testing.T) {
 	type m = map[string]any
@@ -422,7 +444,7 @@ func isNumber(s string) bool {
 	return err == nil && ok && n.String() == s
 }
 
-func TestCheckEncodable(t *testing.T) {
+func TestIsNormal(t *testing.T) {
 	loop := map[string]any{}
 	loop["a"] = []any{loop}
 	deep := any("end")
@@ -430,25 +452,31 @@ func TestCheckEncodable(t *testing.T) {
 		deep = []any{deep}
 	}
 	for _, tt := range []struct {
+		name  string
 		value any
-		err   string
+		want  bool
 	}{
-		{nil, ""},
-		{map[string]any{"a": []any{true, "x", json.Number("12"), json.Number("-1.5e3"), json.Number("0"), 1, 2.5, []string{"y"}}}, ""},
-		{deep, ""},
-		{struct{ A int }{1}, ""},
-		{func() {}, "unsupported type: func()"},
-		{map[string]any{"a": []any{map[string]any{"b": make(chan int)}}}, "unsupported type: chan int"},
-		{[]any{math.NaN(), "x"}, "unsupported value: NaN"},
-		{[]any{json.Number("x")}, "invalid number"},
-		{loop, "cycle"},
+		{"null", nil, true},
+		{"decoded values", map[string]any{"a": []any{true, "é\ufffd", json.Number("12"), json.Number("-1.5e3"), json.Number("0")}}, true},
+		{"an integer", []any{1}, false},
+		{"a list of texts", map[string]any{"a": []string{"y"}}, false},
+		{"a nil map", map[string]any(nil), false},
+		{"a nil list", []any{[]any(nil)}, false},
+		{"text that is not UTF-8", []any{"caf\xe9"}, false},
+		{"a key that is not UTF-8", map[string]any{"caf\xe9": true}, false},
+		{"a deep value", deep, false},
+		{"a struct", struct{ A int }{1}, false},
+		{"a function", func() {}, false},
+		{"not a number", []any{math.NaN(), "x"}, false},
+		{"a bad number", []any{json.Number("x")}, false},
+		{"an empty number", []any{json.Number("")}, false},
+		{"a loop", loop, false},
 	} {
-		err := CheckEncodable(tt.value)
-		if (tt.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.err) {
-			t.Errorf("got %v, want %q", err, tt.err)
+		if got := IsNormal(tt.value); got != tt.want {
+			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
 		}
-		if _, encoding := Encode(tt.value); (encoding == nil) != (err == nil) {
-			t.Errorf("got %v, while it is encoded with %v", err, encoding)
+		if normal, err := Normalize(tt.value); tt.want && (err != nil || cmp.Diff(tt.value, normal) != "") {
+			t.Errorf("%s: got %v and %v", tt.name, normal, err)
 		}
 	}
 }

@@ -146,17 +146,71 @@ func appendPlain(b []byte, s string) ([]byte, bool) {
 	}
 }
 
-// Normalize converts any value that encoding/json can encode (structs, typed maps, numbers of any type) to decoded JSON values.
+// Normalize converts any value that encoding/json can encode (structs, typed maps, numbers of any type) to decoded JSON values. It replaces text that is not
+// UTF-8, as encoding/json does.
 func Normalize(v any) (any, error) {
-	switch v.(type) {
-	case nil, bool, string:
-		return v, nil
+	normal, _, err := NormalizeText(v)
+	return normal, err
+}
+
+// NormalizeText is [Normalize], and reports whether it has replaced text that is not UTF-8. The escape of U+FFFD in the JSON of a value's own encoder counts as
+// such text, because encoding/json writes it for that.
+func NormalizeText(v any) (normal any, replaced bool, err error) {
+	switch v := v.(type) {
+	case nil, bool:
+		return v, false, nil
+	case string:
+		text := ValidText(v)
+		return text, text != v, nil
+	case json.RawMessage:
+		normal, err = Decode(v)
+		return normal, !utf8.Valid(v), err
 	}
 	data, err := Encode(v)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return Decode(data)
+	normal, err = Decode(data)
+	return normal, hasReplacement(data), err
+}
+
+// ValidText returns a text with U+FFFD for each byte that is not UTF-8, as encoding/json encodes it.
+func ValidText(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	return string([]rune(text))
+}
+
+// hasReplacement reports whether encoded JSON has text that is not UTF-8, as in a [json.RawMessage], or the escape that encoding/json writes for such text. It
+// writes a valid U+FFFD without an escape.
+func hasReplacement(data []byte) bool {
+	const escape = `\ufffd`
+	return !utf8.Valid(data) || bytes.Contains(data, []byte(escape)) && bytes.Contains(bytes.ReplaceAll(data, []byte(`\\`), nil), []byte(escape))
+}
+
+// PathOfText returns the keys of the first text in a decoded value, or the first key, that contains a text.
+func PathOfText(v any, text string) (path []string, found bool) {
+	switch v := v.(type) {
+	case string:
+		return nil, strings.Contains(v, text)
+	case []any:
+		for i, item := range v {
+			if path, found := PathOfText(item, text); found {
+				return append([]string{strconv.Itoa(i)}, path...), true
+			}
+		}
+	case map[string]any:
+		for _, key := range SortedKeys(v) {
+			if strings.Contains(key, text) {
+				return []string{key}, true
+			}
+			if path, found := PathOfText(v[key], text); found {
+				return append([]string{key}, path...), true
+			}
+		}
+	}
+	return nil, false
 }
 
 // NormalizeObject is [Normalize] for objects. It copies maps and lists directly, which is much faster.
@@ -230,34 +284,35 @@ func copyPlainList[V any](list []V, depth int) (any, bool) {
 // maxNesting limits the depth of values. Deeper values may contain themselves, which encoding/json detects.
 const maxNesting = 1000
 
-// CheckEncodable returns the error that encoding a value would return. It does not encode the decoded JSON in it.
-func CheckEncodable(v any) error { return checkEncodable(v, 0) }
+// IsNormal reports whether a value is decoded JSON with valid text, which encodes to the same.
+func IsNormal(v any) bool { return isNormal(v, 0) }
 
-func checkEncodable(v any, depth int) (err error) {
-	if depth < maxNesting {
-		switch v := v.(type) {
-		case nil, bool, string:
-			return nil
-		case json.Number:
-			if IsDigits(string(v)) && v[0] != '0' {
-				return nil
-			}
-		case []any:
-			for i := 0; i < len(v) && err == nil; i++ {
-				err = checkEncodable(v[i], depth+1)
-			}
-			return err
-		case map[string]any:
-			for _, item := range v {
-				if err = checkEncodable(item, depth+1); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
+func isNormal(v any, depth int) bool {
+	if depth >= maxNesting {
+		return false
 	}
-	_, err = Encode(v)
-	return err
+	switch v := v.(type) {
+	case nil, bool:
+		return true
+	case string:
+		return utf8.ValidString(v)
+	case json.Number:
+		if IsDigits(string(v)) && v[0] != '0' {
+			return true
+		}
+		_, err := Encode(v)
+		return err == nil && v != ""
+	case []any:
+		return v != nil && !slices.ContainsFunc(v, func(item any) bool { return !isNormal(item, depth+1) })
+	case map[string]any:
+		for key, item := range v {
+			if !utf8.ValidString(key) || !isNormal(item, depth+1) {
+				return false
+			}
+		}
+		return v != nil
+	}
+	return false
 }
 
 // EqualNormalized compares two values of any types by their JSON. A value that cannot be encoded counts as null.
@@ -396,26 +451,6 @@ func (d decimal) int64() int64 {
 		return 0 // ParseInt returns the nearest number
 	}
 	return n
-}
-
-// Merge applies an RFC 7396 merge patch to a decoded value and returns the result. It changes the maps of the target in place, but not the patch.
-func Merge(target, patch any) any {
-	p, ok := patch.(map[string]any)
-	if !ok {
-		return Clone(patch)
-	}
-	t, ok := target.(map[string]any)
-	if !ok {
-		t = make(map[string]any, len(p))
-	}
-	for k, v := range p {
-		if v == nil {
-			delete(t, k)
-		} else {
-			t[k] = Merge(t[k], v)
-		}
-	}
-	return t
 }
 
 // MoveMember moves a member from an object to a new object, and returns that.
