@@ -232,10 +232,12 @@ const maxReplacedText = 10
 // normalize returns a value and the keys of its field as the API server stores them. Text that is not UTF-8 would differ from the stored text forever.
 func (p *Patch) normalize(value any, keys ...string) (normal any, names []string, err error) {
 	normal, replaced, err := rawjson.NormalizeText(value)
-	names = make([]string, len(keys))
+	names = keys
 	for i, key := range keys {
-		names[i] = rawjson.ValidText(key)
-		replaced = replaced || names[i] != key
+		if name := rawjson.ValidText(key); name != key {
+			names, replaced = slices.Clone(names), true
+			names[i] = name
+		}
 	}
 	if replaced && p != nil && len(p.replacedText) < maxReplacedText {
 		below, _ := rawjson.PathOfText(normal, string(utf8.RuneError))
