@@ -472,6 +472,7 @@ type Reconcile struct {
 
 	requeueAfter time.Duration // negative for never
 	desired      children      // nil in a hand-made argument
+	resulting
 }
 
 // RequeueAfter makes kopf call the handler again after some time, also if it fails. The shortest of several times counts. The next call for any reason
@@ -487,6 +488,10 @@ func (r *Reconcile) RequeueAfter(after time.Duration) {
 
 // SetCondition sets a condition of the object. See [Patch.SetCondition].
 func (r *Reconcile) SetCondition(c Condition) { r.Patch.SetCondition(c) }
+
+// SetResult stores a value in the status of the object, under the handler's ID, when the call succeeds. The same value causes no request. A function literal
+// needs an ID for that. See [Change.SetResult].
+func (r *Reconcile) SetResult(value any) { r.resulting.set(value, r.Patch) }
 
 // Trigger is a reason for which kopf calls a reconcile handler.
 type Trigger struct {

@@ -15,7 +15,7 @@ import (
 
 // ReconcileOptions are the options of reconcile handlers. Zero values mean the defaults.
 type ReconcileOptions struct {
-	// ID names the handler in logs and metrics. kopf stores nothing under it. Default: the name of the function.
+	// ID names the handler in logs and metrics, and its result in the status. kopf stores nothing else under it. Default: the name of the function.
 	ID HandlerID
 	// Where narrows the selector to the resources for which the function returns true. Default: all resources.
 	Where func(Resource) bool

@@ -523,7 +523,10 @@ func (rc *reconciler) invoke(traced context.Context, c *cycle, rec *reconciling,
 		err = desired.err
 	}
 	if err == nil {
-		err = arg.Patch.try(arg.Body)
+		err = errors.Join(arg.resulting.err, arg.Patch.try(arg.Body))
+	}
+	if err == nil && arg.result != nil {
+		err = arg.storeResult(h)
 	}
 	switch cause := context.Cause(ctx); {
 	case err == nil:
@@ -535,6 +538,15 @@ func (rc *reconciler) invoke(traced context.Context, c *cycle, rec *reconciling,
 		return &cancelledError{err}
 	}
 	return err
+}
+
+// storeResult adds the result to the patch. The name of a function literal, which has a line number, is not stored.
+func (r *Reconcile) storeResult(h *handler) error {
+	if checkID(h.id) != nil {
+		return Permanent(fmt.Errorf("the result of the function literal at %s is stored under the handler's ID: give the handler an ID", h.registered.where))
+	}
+	r.Patch.put(r.result, "status", string(h.id))
+	return nil
 }
 
 // send sends the patch of a call. Its own changes do not trigger the handlers again.
