@@ -54,7 +54,9 @@ var _ = Suite("reconcile_results", func(t *testing.T, c *C) {
 		}, &kopf.ReconcileOptions{ID: "second"})
 		op := c.Operator(r)
 		c.Create("a", nil)
-		c.WaitFor("the failures", func() bool { return len(op.Logs.Find("failed with an exception")) > 0 && len(op.Logs.Find("failed permanently")) == 1 })
+		c.WaitFor("the failures", func() bool {
+			return len(op.Logs.Find("failed with an exception")) > 0 && len(op.Logs.Find("failed permanently")) == 1
+		})
 		if status := c.Get("a").Status().Map(); len(status) > 0 {
 			c.Errorf("the status is %v", status)
 		}
