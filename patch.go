@@ -82,7 +82,7 @@ func (f transformFunc) Apply(object map[string]any, _ *objectpatch.Object) error
 	}
 	normal, err := rawjson.Normalize(object)
 	if err != nil {
-		return Permanent(fmt.Errorf("the object after a transformation: %w", err))
+		return Permanent(fmt.Errorf("the object after a transformation: %q: %w", strings.Join(rawjson.PathOfUnencodable(object), "."), err))
 	}
 	clear(object)
 	maps.Copy(object, rawjson.AsMap(normal))
@@ -237,6 +237,11 @@ func (p *Patch) normalize(value any, keys ...string) (normal any, names []string
 		if name := rawjson.ValidText(key); name != key {
 			names, replaced = slices.Clone(names), true
 			names[i] = name
+		}
+	}
+	if err != nil {
+		if below := rawjson.PathOfUnencodable(value); len(below) > 0 {
+			err = fmt.Errorf("%q: %w", strings.Join(below, "."), err)
 		}
 	}
 	if replaced && p != nil && len(p.replacedText) < maxReplacedText {

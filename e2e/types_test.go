@@ -29,7 +29,7 @@ func TestTypes(t *testing.T) {
 			}
 			name := accepted(t, server, definition)
 			t.Cleanup(func() { c.Kubectl(t, "delete", "crd", name) })
-			waitForOpenAPI(t, server, stringAt(t, definition, "spec", "group"), stringAt(t, definition, "spec", "names", "kind"))
+			waitForOpenAPI(t, server, definition)
 			if out := c.Kubectl(t, "explain", name, "--recursive"); !strings.Contains(out, "spec") {
 				t.Errorf("kubectl explains %s", out)
 			}
@@ -93,28 +93,30 @@ func stringAt(t *testing.T, object []byte, path ...string) string {
 	return fmt.Sprint(body.Get(kopf.Path(path...)))
 }
 
-// waitForOpenAPI waits until the OpenAPI documents of the server, which kubectl explain uses, contain a kind. They follow a CRD after some seconds.
-func waitForOpenAPI(t *testing.T, server *endpoint, group, kind string) {
+// waitForOpenAPI waits until the OpenAPI documents of the server, which kubectl explain uses, contain all versions of a kind. They follow a CRD after some
+// seconds, one after another.
+func waitForOpenAPI(t *testing.T, server *endpoint, definition []byte) {
+	t.Helper()
+	body, err := kopf.ParseBody(definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range body.Spec().Views("versions") {
+		group, name, kind := body.Spec().String("group"), version.String("name"), body.Spec().String("names.kind")
+		waitForDocument(t, server, "/openapi/v3/apis/"+group+"/"+name, fmt.Sprintf("map[group:%s kind:%s version:%s]", group, kind, name))
+	}
+}
+
+func waitForDocument(t *testing.T, server *endpoint, path, text string) {
 	t.Helper()
 	for range 300 {
-		got, err := server.send(t.Context(), &request{method: "GET", path: "/openapi/v3"}, newSightings())
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := got.Body.(map[string]any)
-		paths, _ := body["paths"].(map[string]any)
-		for path := range paths {
-			if !strings.HasPrefix(path, "apis/"+group+"/") {
-				continue
-			}
-			document, err := server.send(t.Context(), &request{method: "GET", path: "/openapi/v3/" + path}, newSightings())
-			if err == nil && strings.Contains(fmt.Sprint(document.Body), kind) {
-				return
-			}
+		document, err := server.send(t.Context(), &request{method: "GET", path: path}, newSightings())
+		if err == nil && strings.Contains(fmt.Sprint(document.Body), text) {
+			return
 		}
 		time.Sleep(100 * time.Millisecond) // polls an API server, whose documents cannot be watched
 	}
-	t.Errorf("the OpenAPI documents do not have the kind %s", kind)
+	t.Errorf("the OpenAPI document %s does not have %s", path, text)
 }
 
 // accepted creates a CRD. It fails unless the server accepts it strictly, serves it, and finds its schema valid.

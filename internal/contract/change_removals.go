@@ -347,6 +347,35 @@ func removingByTimers(t *testing.T, c *C) {
 		got := []any{body.Annotations()["example.com/ignored"], body.Get("status.ignored"), body.Get("spec.a")}
 		expect(c, "the fields", got, []any{"new", "new", map[string]any{"b": "2"}})
 	})
+	c.Run(t, "DF-38 a later handler has the last word over functions and typed statuses of an earlier one", func(c *C) {
+		type typed struct {
+			kopf.ObjectMeta `json:"metadata"`
+			Status          struct {
+				URL   string   `json:"url,omitempty"`
+				Items []string `json:"items,omitempty"`
+			} `json:"status"`
+		}
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, kopf.Typed(func(_ context.Context, ch *kopf.Change, object *typed) error {
+			object.Status.URL, object.Status.Items = "first", append(object.Status.Items, "b")
+			ch.Patch.Transform(func(object map[string]any) error {
+				object["spec"].(map[string]any)["x"] = "first"
+				return nil
+			})
+			return nil
+		}), named("first"))
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			ch.Patch.Set("status.url", "second")
+			ch.Patch.Remove("spec.x")
+			ch.SetResult("done")
+			return nil
+		}, named("second"))
+		c.Operator(r)
+		c.Create("a", map[string]any{"spec": map[string]any{"x": "1", "y": "1"}, "status": map[string]any{"items": []any{"a"}}})
+		body := c.handled("a")
+		want := []any{map[string]any{"url": "second", "items": []any{"a", "b"}, "second": "done"}, map[string]any{"y": "1"}}
+		expect(c, "the status and the spec", []any{body.Status().Map(), body.Spec().Map()}, want)
+	})
 	c.Run(t, "DF-38 a text that was replaced does not return", func(c *C) {
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {

@@ -94,7 +94,7 @@ func reverting(t *testing.T, c *C) {
 		if got := fmt.Sprint(body.Status().Map()); got != "map[good:fine left:true]" {
 			c.Errorf("got the status %s, want what the good handler has left, and the patch of the bad one", got)
 		}
-		if lines := op.Logs.Find("'bad' failed permanently: the result: json: unsupported type: func()"); len(lines) != 1 || len(op.Logs.Find("1 succeeded; 1 failed")) != 1 || len(op.Logs.Find("Processing of the object failed")) != 0 {
+		if lines := op.Logs.Find("'bad' failed permanently: the result: \"function\": json: unsupported type: func()"); len(lines) != 1 || len(op.Logs.Find("1 succeeded; 1 failed")) != 1 || len(op.Logs.Find("Processing of the object failed")) != 0 {
 			c.Errorf("got the lines %v, want one failure of the handler", lines)
 		}
 	})

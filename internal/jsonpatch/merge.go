@@ -311,8 +311,9 @@ func badText(patch map[string]any) (keys []string, err error) {
 					next := rawjson.SortedKeys(inner)[0]
 					full, inner = append(full, next), rawjson.PatchFields(inner[next])
 				}
-				return keys, fmt.Errorf("the patch of %q goes deeper than a key of metadata.%s: use %s(%q, value) for a key with dots",
-					"metadata."+kind.field+"."+strings.Join(full, "."), kind.field, kind.setter, strings.Join(full, "."))
+				dotted := strings.Join(full, ".")
+				return keys, fmt.Errorf("the patch of %q goes deeper than a key of metadata.%s: use %s(%q, value), or Remove(kopf.Path(\"metadata\", %q, %q)), for a key with dots",
+					"metadata."+kind.field+"."+dotted, kind.field, kind.setter, dotted, kind.field, dotted)
 			default:
 				return keys, fmt.Errorf("the patch sets %q in metadata.%s to %v: want a string, as by %s(%q, value)", key, kind.field, value, kind.setter, key)
 			}

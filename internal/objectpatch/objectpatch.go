@@ -116,23 +116,40 @@ func (c *Changes) Append(later *Changes) {
 	c.Merge = jsonpatch.CombineMerges(c.Merge, later.Merge)
 }
 
-// Combine adds the later changes of another handler, except finalizers. Unlike [Changes.Append], it keeps the fields, such as results, that earlier handlers set
-// in a field which the later one replaces, unless the new value has them.
+// Combine adds the later changes of another handler, except finalizers. They have the last word, also over transformations of earlier handlers. Unlike
+// [Changes.Append], it keeps the fields, such as results, that earlier handlers set in a field which the later one replaces, unless the new value has them.
 func (c *Changes) Combine(later *Changes) {
+	inTurn := slices.ContainsFunc(c.Transforms, func(t Transformation) bool { return !isEarly(t) })
 	for _, t := range later.Transforms {
-		r, ok := t.(*replacement)
-		if !ok {
-			c.Transforms = append(c.Transforms, t)
-			continue
-		}
-		earlier, _ := jsonpatch.Lookup(c.Merge, r.keys...)
-		c.Replace(r.value, r.keys...)
-		value := rawjson.AsMap(r.value)
-		if fields := rawjson.PatchFields(earlier); fields != nil && (value != nil || r.value == nil) {
-			c.Put(jsonpatch.CombineMerges(jsonpatch.CombineMerges(nil, fields), value), r.keys...)
+		if r, ok := t.(*replacement); ok {
+			if kept := c.replaceMost(r); inTurn && (r.value != nil || !kept) {
+				c.Transforms = append(c.Transforms, mergeChange(r.set()))
+			}
 		}
 	}
-	c.Merge = jsonpatch.CombineMerges(c.Merge, later.Merge)
+	if inTurn && len(later.Merge) > 0 {
+		c.Transforms = append(c.Transforms, mergeChange(later.Merge))
+	} else {
+		c.Merge = jsonpatch.CombineMerges(c.Merge, later.Merge)
+	}
+	for _, t := range later.Transforms {
+		if !isEarly(t) {
+			c.Transforms = append(c.Transforms, t)
+		}
+	}
+}
+
+// replaceMost replaces a field, and keeps the fields of its object that the merge patch sets and the new value does not have. It reports whether there may be
+// some.
+func (c *Changes) replaceMost(r *replacement) (kept bool) {
+	earlier, _ := jsonpatch.Lookup(c.Merge, r.keys...)
+	c.Replace(r.value, r.keys...)
+	value := rawjson.AsMap(r.value)
+	fields := rawjson.PatchFields(earlier)
+	if kept = fields != nil && (value != nil || r.value == nil); kept {
+		c.Put(jsonpatch.CombineMerges(jsonpatch.CombineMerges(nil, fields), value), r.keys...)
+	}
+	return kept
 }
 
 // Clears reports whether the merge patch removes or replaces the object in a field as a whole.

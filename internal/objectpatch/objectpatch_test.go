@@ -117,11 +117,24 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// setting is a transformation that sets a field.
+type setting string
+
+func (s setting) Apply(object map[string]any, _ *Object) error {
+	manifest.Replace(object, []string{"spec", "y"}, string(s))
+	return nil
+}
+func (setting) Touched() map[string]any { return nil }
+func (setting) Holds(*Object) bool      { return false }
+
 func TestCombine(t *testing.T) {
 	remove := func(keys ...string) func(*Changes) { return func(c *Changes) { c.Put(nil, keys...) } }
 	set := func(value any, keys ...string) func(*Changes) { return func(c *Changes) { c.Put(value, keys...) } }
 	replace := func(value any, keys ...string) func(*Changes) { return func(c *Changes) { c.Replace(value, keys...) } }
 	type m = map[string]any
+	transform := func(value string) func(*Changes) {
+		return func(c *Changes) { c.Transforms = append(c.Transforms, setting(value)) }
+	}
 	for _, tt := range []struct {
 		name    string
 		changes []func(*Changes) // of one handler each
@@ -143,6 +156,17 @@ func TestCombine(t *testing.T) {
 		}, `{"other":"result","y":true}`},
 		{"a replacement by a text", []func(*Changes){set("result", "spec", "other"), replace("text", "spec")}, `"text"`},
 		{"a replacement by nothing", []func(*Changes){set("result", "spec", "other"), replace(nil, "spec")}, `{"other":"result"}`},
+		{"a value after a transformation", []func(*Changes){transform("first"), set("later", "spec", "y")}, `{"list":[1,2],"x":1,"y":"later"}`},
+		{"a removal after a transformation", []func(*Changes){transform("first"), remove("spec", "y")}, `{"list":[1,2],"x":1}`},
+		{"a replacement after a transformation", []func(*Changes){transform("first"), replace(m{"y": true}, "spec")}, `{"y":true}`},
+		{"a removal by a replacement after a transformation", []func(*Changes){transform("first"), replace(nil, "spec", "y")}, `{"list":[1,2],"x":1}`},
+		{"a transformation after all", []func(*Changes){transform("first"), set("second", "spec", "y"), transform("third")}, `{"list":[1,2],"x":1,"y":"third"}`},
+		{"a value after a condition", []func(*Changes){
+			func(c *Changes) {
+				c.Transforms = append(c.Transforms, &ConditionChange{Condition: manifest.Condition{Type: "A"}})
+			},
+			func(c *Changes) { c.Put(nil, "spec"); c.Put(true, "spec", "y") },
+		}, `{"y":true}`},
 		{"two replacements", []func(*Changes){replace(m{"a": true}, "spec"), replace(m{"b": true}, "spec")}, `{"b":true}`},
 	} {
 		var total Changes

@@ -42,16 +42,40 @@ func (r *replacement) Apply(object map[string]any, _ *Object) error {
 }
 
 // Touched implements [Transformation].
-func (r *replacement) Touched() map[string]any {
-	model := map[string]any{r.keys[len(r.keys)-1]: nil}
-	for _, key := range slices.Backward(r.keys[:len(r.keys)-1]) {
-		model = map[string]any{key: model}
+func (r *replacement) Touched() map[string]any { return r.patch(nil) }
+
+// set returns the merge patch that sets the fields of the value.
+func (r *replacement) set() map[string]any {
+	patch := make(map[string]any)
+	jsonpatch.Put(patch, r.value, r.keys...)
+	return patch
+}
+
+// patch returns a merge patch of the field.
+func (r *replacement) patch(value any) map[string]any {
+	for _, key := range slices.Backward(r.keys) {
+		value = map[string]any{key: value}
 	}
-	return model
+	return rawjson.AsMap(value)
 }
 
 // Holds implements [Transformation].
 func (r *replacement) Holds(*Object) bool { return false }
+
+// mergeChange is a merge patch that follows the transformations of earlier handlers.
+type mergeChange map[string]any
+
+// Apply implements [Transformation].
+func (m mergeChange) Apply(object map[string]any, _ *Object) error {
+	rawjson.Merge(object, map[string]any(m))
+	return nil
+}
+
+// Touched implements [Transformation].
+func (m mergeChange) Touched() map[string]any { return m }
+
+// Holds implements [Transformation].
+func (m mergeChange) Holds(o *Object) bool { return o.has(m) }
 
 // ConditionChange is a transformation that sets a condition. It follows the merge patch.
 type ConditionChange struct{ Condition manifest.Condition }

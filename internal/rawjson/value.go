@@ -213,6 +213,38 @@ func PathOfText(v any, text string) (path []string, found bool) {
 	return nil, false
 }
 
+// PathOfUnencodable returns the keys of the first value below maps and lists that encoding/json cannot encode. It returns the first keys of a long path, which
+// a map that contains itself may have.
+func PathOfUnencodable(v any) (path []string) {
+	const maxKeys = 20
+	for len(path) < maxKeys {
+		key, inner, found := firstUnencodable(v)
+		if !found {
+			return path
+		}
+		path, v = append(path, key), inner
+	}
+	return path
+}
+
+func firstUnencodable(v any) (key string, inner any, found bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, key := range SortedKeys(v) {
+			if _, err := Encode(v[key]); err != nil {
+				return key, v[key], true
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if _, err := Encode(item); err != nil {
+				return strconv.Itoa(i), item, true
+			}
+		}
+	}
+	return "", nil, false
+}
+
 // NormalizeObject is [Normalize] for objects. It copies maps and lists directly, which is much faster.
 func NormalizeObject(v any) (any, error) {
 	if plain, ok := copyPlain(v, 0); ok {
