@@ -40,6 +40,7 @@ var _ = ClusterSuite("client_watch", func(t *testing.T, c *C) {
 	requests(t, c)
 	watched(t, c)
 	followed(t, c)
+	deafWatches(t, c)
 })
 
 // objectFrame returns a watch event for an example.
@@ -424,4 +425,60 @@ func followed(t *testing.T, c *C) {
 			c.Errorf("got %d lines for debugging of %d watches", len(quiet), len(watched))
 		}
 	})
+}
+
+// deafWatches checks streams whose watches are answered with success, and never pass an event on.
+func deafWatches(t *testing.T, c *C) {
+	for _, tt := range []struct {
+		name string
+		body func(c *C) string
+	}{
+		{"an empty body", func(*C) string { return "" }},
+		{"blank lines", func(*C) string { return "\n\n\n" }},
+		{"half an event", func(c *C) string { return c.objectFrame("MODIFIED", "x", 1, 1)[:40] }},
+		{"an event without the end of its line", func(c *C) string {
+			return strings.TrimSpace(c.objectFrame("MODIFIED", "x", 1, 1))
+		}},
+		{"a page without the end of its line", func(*C) string { return "<html>welcome</html>" }},
+		{"events of an unknown type", func(c *C) string { return c.objectFrame("NEWS", "x", 1, 1) }},
+	} {
+		c.Run(t, "DF-37 watches answered with "+tt.name+" lead to lists, and readiness falls", func(c *C) {
+			body, p := tt.body(c), newPipe()
+			var l calls
+			var deaf atomic.Bool
+			deaf.Store(true)
+			r := &kopf.Registry{}
+			r.OnCreate(Examples, func(_ context.Context, x *kopf.Change) error {
+				l.add("%s", x.Name())
+				return nil
+			}, &kopf.ChangeOptions{ID: "create"})
+			op := c.Operator(r, probed(p, "http://0.0.0.0/healthz"), wired(func(q *Request) (*http.Response, error) {
+				path, query, _ := strings.Cut(q.Path, "?")
+				if path == c.examplesPath() && strings.Contains(query, "watch=true") && deaf.Load() {
+					return document(body), nil
+				}
+				return nil, nil
+			}))
+			c.Create("a", sized(1))
+			c.WaitFor("the creation", func() bool { return l.count("a") > 0 })
+			c.WaitFor("the end of readiness", func() bool { return p.ask("GET", "/readyz").code != http.StatusOK })
+			if c.InBubble() {
+				c.Pass(2 * time.Hour)
+				watched, lists := op.queries(c.examplesPath())
+				if len(watched) > 200 || lists > 50 {
+					c.Errorf("got %d watches and %d lists in two hours", len(watched), lists)
+				}
+				if code := p.ask("GET", "/readyz").code; code == http.StatusOK {
+					c.Error("the readiness has come back while nothing was heard")
+				}
+			}
+			if lines := op.Logs.Find("Watching objects failed; retrying"); len(lines) != 1 {
+				c.Errorf("got %d warnings, want 1: %v", len(lines), lines)
+			}
+			deaf.Store(false)
+			c.WaitFor("readiness", func() bool { return p.ask("GET", "/readyz").code == http.StatusOK })
+			c.Create("b", sized(1))
+			c.WaitFor("another creation", func() bool { return l.count("b") > 0 })
+		})
+	}
 }

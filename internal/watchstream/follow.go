@@ -42,29 +42,43 @@ func (s *Stream) Run(ctx context.Context) {
 // follow lists and watches until the context ends.
 func (s *Stream) follow(ctx context.Context) {
 	defer s.endListing()
-	idle, refusals, relists := 0, 0, 0
+	s.idle = 0
+	refusals, relists := 0, 0
 	for ctx.Err() == nil {
-		begun := time.Now()
 		listed, err := s.listAndWatch(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if s.received && listed {
-			idle, refusals, relists = 0, 0, 0
+			s.idle, refusals, relists = 0, 0, 0
 		}
-		if s.lived(s.backoff(idle + 1)) {
+		lived := s.lived(s.quietAfter())
+		if lived {
 			relists = 0
 		}
+		if !s.received && isEmpty(err, lived) {
+			err = errEmpty
+		}
 		s.received = false
-		if s.outdated(err) {
+		outdated := s.outdated(err)
+		if outdated {
 			s.unpaged = !listed // otherwise the pages of a long list might expire again and again
 			s.Log.Debug("The watch stream has expired; listing again", "resource", s.Resource, "namespace", s.Namespace)
 			s.setHealthy(false)
 			if s.version, err = "", nil; relists == 0 { // the server responds: list at once, as events are missing since that version
-				idle = 0
+				s.idle = 0
 			}
 			relists++
-		} else {
+		}
+		if refusals++; !s.refused(err) {
+			refusals = 0
+		} else if refusals%relistAfter == 0 {
+			s.version = ""
+		}
+		if errors.Is(err, errEmpty) && refusals < relistAfter {
+			err = nil // servers and proxies end watches at once while they restart
+		}
+		if !outdated {
 			s.report(err)
 		}
 		if !listed && s.code(err) != 0 {
@@ -72,15 +86,10 @@ func (s *Stream) follow(ctx context.Context) {
 			s.Handler.OnListError(err)
 			s.mu.Unlock()
 		}
-		if refusals++; !s.refused(err) {
-			refusals = 0
-		} else if refusals%relistAfter == 0 {
-			s.version = ""
+		if s.idle++; err == nil && lived {
+			s.idle = 1 // a quiet watch is not idle
 		}
-		if idle++; err == nil && time.Since(begun) > s.backoff(idle) {
-			idle = 1 // the watch has lived: a quiet watch is not idle
-		}
-		if await.Sleep(ctx, s.pause(idle, err)) != nil {
+		if await.Sleep(ctx, s.pause(err)) != nil {
 			return
 		}
 		s.Meter.Restart()
@@ -190,7 +199,7 @@ func (s *Stream) listAside(l *listing, page *rawjson.ListPage, size int) {
 	}
 	l.complete = true
 	if s.completeLocked(); l.watching {
-		s.advanceLocked(toWatch)
+		s.advanceLocked(toHear)
 	}
 }
 
@@ -237,6 +246,16 @@ var errStopped = errors.New("stopped")
 // errInactive ends a watch without any event for too long, not even a bookmark.
 var errInactive = errors.New("nothing came for too long")
 
+// errEmpty is the failure of watches that end before their first event, again and again, so that
+// the stream is deaf. The objects are listed again, which also shows their changes.
+var errEmpty = errors.New("the watches end at once, without any event")
+
+// isEmpty reports whether a watch without an event has ended too early: at once, or in the middle
+// of its first event, which the next watch would begin with again.
+func isEmpty(err error, lived bool) bool {
+	return err == nil && !lived || errors.Is(err, rawjson.ErrBrokenFrame)
+}
+
 // watch passes the watch events to the handler until the watch ends. The end of a watch is no error.
 func (s *Stream) watch(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
@@ -259,7 +278,19 @@ func (s *Stream) watch(ctx context.Context) error {
 		defer timer.Stop()
 		alive = func() { timer.Reset(t) }
 	}
-	err := s.Server.Watch(ctx, q, s.opened, func(f *rawjson.Frame) error {
+	quiet := func() {}
+	defer func() { quiet() }()
+	s.begun()
+	err := s.Server.Watch(ctx, q, func() {
+		quiet() // of a request before it was repeated
+		s.opened()
+		timer := time.AfterFunc(s.quietAfter(), s.quiet)
+		quiet = func() { timer.Stop() }
+	}, func(f *rawjson.Frame) error {
+		if !isKnown(f.Type) {
+			s.Log.Warn("Ignoring an unsupported event type", "type", f.Type, "resource", s.Resource, "help", "K125")
+			return nil
+		}
 		alive()
 		return s.take(f)
 	}, func() error {
@@ -278,7 +309,7 @@ func (s *Stream) watch(ctx context.Context) error {
 	case errors.Is(err, errInactive):
 		s.Log.Debug("The watch stream is inactive; reconnecting", "resource", s.Resource, "namespace", s.Namespace)
 		return nil
-	case errors.Is(err, errStopped), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, rawjson.ErrBrokenFrame):
+	case errors.Is(err, errStopped), errors.Is(err, io.ErrUnexpectedEOF):
 		return nil // the connection is lost; the next one continues
 	case err != nil && !answered && s.received:
 		return nil // the same
@@ -286,11 +317,18 @@ func (s *Stream) watch(ctx context.Context) error {
 	return err
 }
 
-// take handles a watch event.
+// isKnown reports whether a type of events is supported. Other events are no sign of life.
+func isKnown(t string) bool {
+	return t == added || t == modified || t == deleted || t == bookmark
+}
+
+// take handles a watch event of a known type.
 func (s *Stream) take(f *rawjson.Frame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reportLocked(nil)
+	if s.listing == nil || s.listing.complete {
+		s.advanceLocked(toHear)
+	}
 	s.received = true
 	s.Meter.Came(f.Type == bookmark)
 	if version := f.Object.ResourceVersion.Of(f.Raw); version != nil {
@@ -300,12 +338,8 @@ func (s *Stream) take(f *rawjson.Frame) error {
 		return errRestored
 	}
 	s.newest = s.version
-	switch f.Type {
-	case added, modified, deleted:
+	if f.Type != bookmark {
 		s.Handler.OnEvent(f.Type, &f.Object, f.Raw)
-	case bookmark:
-	default:
-		s.Log.Warn("Ignoring an unsupported event type", "type", f.Type, "resource", s.Resource, "help", "K125")
 	}
 	return nil
 }

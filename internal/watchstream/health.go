@@ -12,7 +12,8 @@ type stage int
 const (
 	toList stage = iota
 	toOpen
-	toWatch
+	toWatch // until the first event
+	toHear  // it may be quiet
 )
 
 // setStage sets the stage of the stream.
@@ -54,7 +55,7 @@ func (s *Stream) reportLocked(err error) {
 	if s.failed = err; err != nil {
 		s.setHealthyLocked(false)
 		kind = strconv.Itoa(s.code(err))
-		s.failedStage = s.stage
+		s.failedStage = min(s.stage, toWatch)
 	}
 	if kind == s.failure {
 		return
@@ -77,14 +78,23 @@ func (s *Stream) advanceLocked(next stage) {
 	if s.stage = next; s.failedStage < next {
 		s.reportLocked(nil)
 	}
-	s.setHealthyLocked(next == toWatch || s.healthy)
+	if next >= toWatch && s.failed == nil {
+		s.setHealthyLocked(true)
+	}
+}
+
+// begun records the start of a watch request.
+func (s *Stream) begun() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begunAt = time.Now()
 }
 
 // opened records that the watch is open.
 func (s *Stream) opened() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.openedAt = time.Now()
+	s.begunAt = time.Now()
 	if l := s.listing; l != nil {
 		if l.watching = true; !l.complete {
 			return
@@ -93,11 +103,21 @@ func (s *Stream) opened() {
 	s.advanceLocked(toWatch)
 }
 
-// lived reports whether the last watch was open for longer than a limit.
+// quiet records that the open watch has lived without an event, as most do.
+func (s *Stream) quiet() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stage == toWatch && !s.begunAt.IsZero() {
+		s.advanceLocked(toHear)
+	}
+}
+
+// lived reports whether the last watch has lasted for longer than a limit, since the server
+// accepted it.
 func (s *Stream) lived(limit time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lived := !s.openedAt.IsZero() && time.Since(s.openedAt) > limit
-	s.openedAt = time.Time{}
+	lived := !s.begunAt.IsZero() && time.Since(s.begunAt) > limit
+	s.begunAt = time.Time{}
 	return lived
 }

@@ -14,7 +14,7 @@ import (
 func (s *Stream) refused(err error) bool {
 	f := s.Server.Failure(err)
 	if !f.Answered {
-		return errors.Is(err, rawjson.ErrUnreadable)
+		return errors.Is(err, rawjson.ErrUnreadable) || errors.Is(err, errEmpty)
 	}
 	return f.Watched || f.Code < 500 && f.Code != http.StatusTooManyRequests
 }
@@ -26,14 +26,14 @@ func (s *Stream) code(err error) int { return s.Server.Failure(err).Code }
 const maxUnanswered = 10 * time.Second
 
 // pause returns the backoff before the next connection. It grows while no events arrive.
-func (s *Stream) pause(idle int, err error) time.Duration {
+func (s *Stream) pause(err error) time.Duration {
 	pause := s.Settings.ReconnectBackoff
-	if err == nil && idle <= 1 {
+	if err == nil && s.idle <= 1 {
 		return pause
 	}
-	pause = s.backoff(idle)
+	pause = s.backoff(s.idle)
 	f := s.Server.Failure(err)
-	if err != nil && !f.Answered {
+	if err != nil && !f.Answered && !errors.Is(err, errEmpty) {
 		pause = min(pause, max(maxUnanswered, s.Settings.ReconnectBackoff))
 	}
 	pause += time.Duration(rand.Int64N(int64(pause)/5 + 1))
@@ -43,6 +43,20 @@ func (s *Stream) pause(idle int, err error) time.Duration {
 // backoff returns the backoff after a number of connections in a row without an event.
 func (s *Stream) backoff(idle int) time.Duration {
 	return min(max(s.Settings.ReconnectBackoff, 10*time.Millisecond)<<min(idle-1, 12), max(time.Minute, s.Settings.ReconnectBackoff))
+}
+
+// quietAfter returns the time after which a watch without an event counts as quiet, not as empty.
+// It is shorter than the life that the settings allow it.
+func (s *Stream) quietAfter() time.Duration {
+	limit := s.backoff(s.idle + 1)
+	for _, life := range []time.Duration{
+		s.Settings.ServerTimeout, s.Settings.ClientTimeout, s.Settings.InactivityTimeout,
+	} {
+		if life > 0 {
+			limit = min(limit, life/2)
+		}
+	}
+	return limit
 }
 
 // outdated reports whether the server does not know the resource version, because it has expired, or after a restore from a backup.

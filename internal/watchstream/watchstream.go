@@ -37,6 +37,7 @@ type Stream struct {
 	version  string   // to continue from; "" to list
 	newest   string   // newest resource version seen
 	received bool     // an event has arrived on the last connection
+	idle     int      // number of connections in a row without an event
 	unpaged  bool     // list all objects at once, because pages have expired
 	listing  *listing // the last list with several pages; nil if there was only one page
 
@@ -45,7 +46,7 @@ type Stream struct {
 	failure     string     // kind of the failure that was logged last
 	failed      error      // last failure; nil if it is over
 	failedStage stage      // stage at the last failure
-	openedAt    time.Time  // start of the present or last watch; zero after its evaluation
+	begunAt     time.Time  // start of the present or last watch; zero after its evaluation
 	healthy     bool       // the watch works, or has not failed since it did
 }
 
@@ -137,7 +138,7 @@ func (s *Stream) Live() livepage.Stream {
 	last, restarts := s.Meter.Live()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := livepage.Stream{Resource: s.Resource, Namespace: s.Namespace, Open: s.stage == toWatch, Listed: s.healthy, LastEvent: last, Restarts: restarts}
+	l := livepage.Stream{Resource: s.Resource, Namespace: s.Namespace, Open: s.stage >= toWatch, Listed: s.healthy, LastEvent: last, Restarts: restarts}
 	if s.failed != nil {
 		l.Error = s.failed.Error()
 	}

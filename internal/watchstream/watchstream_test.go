@@ -241,15 +241,48 @@ func TestPauses(t *testing.T) {
 		{100, errors.New("connection refused"), 10 * time.Second, 12 * time.Second},
 		{1, &refusal{Failure{Answered: true, Code: 429, RetryAfter: time.Hour}}, time.Hour, time.Hour},
 	} {
-		if got := s.pause(tt.idle, tt.err); got < tt.least || got > tt.most {
+		s.idle = tt.idle
+		if got := s.pause(tt.err); got < tt.least || got > tt.most {
 			t.Errorf("after %d connections and %v, got %s, want from %s to %s", tt.idle, tt.err, got, tt.least, tt.most)
 		}
 	}
 	s.Settings.ReconnectBackoff = 5 * time.Minute // longer than the limits
 	for _, idle := range []int{1, 2, 10} {
-		if got := s.pause(idle, errors.New("connection refused")); got < s.Settings.ReconnectBackoff {
+		s.idle = idle
+		if got := s.pause(errors.New("connection refused")); got < s.Settings.ReconnectBackoff {
 			t.Errorf("got a pause of %s for the attempt %d of an outage, want %s at least", got, idle, s.Settings.ReconnectBackoff)
 		}
+	}
+}
+
+// TestShortWatches uses servers that end quiet watches as early as the settings ask for.
+func TestShortWatches(t *testing.T) {
+	for name, change := range map[string]func(*Settings){
+		"inactivity": func(s *Settings) { s.InactivityTimeout = 2 * time.Second },
+		"client":     func(s *Settings) { s.ClientTimeout = 2 * time.Second },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{watch: func(n int) (string, error) {
+					if n < 12 { // the backoff grows
+						return "", errors.New("connection refused")
+					}
+					return "", nil
+				}}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				var r recorder
+				settings := settings()
+				change(settings)
+				(&Stream{Server: s, Handler: &r, Settings: settings, Log: slog.New(slog.DiscardHandler)}).Run(ctx)
+				if want := []string{"listing", "listed", "connection refused", "works", "end"}; !slices.Equal(r.calls, want) {
+					t.Errorf("got the calls %q, want %q", r.calls, want)
+				}
+				if n := len(s.versions); n < 1000 {
+					t.Errorf("got %d watches in an hour, want one each 2 s", n)
+				}
+			})
+		})
 	}
 }
 
@@ -265,6 +298,7 @@ func TestRefusals(t *testing.T) {
 		{refuse(http.StatusInternalServerError), false},
 		{&refusal{Failure{Answered: true, Code: http.StatusInternalServerError, Watched: true}}, true},
 		{rawjson.ErrUnreadable, true},
+		{errEmpty, true},
 		{errors.New("connection refused"), false},
 		{nil, false},
 	} {
