@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -60,6 +61,9 @@ type Child struct {
 	member   bool   // of a set, because it can have no owner reference
 	state    childState
 	failed   bool // whether it still differs after it was applied
+
+	found  *Body        // the object of its name that was there before; nil for a known child, and for a new one
+	before appliedState // before the apply
 }
 
 // childState is the state of a child when the call of the handler begins.
@@ -137,6 +141,8 @@ type desiredSet struct {
 	set         string              // the ID of the owner's set
 	hierarchy   *manifest.Hierarchy // nil before the first child
 	reference   map[string]any      // to the owner; nil before the first child
+	state       *reconcileState
+	triggers    []Trigger // of the call
 }
 
 // Desired declares a child object that should exist: a map, or anything else that encoding/json encodes as an object of a kind in the option Owns. A missing
@@ -372,6 +378,9 @@ func (d *desiredSet) apply(ctx context.Context) error {
 		if err == nil {
 			err = d.judge(ctx, c)
 		}
+		if cancelled := (*cancelledError)(nil); errtype.As(err, &cancelled) {
+			return err
+		}
 		if err != nil {
 			c.failed, c.state.ready, c.state.reason = true, false, "Failed"
 			failures = append(failures, fmt.Errorf("%s %s: %w", c.ref.Kind, c.ref, err))
@@ -459,9 +468,79 @@ func (rc *reconciler) backOff(c *Child) time.Duration {
 // maxFlappingRounds is how often in a row kopf reapplies a child without a delay after changes of another client.
 const maxFlappingRounds = 5
 
+// errUndone means that a child was deleted before the response to its apply.
+var errUndone = errors.New("it was deleted while it was made")
+
+// nameKey identifies a child by its name, also after its deletion.
+func (c *Child) nameKey() string { return keptKey(c.resource, c.ref.Namespace, c.ref.Name) }
+
+// mayRemake checks a child that was deleted before kopf makes it again. The garbage collector may
+// have deleted it because its owner is gone, while the stream of the owner is silent. The call is
+// cancelled then. A child that is deleted again and again has to wait.
+func (d *desiredSet) mayRemake(c *Child) error {
+	remade := d.state.remade
+	maps.DeleteFunc(remade, func(_ string, t *flapping.Tracker) bool { return t.Remaining() == 0 })
+	t := remade[c.nameKey()]
+	if t == nil && !d.isDeleted(c) {
+		return nil
+	}
+	if t == nil {
+		d.state.noteRemade(c)
+	} else if wait := t.Pause(); wait > 0 {
+		return Temporary(errors.New("another client deletes it again and again"), wait)
+	}
+	owner, err := d.cycle.sender.get(d.owner)
+	switch {
+	case errors.Is(err, errGone):
+		return &cancelledError{errGone}
+	case err == nil && owner.deleting:
+		return &cancelledError{ErrSuperseded}
+	case StatusCode(err) == http.StatusForbidden: // it is assumed to exist
+		return nil
+	}
+	return err
+}
+
+// isDeleted reports whether the call may have been triggered by the deletion of a child.
+func (d *desiredSet) isDeleted(c *Child) bool {
+	return len(d.triggers) == maxTriggers || slices.ContainsFunc(d.triggers, func(t Trigger) bool {
+		o := t.Object
+		return t.Reason == TriggerChild && o.Kind == c.ref.Kind && o.Namespace == c.ref.Namespace && o.Name == c.ref.Name
+	})
+}
+
+// noteRemade records that a child was deleted.
+func (s *reconcileState) noteRemade(c *Child) *flapping.Tracker {
+	if s.remade == nil {
+		s.remade = make(map[string]*flapping.Tracker)
+	}
+	t := flapping.New()
+	s.remade[c.nameKey()] = t
+	return t
+}
+
+// countRemaking counts a creation of a child that was deleted before, or meanwhile.
+func (d *desiredSet) countRemaking(c *Child, err error) {
+	undone := errors.Is(err, errUndone)
+	t := d.state.remade[c.nameKey()]
+	if err != nil && !undone || t == nil && !undone {
+		return
+	}
+	if t == nil {
+		t = d.state.noteRemade(c)
+	}
+	if t.Count(maxFlappingRounds, time.Minute) {
+		d.log.Warn("Another client deletes a child again and again; slowing down", "kind", c.ref.Kind, "child", c.ref, "help", "K717")
+	}
+}
+
 // create creates a child. The apply has a resource version that no object has, so it fails instead of merging into an existing object.
 func (d *desiredSet) create(ctx context.Context, c *Child) error {
+	if err := d.mayRemake(c); err != nil {
+		return err
+	}
 	err := d.send(ctx, c, "resourceVersion", "1")
+	d.countRemaking(c, err)
 	if StatusCode(err) != http.StatusConflict {
 		return err
 	}
@@ -482,7 +561,7 @@ func (d *desiredSet) create(ctx context.Context, c *Child) error {
 	default:
 		return &ForeignError{Object: body.Reference(), Controller: controller, ApplySet: set}
 	}
-	if c.ref.UID = body.UID(); c.options.Once {
+	if c.ref.UID, c.found = body.UID(), body; c.options.Once {
 		return nil
 	}
 	return d.send(ctx, c, "uid", body.UID())
@@ -520,6 +599,7 @@ func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) er
 		}
 		ctx = d.cycle.sender.ctx
 	}
+	c.before = d.appliedState(c)
 	body, err := d.client.body(ctx, r)
 	if d.count(c.resource, metrics.Apply, err); err == nil && d.reconciler.settings.Process.Audit != nil {
 		d.applied = append(d.applied, c.ref.Kind+" "+c.ref.String())
@@ -619,13 +699,14 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	k := c.known
 	if k == nil {
 		if k = rc.memberLocked(d.keyOf(c), body.uid); k == nil && slices.Contains(d.applying.gone, body.uid) {
-			return Temporary(errors.New("it was deleted while it was made"), time.Second)
+			return Temporary(errUndone, time.Second)
 		} else if k == nil {
 			k = rc.addUnseenLocked(d, c, body)
 		}
 		c.known, k.family.owner = k, d.owner.UID()
 	}
 	k.mine = uint16(maphash.String(rc.seed, c.config.Digest()))
+	changed := c.before != d.appliedStateOf(body)
 	own, came := apirequest.VersionNumber(body.version), d.applying
 	early := slices.ContainsFunc(came.shown, func(s shownChild) bool { return s.child == k && s.version == own }) // the watch event came before the response
 	unchanged := k.version == own && !early
@@ -636,13 +717,48 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	if k.version <= own { // otherwise another client has changed it since
 		rc.show(k, body, fields, apiVersion, verdict == ownership.Owned)
 	}
-	if !unchanged {
-		if came.own = append(came.own, own); !early {
-			k.details().own = own
-		}
+	switch {
+	case unchanged:
+	case changed:
+		came.own = append(came.own, own)
+	case !early: // an apply that changes nothing returns the version of another client, whose change the handler has not seen
+		came.shown = append(came.shown, shownChild{k, k.ref(), own})
+	}
+	if !unchanged && !early {
+		k.details().own = own
 	}
 	c.state = childState{exists: true, ready: k.ready, reason: k.reason()}
 	return nil
+}
+
+// appliedState is what a handler has applied to an object. It changes with each apply that changes
+// the object, unless it repeats a former one.
+type appliedState struct {
+	digest uint64 // of the annotation with the digest of the applied configuration
+	fields string // of the handler's field manager, with their version
+}
+
+// appliedState returns what the handler has applied to a child so far; the zero value for a new one.
+func (d *desiredSet) appliedState(c *Child) (s appliedState) {
+	rc := d.reconciler
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	switch {
+	case c.found != nil:
+		return d.appliedStateOf(c.found)
+	case c.known != nil:
+		if s.digest = c.known.digest; c.known.more != nil {
+			s.fields = c.known.more.fields
+		}
+	}
+	return s
+}
+
+func (d *desiredSet) appliedStateOf(b *Body) appliedState {
+	digest, _ := b.Annotation(wantedAnnotation)
+	managed := b.of(b.managers)
+	fields, apiVersion := ownership.FieldsOf(managed, d.reconciling.manager)
+	return appliedState{maphash.String(d.reconciler.seed, digest), apiVersion + "\n" + string(fields)}
 }
 
 // addUnseenLocked remembers a created child before its watch event.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/discovery"
+	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/kindschema"
 	"github.com/kopf-go/kopf/internal/kstatus"
 	"github.com/kopf-go/kopf/internal/ownership"
@@ -241,6 +242,8 @@ type reconcileState struct {
 	triggers []Trigger // since the last call began
 	schedule schedule.Schedule
 	scope    *applyset.Scope // of the children without an owner reference at the last success; nil before that in the epoch
+
+	remade map[string]*flapping.Tracker // creations of children that were deleted lately, by [Child.nameKey]; nil for none
 }
 
 // stateOf returns the state of a handler, nil if there is none.
@@ -457,7 +460,7 @@ func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error 
 	o := c.reactor.object(c.entry, c.served, body, log)
 	o.Param, o.Logger = h.param, handlerLogger(log, h.id)
 	arg := &Reconcile{Object: o, Triggers: s.triggers, requeueAfter: -1}
-	desired := &desiredSet{reconciler: rc, reconciling: rec, cycle: c, client: o.Client, owner: body, log: o.Logger, set: setID(body.Reference(), c.served.resource)}
+	desired := &desiredSet{reconciler: rc, reconciling: rec, cycle: c, client: o.Client, owner: body, log: o.Logger, set: setID(body.Reference(), c.served.resource), state: s, triggers: s.triggers}
 	arg.desired = desired
 	early := s.schedule.IsEarly(time.Now())
 	s.begin(c.epoch, rc.digest(c, h, body))
@@ -473,6 +476,10 @@ func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error 
 	end := schedule.Call{Cancelled: out.cancelled, Failed: out.err != nil, Final: out.final, Early: early, Delay: out.delay, RequeueAfter: arg.requeueAfter}
 	if s.schedule.End(end, h.reconcile.schedule(rc.settings), time.Now()); err == nil {
 		s.scope = desired.scope()
+	}
+	if errors.Is(err, errGone) { // the deletion will come, unless the object turns out to exist
+		s.schedule.RetryAt(time.Now().Add(h.reconcile.maxBackoff))
+		return errGone
 	}
 	if out.err == nil && !out.cancelled {
 		call.meter.Settled(arg.requeueAfter >= 0)

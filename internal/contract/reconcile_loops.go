@@ -3,8 +3,10 @@ package contract
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,4 +80,132 @@ var _ = Suite("reconcile_loops", func(t *testing.T, c *C) {
 			c.Errorf("it was looked at %d times", n)
 		}
 	})
+	remadeChildren(t, c)
+	foreignWrites(t, c)
 })
+
+// remadeChildren checks children that are deleted as often as kopf makes them.
+func remadeChildren(t *testing.T, c *C) {
+	for name, finalizers := range map[string][]any{"is gone": nil, "is being deleted": {"example.com/theirs"}} {
+		c.Run(t, "DF-93 the child of an owner that "+name+" is not made again, though the stream of the owner is silent", func(c *C) {
+			c.OnlyInBubble("the stream has to be late")
+			late := &lateStream{plural: "kopfexamples"}
+			c.Create("a", map[string]any{"metadata": map[string]any{"finalizers": finalizers}, "spec": map[string]any{"size": 1}})
+			op, l := c.parenting(bySize, nil, late.of)
+			c.WaitFor("the child", func() bool { return c.configMaps().Exists("a-0") })
+			c.Pass(time.Second)
+			late.held.Store(true)
+			n := len(applies(op))
+			c.Delete("a")
+			for range 600 {
+				if c.configMaps().Exists("a-0") {
+					c.configMaps().Delete("a-0")
+				}
+				c.Pass(100 * time.Millisecond)
+			}
+			if got := len(applies(op)) - n; got > 0 {
+				c.Errorf("got %d applies of the child in a minute, want none", got)
+			}
+			calls := len(l.all())
+			if calls > 5 {
+				c.Errorf("got %d calls in a minute", calls)
+			}
+			late.held.Store(false)
+			c.Pass(time.Minute)
+			if got := len(l.all()); got != calls {
+				c.Errorf("got %d calls after the deletion has come, want none", got-calls)
+			}
+		})
+	}
+	c.Run(t, "DF-93 a child that another client deletes again and again is made ever more slowly, and at last", func(c *C) {
+		c.OnlyInBubble("it takes minutes")
+		op, _ := c.parenting(bySize, nil)
+		c.Create("a", spec(map[string]any{"size": 2}))
+		c.WaitFor("the children", func() bool { return c.configMaps().Exists("a-1") })
+		for range 6000 {
+			if c.configMaps().Exists("a-0") {
+				c.configMaps().Delete("a-0")
+			}
+			c.Pass(100 * time.Millisecond)
+		}
+		if n := len(applies(op)); n > 30 {
+			c.Errorf("got %d applies in ten minutes", n)
+		}
+		if lines := op.Logs.Find("Another client deletes a child again and again; slowing down"); len(lines) != 1 {
+			c.Errorf("got %d warnings, want 1", len(lines))
+		}
+		c.Pass(2 * time.Minute)
+		if !c.configMaps().Exists("a-0") {
+			c.Error("the child is missing")
+		}
+		n := len(applies(op))
+		c.configMaps().Delete("a-0")
+		c.Pass(time.Second)
+		if got := len(applies(op)) - n; got != 1 {
+			c.Errorf("got %d applies after one deletion long afterwards, want 1 at once", got)
+		}
+	})
+}
+
+// foreignWrites checks that the answers to applies do not hide what another client has written just before them.
+func foreignWrites(t *testing.T, c *C) {
+	deployment := func(r *kopf.Reconcile) *kopf.Child { // after a restart, only an apply can judge it
+		labels := map[string]any{"app": r.Name()}
+		return r.Desired(map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "spec": map[string]any{
+			"replicas": 0, "selector": map[string]any{"matchLabels": labels},
+			"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"containers": []any{map[string]any{"name": "a", "image": "a"}}}},
+		}}, nil)
+	}
+	configMap := func(r *kopf.Reconcile) *kopf.Child {
+		return r.Desired(desiredMap(r.Name(), map[string]any{"text": r.Spec().String("text")}), nil)
+	}
+	for _, tt := range []struct {
+		name, apiVersion, kind string
+		owns                   kopf.Selector
+		child                  func(r *kopf.Reconcile) *kopf.Child
+		change                 map[string]any // nil for none
+	}{
+		{"of nothing", "apps/v1", "Deployment", "deployments.apps", deployment, nil},
+		{"of a change", "v1", "ConfigMap", "configmaps", configMap, spec(map[string]any{"text": "other"})},
+	} {
+		c.Run(t, "DF-50 what another client writes just before an apply "+tt.name+" calls the handler", func(c *C) {
+			kind := c.Of(tt.apiVersion, tt.kind)
+			var seen calls
+			operator := func(adjust ...func(*kopf.Operator)) *Running {
+				op, _ := c.parenting(func(r *kopf.Reconcile) error {
+					var body kopf.Body
+					if child := tt.child(r); child.Exists() && child.Get(context.Background(), &body) == nil {
+						theirs, _ := body.Annotation("example.com/theirs")
+						seen.add("theirs %s", theirs)
+					}
+					return nil
+				}, &kopf.ReconcileOptions{Owns: []kopf.Selector{tt.owns}}, adjust...)
+				return op
+			}
+			c.Create("a", spec(map[string]any{"text": "x"}))
+			op := operator()
+			c.WaitFor("the child", func() bool { return kind.Exists("a") })
+			c.Pass(2 * time.Second)
+			op.Stop()
+			var n atomic.Int32
+			op = operator(wired(func(q *Request) (*http.Response, error) {
+				if path, _, _ := strings.Cut(q.Path, "?"); q.Method == http.MethodPatch && strings.HasSuffix(path, "s/a") && !strings.Contains(path, "kopfexamples") {
+					kind.Patch("a", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"example.com/theirs": fmt.Sprint(n.Add(1))}}})
+				}
+				return nil, nil
+			}))
+			c.WaitFor("a call", func() bool { return len(seen.all()) > 0 })
+			if c.Pass(2 * time.Second); tt.change != nil {
+				c.Patch("a", tt.change)
+			}
+			c.WaitFor("an apply", func() bool { return n.Load() > 0 })
+			c.Pass(2 * time.Second)
+			if all, want := seen.all(), fmt.Sprintf("theirs %d", n.Load()); all[len(all)-1] != want {
+				c.Errorf("the calls have seen %q, want %q at last", all, want)
+			}
+			if n.Load() > 2 {
+				c.Errorf("got %d applies, want 2 at most", n.Load())
+			}
+		})
+	}
+}
