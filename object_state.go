@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/essence"
 	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/markers"
@@ -68,10 +69,11 @@ type workState struct {
 	turn       *workpool.Turn // the turn for which its worker waits to be started, or to enter; nil if it does not wait
 	entered    bool
 	triggers   *triggers // of the reconcile handlers: from the first check for them until none matches the object; nil otherwise
+	indexed    string    // the version of the indexed response to a patch, until the stream shows it; "" otherwise
 }
 
 func (w *workState) idle() bool {
-	return len(w.events) == 0 && !w.working && !w.woken && !w.blocked && !w.inBarrier && !w.memoShared && w.timer == nil && w.arrived == nil && w.triggers == nil
+	return len(w.events) == 0 && !w.working && !w.woken && !w.blocked && !w.inBarrier && !w.memoShared && w.timer == nil && w.arrived == nil && w.triggers == nil && w.indexed == ""
 }
 
 // objectHandling is the state of the handling of changes between cycles. It belongs to the worker.
@@ -120,6 +122,26 @@ func (e *objectEnd) idle() bool { return e.goneVersion == "" }
 // idle reports whether there is no state to keep for the object.
 func (o *objectState) idle() bool {
 	return o.work.idle() && o.live == nil && !o.memory.used() && o.handling.idle() && o.retry.idle() && o.end.idle() && o.reconcile == nil && o.conflict == nil && len(o.unindexed) == 0 && o.failing == nil && o.body == nil
+}
+
+// setIndexed records the version of an object in the indices. It matters if it is of a response that
+// the stream has not shown yet.
+func (q *queue) setIndexed(e *entry, version string, at epoch) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e.state.work.indexed = ""
+	known := e.version != "" // otherwise the API server has an older history now
+	if known && at.served == e.served && apirequest.VersionNumber(version) != 0 && !apirequest.NewerVersion(e.version, version) {
+		e.state.work.indexed = version
+	}
+}
+
+// isIndexed reports whether the indices have a newer state of an object than a version.
+func (q *queue) isIndexed(e *entry, version string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	indexed := e.state.work.indexed
+	return indexed != version && apirequest.NewerVersion(indexed, version)
 }
 
 // sweep adds the deletions that happened while no stream was open: of objects that the complete list of a source does not contain. It reports whether the
@@ -180,7 +202,7 @@ func (q *queue) forget(namespace string, report bool) {
 		e.served++
 		if e.state != nil {
 			q.stopTimerLocked(e)
-			e.state.work.events, e.state.work.woken = nil, false
+			e.state.work.events, e.state.work.woken, e.state.work.indexed = nil, false, ""
 		}
 		if e.state == nil || !e.state.work.working {
 			q.releaseUnservedLocked(e)

@@ -96,7 +96,9 @@ func (q *queue) forgetVersions(from *source) {
 		if from.closed || from.namespace != "" && e.namespace.name != from.namespace {
 			continue
 		}
-		e.version = ""
+		if e.version = ""; e.state != nil {
+			e.state.work.indexed = ""
+		}
 		if e.state == nil || !e.state.work.working {
 			if e.last.expected = ""; e.state != nil {
 				e.state.body, e.state.end.goneVersion = nil, "" // the list will have the current state

@@ -126,12 +126,19 @@ func (r *reactor) index(e *entry, events []RawEvent, at epoch) result {
 		return result{}
 	}
 	e.state.memory.see(r.memo)
-	o := r.object(e, served, newest.Body, objectLogger(r.log, newest.Body.Reference()))
+	body := newest.Body
+	if r.queue.isIndexed(e, body.version) { // the event is late, after the response to the operator's own patch
+		if body = e.state.body; body == nil || r.queue.isIndexed(e, body.version) {
+			return result{}
+		}
+	}
+	r.queue.setIndexed(e, body.version, at)
+	o := r.object(e, served, body, objectLogger(r.log, body.Reference()))
 	wait := r.indexer.index(e.key, served.indices, &o, &e.state.unindexed)
 	if !r.queue.serves(e, at) { // the object was forgotten meanwhile
 		r.indexer.drop(e.key, served.indices)
 	}
-	return result{}.requeueWithin(wait, newest.Body)
+	return result{}.requeueWithin(wait, body)
 }
 
 // reconcile handles the pending events of an object.

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -19,7 +20,53 @@ import (
 var _ = Suite("background_indices", func(t *testing.T, c *C) {
 	indexing(t, c)
 	opening(t, c)
+	lateIndexing(t, c)
 })
+
+// lateIndexing checks the order of states in an index when responses come before events.
+func lateIndexing(t *testing.T, c *C) {
+	for _, fails := range []bool{false, true} {
+		c.Run(t, fmt.Sprintf("DF-95 an index never goes back to an older state of an object, with a failing function %v", fails), func(c *C) {
+			c.OnlyInBubble("the stream has to be late")
+			var l calls
+			r := &kopf.Registry{}
+			kopf.OnIndexIn(r, Examples, func(_ context.Context, i *kopf.Indexing) (map[string]int64, error) {
+				l.add("%d", i.Spec().Int("x"))
+				return map[string]int64{i.Name(): i.Spec().Int("x")}, nil
+			}, &kopf.IndexOptions{ID: "sizes"})
+			if fails {
+				kopf.OnIndexIn(r, Examples, func(context.Context, *kopf.Indexing) (map[string]int64, error) {
+					return nil, kopf.Temporary(errors.New("not yet"), 7*time.Second)
+				}, &kopf.IndexOptions{ID: "failing", Errors: kopf.ErrorsTemporary})
+			}
+			r.OnUpdate(Examples, func(_ context.Context, x *kopf.Change) error {
+				if x.Retry == 0 {
+					return kopf.Temporary(errors.New("not yet"), time.Second)
+				}
+				return nil
+			}, &kopf.ChangeOptions{ID: "update", Field: "spec"})
+			c.Create("a", sized(1))
+			c.Operator(r, slowly(30*time.Second, nil))
+			c.Pass(5 * time.Minute)
+			c.Patch("a", sized(2))
+			c.Pass(3 * time.Second)
+			c.Patch("a", map[string]any{"metadata": map[string]any{"labels": map[string]any{"y": "z"}}})
+			c.Pass(3 * time.Second)
+			c.Patch("a", sized(3))
+			c.Pass(10 * time.Minute)
+			all := l.all()
+			if !slices.IsSorted(all) || all[len(all)-1] != "3" {
+				c.Errorf("the function was called with %q, want rising sizes up to 3", all)
+			}
+			n := len(all)
+			c.Patch("a", sized(4))
+			c.Pass(10 * time.Minute)
+			if all = l.all()[n:]; len(all) == 0 || slices.ContainsFunc(all, func(x string) bool { return x != "4" && x != "3" }) || all[len(all)-1] != "4" {
+				c.Errorf("after another change, the function was called with %q, want 4 at last", all)
+			}
+		})
+	}
+}
 
 // byColor indexes the objects' names by their color.
 func byColor(_ context.Context, i *kopf.Indexing) (map[string]string, error) {
