@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -274,6 +275,9 @@ func (p *progress) storedRecord() *ProgressRecord {
 	return p.record
 }
 
+// belongsTo reports whether the stored record fits a reason.
+func (p *progress) belongsTo(reason Reason) bool { return p.purpose == "" || p.purpose == reason }
+
 // refer adds a record to purge together with that of the top-level handler, as operators in Python do.
 func (p *progress) refer(id HandlerID) {
 	for p.parent != nil {
@@ -301,9 +305,10 @@ func (p *progress) due(now time.Time) (bool, time.Duration) {
 
 // cycleProgress is the progress of the handlers in a cycle.
 type cycleProgress struct {
-	all      []*progress // in the order in which they were selected, sub-handlers included
-	attempts int         // made in this cycle
-	purge    bool        // whether to purge records of a superseded cause
+	all      []*progress                   // in the order in which they were selected, sub-handlers included
+	attempts int                           // made in this cycle
+	purge    bool                          // whether to purge records of a superseded cause
+	lapsed   map[HandlerID]*ProgressRecord // the new records of unfinished handlers that do not match now
 }
 
 // addProgress adds a handler that is selected or must be cleaned up.
@@ -320,7 +325,7 @@ func (c *cycle) addProgress(h *handler, parent *progress, selected bool, now tim
 		record.Started = now
 	}
 	if p.record, p.purpose = record, record.Purpose; selected {
-		other := p.purpose != "" && p.purpose != c.cause.Reason
+		other := !p.belongsTo(c.cause.Reason)
 		if record.finished() && (other || c.states.unseen.of(record)) && !c.joinsResume(p) { // it finished before the last change
 			p.otherCause = record
 			p.record = &ProgressRecord{Started: now, Subrefs: record.Subrefs}
@@ -332,6 +337,54 @@ func (c *cycle) addProgress(h *handler, parent *progress, selected bool, now tim
 	defer c.mu.Unlock()
 	c.progress.all = append(c.progress.all, p)
 	return p
+}
+
+// lapse resets an unfinished handler that does not match now, and its unfinished sub-handlers.
+// If it matches again later, its timeout and its attempts begin again. Finished sub-handlers remain finished.
+func (c *cycle) lapse(id HandlerID) {
+	record, err := c.loadProgress(id)
+	if err != nil || record == nil {
+		return
+	}
+	c.lapseRecord(id, record)
+	for _, ref := range record.Subrefs { // of all levels
+		if !strings.HasPrefix(ref, string(id)+"/") {
+			continue
+		}
+		if sub, err := c.loadProgress(HandlerID(ref)); err == nil && sub != nil {
+			c.lapseRecord(HandlerID(ref), sub)
+		}
+	}
+}
+
+func (c *cycle) lapseRecord(id HandlerID, record *ProgressRecord) {
+	if record.finished() || record.Started.IsZero() { // or it has lapsed before
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.progress.lapsed == nil {
+		c.progress.lapsed = make(map[HandlerID]*ProgressRecord)
+	}
+	c.progress.lapsed[id] = &ProgressRecord{Purpose: record.Purpose, Subrefs: record.Subrefs}
+}
+
+// lapseAll resets all unfinished handlers of an object that matches none. It returns the patch for
+// that, nil if there is nothing to reset.
+func (c *cycle) lapseAll() *Patch {
+	for _, h := range c.served.changes {
+		c.lapse(h.id)
+	}
+	if len(c.progress.lapsed) == 0 {
+		return nil
+	}
+	if u := c.entry.state.handling.pendingFlush; u != nil && u.records != nil {
+		maps.Copy(u.records, c.progress.lapsed)
+	}
+	own := &Patch{}
+	c.storeLapsed(c.latest(), own)
+	c.served.persistence.ProgressStorage.Flush()
+	return own
 }
 
 // renew resets the handlers that finished before this cycle, with their sub-handlers, so that kopf calls them again. It returns the new records of the
@@ -751,8 +804,14 @@ func (s *subhandlers) run(ctx context.Context) error {
 	var group []*progress
 	cause := c.cause
 	cause.Body = c.bodyNow()
-	for _, h := range selectHandlers(s.waiting, &cause, c.decided.Initial) {
+	selected := selectHandlers(s.waiting, &cause, c.decided.Initial)
+	for _, h := range selected {
 		group = append(group, c.addProgress(h, s.parent, true, now))
+	}
+	for _, h := range s.waiting {
+		if !slices.Contains(selected, h) {
+			c.lapse(h.id)
+		}
 	}
 	s.waiting = nil
 	c.mu.Lock()

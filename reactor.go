@@ -455,7 +455,10 @@ func (c *cycle) act() (time.Duration, error) {
 		}
 		return -1, c.write(&Patch{changes: objectpatch.Changes{Removes: []string{p.Finalizer}}})
 	case decision.Skip:
-		c.entry.last.failed = false // the failed handler does not match the object any more
+		c.entry.last.failed = false   // the failed handler does not match the object any more
+		if e.handling.overflow == 0 { // otherwise, handlers may match, but wait until the state fits
+			return c.thenReconcile(-1, c.write(c.lapseAll()))
+		}
 		return c.thenReconcile(-1, c.write(nil))
 	case decision.Await:
 		return c.decided.Wait, c.write(nil)
@@ -565,6 +568,7 @@ func (c *cycle) handle() (time.Duration, error) {
 	if c.reason() != reasonNoop {
 		e.last.failed = false
 	}
+	c.logUnmatched()
 	if top := c.topHandlers(); len(top) > 0 {
 		e.last.failed = c.logProcessed() > 0
 	}
@@ -590,6 +594,15 @@ func (c *cycle) released() (wait time.Duration, released bool) {
 		return -1, false // the end of the last task wakes the object
 	}
 	return c.membersGone()
+}
+
+// logUnmatched logs the handlers that have begun, and did not match any more when the others had finished.
+func (c *cycle) logUnmatched() {
+	for _, p := range c.progress.all {
+		if !p.selected && p.belongsTo(c.reason()) && !p.record.finished() && p.record.Retries > 0 {
+			c.cause.Logger.Info("Handler '"+string(p.handler.id)+"' is not called again for this change, because its filters do not match any more", handlerAttr(p.handler.id))
+		}
+	}
 }
 
 // logProcessed logs the summary of a handling, at the level of successes unless there are failures. It returns the number of failures.
@@ -739,7 +752,7 @@ func (c *cycle) collectHandlers() (superseded map[Reason]*handlerCounts) {
 	collected := make(map[HandlerID]bool)
 	note := func(p *progress) {
 		collected[p.handler.id] = true
-		if foreign := p.stored && p.purpose != "" && p.purpose != c.reason(); foreign {
+		if p.stored && !p.belongsTo(c.reason()) {
 			if superseded == nil {
 				superseded = make(map[Reason]*handlerCounts)
 			}
@@ -758,7 +771,10 @@ func (c *cycle) collectHandlers() (superseded map[Reason]*handlerCounts) {
 			continue
 		}
 		if record, err := c.loadProgress(h.id); err == nil && record != nil {
-			note(c.addProgress(h, nil, false, now))
+			p := c.addProgress(h, nil, false, now)
+			if note(p); p.belongsTo(c.reason()) { // otherwise, it is purged
+				c.lapse(h.id)
+			}
 		}
 	}
 	return superseded
@@ -767,7 +783,7 @@ func (c *cycle) collectHandlers() (superseded map[Reason]*handlerCounts) {
 // count returns how many handlers of the cause have succeeded and failed.
 func (c *cycle) count() (succeeded, failed int) {
 	for _, p := range c.progress.all {
-		if p.parent == nil && (p.selected || p.purpose == c.reason() || p.purpose == "") {
+		if p.parent == nil && (p.selected || p.belongsTo(c.reason())) {
 			if p.record.Success {
 				succeeded++
 			} else if p.record.Failure {

@@ -480,11 +480,24 @@ func (c *cycle) storeProgress(fresh *Body, own *Patch) {
 			storage.Store(p.handler.id, p.record, fresh, own)
 		}
 	}
+	c.storeLapsed(fresh, own)
 	c.storeRenewed(fresh, own)
 	if keeps && c.states.seen != nil {
 		c.storeSeen(fresh, own)
 	}
 	storage.Flush()
+}
+
+// storeLapsed replaces the records of unfinished handlers that do not match now. They disappear, except for the references to
+// sub-handlers.
+func (c *cycle) storeLapsed(fresh *Body, own *Patch) {
+	storage := c.served.persistence.ProgressStorage
+	for id, record := range c.progress.lapsed {
+		storage.Purge(id, fresh, own)
+		if len(record.Subrefs) > 0 {
+			storage.Store(id, record, fresh, own)
+		}
+	}
 }
 
 // storeRenewed stores the reset records of sub-handlers whose parents have not run yet.
@@ -616,6 +629,7 @@ func (c *cycle) savePending() {
 		for _, p := range c.progress.all {
 			u.records[p.handler.id] = p.record
 		}
+		maps.Copy(u.records, c.progress.lapsed)
 		if len(c.progress.all) > 0 { // otherwise a storage has panicked before
 			c.noteSeen()
 			c.entry.state.handling.seen = c.states.seen
