@@ -589,9 +589,7 @@ func (c *cycle) callHandler(ctx context.Context, p *progress, arg *Change) error
 	defer func() { subs.closed = true }()
 	arg.subs = subs
 	err := safecall.Do(func() error { return p.handler.changes.change(inner, arg) }) // it may panic with the error of its context
-	if err == nil {
-		err = errors.Join(arg.err, arg.Patch.try(arg.Body))
-	}
+	err = withPatchError(err, errors.Join(arg.err, arg.Patch.try(arg.Body)))
 	if err == nil {
 		err = subs.runRest(inner)
 	}

@@ -137,7 +137,7 @@ type Condition struct {
 	Status ConditionStatus `json:"status"`
 	// Reason is a word in CamelCase for programs. It is required.
 	Reason string `json:"reason"`
-	// Message is a text for people. Default: none.
+	// Message is a text for people. kopf removes the middle of a text of more than 32768 characters. Default: none.
 	Message string `json:"message"`
 	// ObservedGeneration is the generation of the object that the condition describes. Default: that of the object that the handler received.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -176,7 +176,8 @@ func (p *Patch) conditionChanges(c manifest.Condition) []objectpatch.Transformat
 		c.ObservedGeneration = p.of.Metadata().Int("generation")
 	}
 	message, _, err := p.normalize(c.Message, "status", "conditions", c.Type, "message")
-	c.Message, _ = message.(string)
+	text, _ := message.(string)
+	c.Message = manifest.ConditionMessage(text)
 	if err = cmp.Or(err, c.Check()); err != nil {
 		p.fail(err)
 		return nil
@@ -334,6 +335,18 @@ func (p *Patch) try(body *Body) error {
 		p.changes.Transforms = slices.Delete(p.changes.Transforms, failed.At, failed.At+1)
 	}
 	return err
+}
+
+// withPatchError returns the error of a handler with that of its patch, whose other parts are sent. It does not change the
+// outcome of a handler that has failed.
+func withPatchError(err, invalid error) error {
+	switch {
+	case invalid == nil:
+		return err
+	case err == nil:
+		return invalid
+	}
+	return fmt.Errorf("%w; a part of its patch was left out: %v", err, invalid)
 }
 
 // applied returns the body with the patch applied, for the next handlers.

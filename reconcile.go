@@ -529,9 +529,7 @@ func (rc *reconciler) invoke(traced context.Context, c *cycle, rec *reconciling,
 		desired.kept = true
 		err = desired.err
 	}
-	if err == nil {
-		err = errors.Join(arg.resulting.err, arg.Patch.try(arg.Body))
-	}
+	err = withPatchError(err, errors.Join(arg.resulting.err, arg.Patch.try(arg.Body)))
 	if err == nil && arg.result != nil {
 		err = arg.storeResult(h)
 	}

@@ -18,6 +18,7 @@ var _ = Suite("change_conditions", func(t *testing.T, c *C) {
 	steadyConditions(t, c)
 	changingConditions(t, c)
 	wrongConditions(t, c)
+	failingConditions(t, c)
 })
 
 // conditionsOf returns the types of an object's conditions with their statuses, reasons, generations, and transition times.
@@ -132,7 +133,6 @@ func wrongConditions(t *testing.T, c *C) {
 		"type":       {kopf.Condition{Type: "Is ready", Status: kopf.ConditionTrue, Reason: "Made"}, `invalid type "Is ready" of a condition: want`},
 		"status":     {kopf.Condition{Type: "Ready", Status: "true", Reason: "Made"}, `invalid status "true" of the condition Ready: want`},
 		"reason":     {kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: "1"}, `invalid reason "1" of the condition Ready: want`},
-		"message":    {kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: "Made", Message: strings.Repeat("x", 32769)}, "of the condition Ready: want at most 32768 characters, not 32769"},
 		"generation": {kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: "Made", ObservedGeneration: -1}, "invalid observedGeneration -1 of the condition Ready: want"},
 	} {
 		c.Run(t, "RC-59 a condition with a bad "+what+" fails its handler, and is not sent", func(c *C) {
@@ -150,4 +150,56 @@ func wrongConditions(t *testing.T, c *C) {
 			}
 		})
 	}
+}
+
+func failingConditions(t *testing.T, c *C) {
+	set := func(p *kopf.Patch) error {
+		p.SetCondition(kopf.Condition{Type: "Ready", Status: "Maybe", Reason: "Made"})
+		p.SetCondition(kopf.Condition{Type: "Working", Status: kopf.ConditionFalse, Reason: "Failed"})
+		p.Set("status.y", make(chan int))
+		p.Transform(func(map[string]any) error { panic("no function") })
+		return kopf.Temporary(errOops, time.Minute)
+	}
+	for kind, register := range map[string]func(*kopf.Registry){
+		"change": func(r *kopf.Registry) {
+			r.OnCreate(statusExamples, func(_ context.Context, ch *kopf.Change) error { return set(ch.Patch) }, named("h"))
+		},
+		"timer": func(r *kopf.Registry) {
+			r.OnTimer(statusExamples, func(_ context.Context, tm *kopf.Timer) error { return set(tm.Patch) },
+				&kopf.TimerOptions{ID: "h", Interval: time.Minute, WithoutFinalizer: true})
+		},
+		"reconcile": func(r *kopf.Registry) {
+			r.OnReconcile(statusExamples, func(_ context.Context, r *kopf.Reconcile) error { return set(r.Patch) }, &kopf.ReconcileOptions{ID: "h"})
+		},
+	} {
+		c.Run(t, "DF-53 the log names the invalid parts of the patch of a failed "+kind+" handler, and the others are stored", func(c *C) {
+			r := &kopf.Registry{}
+			register(r)
+			op := c.Operator(r)
+			c.statuses().Create("a", sized(1))
+			c.WaitFor("the valid condition", func() bool { return strings.Contains(c.conditionsOf("a"), "Working=False/Failed@1") })
+			lines := op.Logs.Find("failed temporarily: oops")
+			if len(lines) == 0 || lines[0].Level != slog.LevelWarn || !strings.Contains(lines[0].Message, `invalid status "Maybe" of the condition Ready`) {
+				c.Errorf("got the lines %+v, want a warning that names the condition", op.Logs.Find("failed"))
+			}
+			if strings.Contains(c.conditionsOf("a"), "Ready") {
+				c.Errorf("got the conditions %s", c.conditionsOf("a"))
+			}
+		})
+	}
+	c.Run(t, "DF-53 the message of a condition is shortened in the middle", func(c *C) {
+		c.statuses().Create("a", sized(1))
+		op := c.everySecond(func(tm *kopf.Timer) {
+			tm.Patch.SetCondition(kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: "Made", Message: "begin " + strings.Repeat("x", 40_000) + " end"})
+		})
+		c.WaitFor("the condition", func() bool { return c.conditionsOf("a") != "" })
+		c.Pass(5 * time.Second)
+		got := c.statuses().Get("a").Status().Views("conditions")[0].String("message")
+		if len(got) != 32768 || !strings.HasPrefix(got, "begin xxx") || !strings.HasSuffix(got, "xxx end") || !strings.Contains(got, "x...x") {
+			c.Errorf("got a message of %d bytes: %.20s", len(got), got)
+		}
+		if n := len(op.Wire.Writes()); n != 1 {
+			c.Errorf("got %d writes, want 1, because the stored message does not change", n)
+		}
+	})
 }

@@ -49,6 +49,14 @@ func isConditionReason(text string) bool {
 	return text != "" && letter(rune(text[0])) && strings.IndexFunc(text, strange) < 0 && !strings.ContainsAny(text[len(text)-1:], ",:")
 }
 
+// ConditionMessage returns a text as the message of a condition, shortened if metav1.Condition does not allow its length.
+func ConditionMessage(text string) string {
+	if utf8.RuneCountInString(text) <= maxMessage {
+		return text
+	}
+	return cut.Middle(text, maxMessage)
+}
+
 // Check returns an error for a condition that metav1.Condition does not allow.
 func (c *Condition) Check() error {
 	switch {
@@ -62,9 +70,6 @@ func (c *Condition) Check() error {
 		return fmt.Errorf("invalid reason %q of the condition %s: want a word in CamelCase, such as MinimumReplicasAvailable", cut.Middle(c.Reason, maxQuoted), c.Type)
 	case len(c.Reason) > maxReason:
 		return fmt.Errorf("invalid reason %q of the condition %s: want at most %d characters, not %d", cut.Middle(c.Reason, maxQuoted), c.Type, maxReason, len(c.Reason))
-	case utf8.RuneCountInString(c.Message) > maxMessage:
-		return fmt.Errorf("invalid message %q of the condition %s: want at most %d characters, not %d",
-			cut.Middle(c.Message, maxQuoted), c.Type, maxMessage, utf8.RuneCountInString(c.Message))
 	case c.ObservedGeneration < 0:
 		return fmt.Errorf("invalid observedGeneration %d of the condition %s: want the generation of an object, or 0", c.ObservedGeneration, c.Type)
 	}
