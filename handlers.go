@@ -15,6 +15,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/decision"
+	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/stopper"
 )
 
@@ -145,6 +146,7 @@ func (r *resulting) set(value any, patch *Patch) {
 	if r.result, _, r.err = patch.normalize(value, "result"); r.err != nil {
 		r.err = Permanent(fmt.Errorf("the result: %w", r.err)) // the next attempt would return the same type
 	}
+	rawjson.PruneLists(r.result) // as the API server does for results that Kopf for Python sends
 }
 
 // Subhandler registers a sub-handler of the running handler. kopf calls it after the running handler has returned, or in [Change.Execute]. Its ID is the
@@ -178,6 +180,7 @@ func (c *Change) Diff() Diff {
 
 // SetResult stores a value in the status of the object, under the handler's ID, when the handler succeeds. A map is merged with the current value. Other
 // values replace it. Nil discards a result set earlier in this call. A value that encoding/json cannot encode fails the handler.
+// As in Kopf for Python, a null member of a map in a list is not stored.
 func (c *Change) SetResult(value any) { c.resulting.set(value, c.Patch) }
 
 // Activity is the argument of start-up, clean-up and leading handlers.

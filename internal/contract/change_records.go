@@ -3,6 +3,7 @@ package contract
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,25 @@ func storing(t *testing.T, c *C) {
 		c.WaitFor("the result", func() bool { return examples.Get("a").Status().String("create_fn.message") == "hello" })
 		c.WaitFor("the second request", func() bool { return len(op.Wire.Writes()) == 2 })
 	})
+	for kind, plural := range map[string]kopf.Selector{"KopfExample": Examples, "KopfStatusExample": statusExamples} {
+		c.Run(t, "DF-82 the result of a "+kind+" has no null in a map in a list, as the original stores it", func(c *C) {
+			examples := c.Of("kopf.dev/v1", kind)
+			r := &kopf.Registry{}
+			r.OnCreate(plural, func(_ context.Context, ch *kopf.Change) error {
+				ch.SetResult(map[string]any{"gone": nil, "list": []any{nil, map[string]any{"a": nil, "b": []any{map[string]any{"c": nil, "d": 1}}}}})
+				return nil
+			}, named("h"))
+			op := c.Operator(r)
+			examples.Create("a", nil)
+			c.WaitFor("the result", func() bool { return examples.Get("a").Has("status.h") })
+			if got, want := fmt.Sprint(examples.Get("a").Get("status.h")), "map[list:[<nil> map[b:[map[d:1]]]]]"; got != want {
+				c.Errorf("got the result %s, want %s", got, want)
+			}
+			if lines := op.Logs.Find("The API server dropped fields"); len(lines) > 0 {
+				c.Errorf("got the lines %v", lines)
+			}
+		})
+	}
 	c.Run(t, "CH-155 failed attempts have no results", func(c *C) {
 		var l calls
 		r := &kopf.Registry{}

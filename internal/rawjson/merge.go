@@ -52,3 +52,24 @@ func Merge(target, patch any) any {
 	}
 	return t
 }
+
+// PruneLists removes the null members of maps in lists, at any depth, as the API server does with a merge patch. A null in a
+// list remains.
+func PruneLists(v any) { pruneLists(v, false) }
+
+func pruneLists(v any, inList bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, member := range v {
+			if inList && member == nil {
+				delete(v, key)
+				continue
+			}
+			pruneLists(member, inList)
+		}
+	case []any:
+		for _, item := range v {
+			pruneLists(item, true)
+		}
+	}
+}
