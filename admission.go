@@ -294,7 +294,7 @@ func (s *reviewServer) argument(q *admissionreview.Review, r *ReviewRequest, res
 	}
 	return &Admission{
 		Object: o, Operation: Operation(request.Operation), Subresource: request.SubResource, DryRun: request.DryRun,
-		UserInfo: View{raw: request.UserInfo}, Old: viewOrNone(request.OldObject), New: viewOrNone(request.Object), Request: r,
+		UserInfo: View{raw: request.UserInfo}, Old: body.viewOrNone(request.OldObject), New: body.viewOrNone(request.Object), Request: r,
 		former: former,
 	}, nil
 }
@@ -316,11 +316,12 @@ func reviewed(raw []byte, q *admissionreview.Request, resource Resource) (*Body,
 	return body, nil
 }
 
-func viewOrNone(raw []byte) View {
+// viewOrNone returns a view of a state of the object in a review.
+func (b *Body) viewOrNone(raw []byte) View {
 	if rawjson.IsNull(raw) {
 		return View{}
 	}
-	return View{raw: bytes.TrimSpace(raw)}
+	return b.viewOf(bytes.TrimSpace(raw))
 }
 
 // remember returns the memory of a watched object, or one kept for a while for an unwatched object. It keeps none for a creation, which can still be

@@ -180,19 +180,22 @@ func (b *Body) findIn(stanza span, path []string) ([]byte, bool) {
 }
 
 // Metadata returns the metadata stanza.
-func (b *Body) Metadata() View { return View{raw: b.of(b.meta)} }
+func (b *Body) Metadata() View { return b.viewOf(b.of(b.meta)) }
 
 // Spec returns the spec stanza.
-func (b *Body) Spec() View { return View{raw: b.of(b.spec)} }
+func (b *Body) Spec() View { return b.viewOf(b.of(b.spec)) }
 
 // Status returns the status stanza.
-func (b *Body) Status() View { return View{raw: b.of(b.status)} }
+func (b *Body) Status() View { return b.viewOf(b.of(b.status)) }
 
 // View returns the part of the object at a path. It is empty if there is nothing.
 func (b *Body) View(path FieldPath) View {
 	raw, _ := b.find(path.Keys()...)
-	return View{raw: raw}
+	return b.viewOf(raw)
 }
+
+// viewOf returns a view of a part of the object, or of what kopf has made of it.
+func (b *Body) viewOf(raw []byte) View { return View{raw: raw, secret: b.isSecret()} }
 
 // Get returns a copy of the value at a path, as [View.Get] does.
 func (b *Body) Get(path FieldPath) any { return View{raw: b.raw}.Get(path) }
@@ -218,9 +221,20 @@ func (b *Body) MarshalJSON() ([]byte, error) { return slices.Clone(b.raw), nil }
 // LogValue returns the object as JSON for logs, or only the identity of a Secret.
 func (b *Body) LogValue() slog.Value { return slog.StringValue(b.loggable()) }
 
+// Format prints the text of [Body.LogValue], for %v, %s and the other verbs of strings.
+func (b Body) Format(f fmt.State, verb rune) { printText(f, verb, b.loggable()) }
+
+// printText prints a text with the verb and the flags of a state.
+func printText(f fmt.State, verb rune, text string) {
+	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), text) // writers of fmt do not fail
+}
+
+// isSecret reports whether the object is a Secret, whose contents are never printed.
+func (b *Body) isSecret() bool { return b.apiVersion == "v1" && b.kind == "Secret" }
+
 // loggable returns the object as JSON for logs and errors. It omits the data of a Secret, and its annotations, which may contain copies of the data.
 func (b *Body) loggable() string {
-	if b.apiVersion != "v1" || b.kind != "Secret" {
+	if !b.isSecret() {
 		return string(b.raw)
 	}
 	metadata := map[string]string{"name": b.name}
@@ -278,13 +292,14 @@ func (r ObjectReference) String() string {
 
 // View is a read-only part of an object, such as its spec. The zero View and the View of something missing or null have no fields.
 type View struct {
-	raw []byte
+	raw    []byte
+	secret bool // whether it is never printed, as a part of a Secret
 }
 
 // View returns the part at a path relative to this one.
 func (v View) View(path FieldPath) View {
 	raw, _ := rawjson.Find(v.raw, path.Keys()...)
-	return View{raw: raw}
+	return View{raw: raw, secret: v.secret}
 }
 
 // Has reports whether the view has a value at a path. Null is a value.
@@ -337,7 +352,7 @@ func (v View) Views(path FieldPath) []View {
 	list, _ := rawjson.Find(v.raw, path.Keys()...)
 	var all []View
 	_ = rawjson.EachItem(list, func(value []byte) bool { // malformed parts count as missing
-		all = append(all, View{raw: value})
+		all = append(all, View{raw: value, secret: v.secret})
 		return true
 	})
 	return all
@@ -381,8 +396,21 @@ func (v View) MarshalJSON() ([]byte, error) {
 	return slices.Clone(v.raw), nil
 }
 
-// LogValue returns the view as JSON, for logs.
-func (v View) LogValue() slog.Value { return slog.StringValue(string(v.raw)) }
+// LogValue returns the view as JSON for logs, or "concealed" for a part of a Secret.
+func (v View) LogValue() slog.Value { return slog.StringValue(v.loggable()) }
+
+// Format prints the text of [View.LogValue], for %v, %s and the other verbs of strings.
+func (v View) Format(f fmt.State, verb rune) { printText(f, verb, v.loggable()) }
+
+func (v View) loggable() string {
+	switch {
+	case len(v.raw) == 0:
+		return "null"
+	case v.secret:
+		return concealed
+	}
+	return string(v.raw)
+}
 
 // ParseManifests parses the objects of a YAML file with one or more documents, or of a JSON file, in their order. It replaces lists, such as those of the kind
 // List, by their items, and skips empty documents. A document that is not an object is an error. Numbers are [encoding/json.Number]. Syntax errors name the

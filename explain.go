@@ -213,7 +213,8 @@ func (c *cycle) explainChange(h *handler, chosen []*progress, decided string, of
 		return
 	}
 	cause := c.cause
-	cause.Old, cause.New = c.states.before.View(), c.states.essence.View()
+	cause.Old = cause.Body.viewOf(c.states.before.bytes())
+	cause.New = cause.Body.viewOf(c.states.essence.bytes())
 	why, known := cause.answers.of(h, cause.Body, true)
 	if !known {
 		h.preMatchesFor(&cause, why)

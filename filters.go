@@ -204,7 +204,7 @@ func (f *filters) fitsMeta(o *Object, why *mismatch) bool {
 // fitAll reports whether all labels, or all annotations, match.
 func fitAll(criteria []keyCriterion, raw []byte, o *Object, part filterPart, why *mismatch) bool {
 	for _, c := range criteria {
-		v := View{raw: raw}.View(Path(c.key))
+		v := o.Body.viewOf(raw).View(Path(c.key))
 		why.look(part, c.key, c.criterion, v)
 		if !c.fits(v, o) {
 			return false
@@ -306,7 +306,7 @@ func (h *handler) fitsChange(c *Change, why *mismatch) bool {
 func (h *handler) matchesEvent(e *WatchEvent, why *mismatch) bool {
 	c := &Change{Object: e.Object}
 	return h.guarded(c, why, func() bool {
-		c.New = View{raw: e.Body.raw}
+		c.New = e.Body.viewOf(e.Body.raw)
 		if !h.filters.fitsMeta(&e.Object, why) || !h.fitsValue(c, why) {
 			return false
 		}
@@ -331,7 +331,7 @@ func (o *Object) fits(h *handler) bool {
 func (h *handler) matchesObjectFor(o *Object, why *mismatch) bool {
 	c := &Change{Object: *o}
 	return h.guarded(c, why, func() bool {
-		c.New = View{raw: o.Body.raw}
+		c.New = o.Body.viewOf(o.Body.raw)
 		if !h.filters.fitsMeta(o, why) || !h.fitsValue(c, why) {
 			return false
 		}
@@ -374,5 +374,5 @@ func (h *handler) narrow(c *Change) {
 
 func viewOf(v View, keys []string) View {
 	raw, _ := rawjson.Find(v.raw, keys...)
-	return View{raw: raw}
+	return View{raw: raw, secret: v.secret}
 }

@@ -642,7 +642,7 @@ func (h *handler) fitsReview(a *Admission, why *mismatch) bool {
 // fitsReviewOf reports whether the filters match the Body.
 func (h *handler) fitsReviewOf(a *Admission, why *mismatch) bool {
 	c := &Change{Object: a.Object}
-	c.New = View{raw: a.Body.raw}
+	c.New = a.Body.viewOf(a.Body.raw)
 	if !h.filters.fitsMeta(&a.Object, why) || !h.fitsValue(c, why) {
 		return false
 	}

@@ -28,7 +28,7 @@ type Patch struct {
 	replacedText []string // the paths of text that was not UTF-8
 
 	persistence *PersistenceSettings // whose fields and annotations transformations cannot change; nil for none
-	of          *Body                // the handler's body, for the generation in its conditions; nil for none
+	of          *Body                // the handler's body, for the generation in its conditions, and to conceal a Secret; nil for none
 }
 
 // newPatch returns an empty patch for a handler of an object.
@@ -281,6 +281,31 @@ func (p *Patch) Get(path FieldPath) (any, bool) {
 func (p *Patch) Map() map[string]any {
 	m, _ := jsonpatch.Plain(p.changes.Merge).(map[string]any)
 	return m
+}
+
+// LogValue returns the merge patch as JSON for logs, with the number of changes that it does not
+// show, or "concealed" for the patch of a Secret.
+func (p *Patch) LogValue() slog.Value { return slog.StringValue(p.loggable()) }
+
+// Format prints the text of [Patch.LogValue], for %v, %s and the other verbs of strings.
+func (p Patch) Format(f fmt.State, verb rune) { printText(f, verb, p.loggable()) }
+
+func (p *Patch) loggable() string {
+	if p.of != nil && p.of.isSecret() {
+		return concealed
+	}
+	merge := "{}"
+	if fields := p.Map(); len(fields) > 0 {
+		merge = shown(fields)
+	}
+	switch further := len(p.changes.Transforms); further {
+	case 0:
+		return merge
+	case 1:
+		return merge + " and 1 further change"
+	default:
+		return fmt.Sprintf("%s and %d further changes", merge, further)
+	}
 }
 
 // Empty reports whether the patch has no changes.

@@ -645,7 +645,8 @@ func (c *cycle) postpone(wait time.Duration) (time.Duration, error) {
 func (c *cycle) prepareHandling() {
 	cause := &c.cause
 	cause.Reason, cause.Logger = c.reason(), postedLogger(c.log, c.event.Body.Reference(), c.reactor.events)
-	cause.Old, cause.New = c.states.before.View(), c.states.essence.View()
+	cause.Old = cause.Body.viewOf(c.states.before.bytes())
+	cause.New = cause.Body.viewOf(c.states.essence.bytes())
 	cause.diff = sync.OnceValue(func() Diff { return diffJSON(valueOf(c.states.before), valueOf(c.states.essence)) })
 	if u := c.entry.state.handling.pendingFlush; u != nil {
 		c.writes.succeeded = slices.Clone(u.succeeded)

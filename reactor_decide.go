@@ -103,7 +103,8 @@ func (c *cycle) matchHandlers(cause *Change, s *decision.Snapshot) {
 		return
 	}
 	c.compareWithBase()
-	cause.Old, cause.New = c.states.before.View(), c.states.essence.View()
+	cause.Old = cause.Body.viewOf(c.states.before.bytes())
+	cause.New = cause.Body.viewOf(c.states.essence.bytes())
 	for _, h := range c.served.changes {
 		if h.preMatches(cause) {
 			matched(s, h)

@@ -277,6 +277,7 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	}
 	p.logSkip(ref, a)
 	if followed {
+		p.body.apiVersion, p.body.kind = ref.APIVersion, ref.Kind
 		p.body.namespace, p.body.name, p.body.uid, p.body.version = ref.Namespace, ref.Name, ref.UID, string(version)
 		r.reconciler.follow(r, e, RawEvent{Type: t, Body: &p.body}, at)
 	}

@@ -55,10 +55,13 @@ func (r Resource) Name() string {
 // String returns [Resource.Name].
 func (r Resource) String() string { return r.Name() }
 
+// concealed replaces the contents of Secrets in texts.
+const concealed = "concealed"
+
 // loggable returns a value for the log, without the contents of Secrets.
 func (r Resource) loggable(v any) any {
 	if r.Group == "" && r.Plural == "secrets" {
-		return "concealed"
+		return concealed
 	}
 	return v
 }

@@ -19,6 +19,7 @@ import (
 var _ = Suite("handler_view", func(t *testing.T, c *C) {
 	views(t, c)
 	edits(t, c)
+	printedObjects(t, c)
 })
 
 // seen runs a handler on the creation of an object, and returns when it has ended.
@@ -265,5 +266,67 @@ func edits(t *testing.T, c *C) {
 		if writes := op.Wire.Writes(); len(writes) != 1 || !strings.Contains(writes[0].Body, `"status":{"event":true,"one":true,"two":true}`) {
 			c.Errorf("got the patches %+v", writes)
 		}
+	})
+}
+
+func printedObjects(t *testing.T, c *C) {
+	verbs := []string{"%v", "%s", "%+v", "%#v", "%q", "%x", "%d"}
+	c.Run(t, "DF-92 objects, their parts and patches are printed as JSON", func(c *C) {
+		c.seen(map[string]any{"spec": map[string]any{"x": 1}}, func(ch *kopf.Change) {
+			ch.Patch.Set("status.y", "text")
+			ch.Patch.SetCondition(kopf.Condition{Type: "A", Status: kopf.ConditionTrue, Reason: "B"})
+			patch := `{"status":{"y":"text"}} and 1 further change`
+			for _, verb := range verbs[:3] {
+				for _, tt := range []struct {
+					value any
+					want  string
+				}{
+					{ch.Spec(), `{"x":1}`},
+					{ch.New.View("spec"), `{"x":1}`},
+					{ch.Spec().View("missing"), "null"},
+					{[]kopf.View{ch.Spec(), {}}, `[{"x":1} null]`},
+					{ch.Patch, patch},
+					{*ch.Patch, patch},
+					{ch.Body, ch.Body.LogValue().String()},
+					{*ch.Body, ch.Body.LogValue().String()},
+				} {
+					if got := fmt.Sprintf(verb, tt.value); got != tt.want {
+						c.Errorf("%s of %T is %s, want %s", verb, tt.value, got, tt.want)
+					}
+				}
+			}
+		})
+	})
+	c.Run(t, "DF-92 nothing that is printed has the contents of a Secret", func(c *C) {
+		const secret = "aHVudGVyMmh1bnRlcjI="
+		forms := []string{secret, "hunter2", fmt.Sprint([]byte(secret)), fmt.Sprintf("%x", secret)}
+		done := make(chan struct{})
+		r := &kopf.Registry{}
+		r.OnCreate("v1/secrets", func(ctx context.Context, ch *kopf.Change) error {
+			defer close(done)
+			ch.Patch.Set("data.other", secret)
+			data := ch.Body.View("data")
+			for _, value := range []any{
+				ch, *ch, ch.Object, ch.Body, *ch.Body, ch.Patch, *ch.Patch, data, data.View("password"), ch.New,
+				ch.New.View("data"), ch.Body.View("").View("data"), ch.Meta().View("annotations"),
+				ch.Body.LogValue(), data.LogValue(), ch.Patch.LogValue(),
+			} {
+				for _, verb := range verbs {
+					got := fmt.Sprintf(verb, value)
+					if slices.ContainsFunc(forms, func(form string) bool {
+						return strings.Contains(got, strings.Trim(form, "[]"))
+					}) {
+						c.Errorf("%s of %T is %s", verb, value, got)
+					}
+				}
+			}
+			return nil
+		}, &kopf.ChangeOptions{ID: "create", Annotations: kopf.Match{"copy": secret}})
+		c.Operator(r)
+		c.Of("v1", "Secret").Create("a", map[string]any{
+			"metadata": map[string]any{"annotations": map[string]any{"copy": secret}},
+			"data":     map[string]any{"password": secret},
+		})
+		<-done
 	})
 }
