@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -357,7 +358,7 @@ func (q *Quantity) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// IntOrString is a field with a number or a text, such as the number or the name of a port.
+// IntOrString is a field with a number of 32 bits or a text, such as the number or the name of a port.
 type IntOrString struct {
 	Int  int32  // the number, if there is no text
 	Text string // "" for a number
@@ -365,7 +366,10 @@ type IntOrString struct {
 
 // Schema implements [Schemer].
 func (IntOrString) Schema() Schema {
-	return Schema{"x-kubernetes-int-or-string": true, "anyOf": []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}}
+	return Schema{
+		"x-kubernetes-int-or-string": true, "minimum": math.MinInt32, "maximum": math.MaxInt32,
+		"anyOf": []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}},
+	}
 }
 
 // String returns the text, or the number as text.

@@ -193,6 +193,7 @@ func valid() map[string]any {
 }
 
 var _ = Suite("types_definitions", func(t *testing.T, c *C) {
+	impossibleTypes(t, c)
 	c.Run(t, "TD-1 Define is for structs with the metadata, a spec and a status", func(c *C) {
 		for problem, want := range map[string]string{
 			second(tried[int](nil)):                 "int is no struct: want a struct with kopf.Meta embedded, and at most the fields spec and status of struct types",

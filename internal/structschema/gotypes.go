@@ -24,6 +24,30 @@ func implements(t, of reflect.Type) bool {
 	return t.Kind() != reflect.Interface && reflect.PointerTo(t).Implements(of)
 }
 
+func readsJSON(t reflect.Type) bool { return implements(t, reflect.TypeFor[json.Unmarshaler]()) }
+func readsText(t reflect.Type) bool {
+	return implements(t, reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// checkReading returns an error for a type that encoding/json cannot read from what it writes.
+func checkReading(t reflect.Type) error {
+	const want = "so its JSON cannot be read: want both"
+	switch own := readsJSON(t) || readsText(t); {
+	case makesJSON(t) && !own:
+		return fmt.Errorf("the type %s has the method MarshalJSON, but not UnmarshalJSON, "+want, t)
+	case makesText(t) && !own:
+		return fmt.Errorf("the type %s has the method MarshalText, but not UnmarshalText, "+want, t)
+	case readsText(t) && !readsJSON(t) && !makesJSON(t) && !makesText(t) && t.Kind() != reflect.String:
+		return fmt.Errorf("the type %s has the method UnmarshalText, but not MarshalText, "+want, t)
+	}
+	return nil
+}
+
+// isKey reports whether encoding/json writes and reads a type as the keys of maps.
+func isKey(t reflect.Type) bool {
+	return t.Kind() == reflect.String || t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) && readsText(t)
+}
+
 // checkMethods returns an error for a type whose encoding differs between values and pointers.
 func checkMethods(t reflect.Type) error {
 	method := ""

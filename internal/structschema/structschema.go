@@ -3,7 +3,6 @@
 package structschema
 
 import (
-	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -162,9 +161,10 @@ type field struct {
 	name  string // "" if it is not encoded
 	typ   reflect.Type
 	tags  tags
-	omits bool // omitted if empty or zero
 	depth int  // of embedding
 	named bool // the tag has the name
+
+	omitEmpty, omitZero bool // the options of the tag json
 }
 
 func newField(f reflect.StructField) (field, error) {
@@ -174,7 +174,8 @@ func newField(f reflect.StructField) (field, error) {
 	}
 	name, options, _ := strings.Cut(t.json, ",")
 	all := strings.Split(options, ",")
-	r := field{name: f.Name, typ: f.Type, tags: t, omits: slices.Contains(all, "omitempty") || slices.Contains(all, "omitzero"), named: name != ""}
+	r := field{name: f.Name, typ: f.Type, tags: t, named: name != ""}
+	r.omitEmpty, r.omitZero = slices.Contains(all, "omitempty"), slices.Contains(all, "omitzero")
 	if name != "" {
 		r.name = name
 	}
@@ -298,29 +299,41 @@ func (b *builder) object(fields []field, at place) (map[string]any, guards, erro
 	return schema, removals, nil
 }
 
+// isOptional reports whether the options of the tag json allow to leave the field out, even if
+// encoding/json never does for the type.
+func (f *field) isOptional() bool { return f.omitEmpty || f.omitZero }
+
+// omits reports whether encoding/json leaves the zero value out.
+func (f *field) omits() bool { return f.omitZero || f.omitEmpty && canBeEmpty(f.typ) }
+
+// canBeEmpty reports whether omitempty has an effect on a type.
+func canBeEmpty(t reflect.Type) bool {
+	return t.Kind() != reflect.Struct && (t.Kind() != reflect.Array || t.Len() == 0)
+}
+
 // isRequired reports whether the field is required. In a status, only the tag makes it required, because several clients write parts of the status.
 func (f *field) isRequired(schema map[string]any, inStatus bool) (bool, error) {
 	_, hasDefault := schema["default"]
 	switch f.tags.values["required"] {
 	case "true":
-		if f.omits {
+		if f.isOptional() {
 			return false, errors.New(`the tag required:"true" contradicts omitempty or omitzero: the API server would refuse an object in which the field was left out`)
 		}
 		return true, nil
 	case "false":
 		return false, f.checkDefault(schema)
 	}
-	return !f.omits && !hasDefault && !inStatus, f.checkDefault(schema)
+	return !f.isOptional() && !hasDefault && !inStatus, f.checkDefault(schema)
 }
 
 // checkDefault returns an error for a default without effect. If null is not allowed, API servers replace null with the default, so the default has an effect.
 func (f *field) checkDefault(schema map[string]any) error {
 	isNil := slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, f.typ.Kind()) && schema["nullable"] != true
-	if !f.tags.has("default") || f.omits || isNil {
+	if !f.tags.has("default") || f.omits() || isNil {
 		return nil
 	}
 	option := "omitempty"
-	if f.typ.Kind() == reflect.Struct {
+	if !canBeEmpty(f.typ) {
 		option = "omitzero"
 	}
 	return fmt.Errorf(`the tag "default" needs the option %s in the tag json: without it, Go writes the zero value, and there is no default`, option)
@@ -396,6 +409,9 @@ func (b *builder) schema(t reflect.Type, g tags, at place) (map[string]any, guar
 			return nil, guards{}, err
 		}
 	}
+	if err := checkReading(t); err != nil {
+		return nil, guards{}, err
+	}
 	if d.Atomic {
 		schema["x-kubernetes-map-type"] = "atomic"
 	}
@@ -425,6 +441,9 @@ func (b *builder) decorate(schema map[string]any, t reflect.Type, d typeDescript
 	if err == nil && d.Schema == nil {
 		err = addRange(schema, t)
 	}
+	if err == nil {
+		err = checkEnum(schema, t)
+	}
 	if err != nil {
 		return err
 	}
@@ -444,6 +463,21 @@ func (b *builder) decorate(schema map[string]any, t reflect.Type, d typeDescript
 		return err
 	}
 	return b.print(schema, g, at)
+}
+
+// checkEnum returns an error for an enum with which objects could not be stored or read.
+func checkEnum(schema map[string]any, t reflect.Type) error {
+	values, _ := schema["enum"].([]any)
+	if len(values) > 0 && schema["nullable"] == true {
+		return errors.New("null cannot be allowed together with an enum: API servers refuse it, " +
+			"want omitempty, so that Go leaves nil out")
+	}
+	for _, v := range values {
+		if err := fitsType(v, t); err != nil {
+			return fmt.Errorf("the type %s cannot hold the value %v of the enum: %w", t, v, err)
+		}
+	}
+	return nil
 }
 
 // kubernetesSchema returns the schema of a type with the methods of a k8s.io/apimachinery type, or nil.
@@ -526,7 +560,7 @@ func (b *builder) composite(t reflect.Type, g tags, at place) (map[string]any, g
 		schema, err := b.elements(t, g, at, "[]", "maxItems")
 		return map[string]any{"type": "array", "items": schema}, guards{}, err
 	case reflect.Map:
-		if t.Key().Kind() != reflect.String && !t.Key().Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
+		if !isKey(t.Key()) {
 			return nil, guards{}, fmt.Errorf("the type %s has keys of the type %s: want strings", t, t.Key())
 		}
 		schema, err := b.elements(t, g, at, "[*]", "maxProperties")

@@ -37,10 +37,14 @@ type protocol uint8
 
 func (p protocol) MarshalText() ([]byte, error) { return []byte{'0' + byte(p)}, nil }
 
+func (p *protocol) UnmarshalText(text []byte) error { *p = protocol(text[0] - '0'); return nil }
+
 // pointerText and pointerKey have pointer methods.
 type pointerText int
 
 func (*pointerText) MarshalText() ([]byte, error) { return nil, nil }
+
+func (*pointerText) UnmarshalText([]byte) error { return nil }
 
 type pointerJSON int
 
@@ -109,7 +113,10 @@ func (likeIntOrString) OpenAPISchemaType() []string   { return []string{"string"
 func (likeIntOrString) OpenAPISchemaFormat() string   { return "int-or-string" }
 func (likeIntOrString) OpenAPIV3OneOfTypes() []string { return []string{"integer", "string"} }
 
-type likeJSON struct{ json.Marshaler }
+type likeJSON struct {
+	json.Marshaler
+	json.Unmarshaler
+}
 
 func (likeJSON) OpenAPISchemaType() []string { return nil }
 
@@ -214,12 +221,12 @@ func TestSchemas(t *testing.T) {
 		{"TD-14 rule", "", `maxLength:"3" rule:"self != 'x'" message:"no x"`, `{"maxLength":3,"type":"string","x-kubernetes-validations":[{"message":"no x","rule":"self != 'x'"}]}`},
 		{"TD-15 each", []string{}, `each:"maxLength=63,pattern=^[a-z,]{1,2}=?$,enum=a,b"`, `{"items":{"enum":["a","b"],"maxLength":63,"pattern":"^[a-z,]{1,2}=?$","type":"string"},"type":"array"}`},
 		{"TD-15 each value of a map", map[string]int{}, `each:"minimum=1"`, `{"additionalProperties":{"minimum":1,"type":"integer"},"type":"object"}`},
-		{"TD-16 default of a struct", inner{}, `default:"{\"x\":3}"`, `{"default":{"x":3},"properties":{"x":{"default":1,"format":"int32","type":"integer"},"y":{"default":"why","type":"string"}},"type":"object"}`},
+		{"TD-16 default of a struct", inner{}, `json:"f,omitzero" default:"{\"x\":3}"`, `{"default":{"x":3},"properties":{"x":{"default":1,"format":"int32","type":"integer"},"y":{"default":"why","type":"string"}},"type":"object"}`},
 		{"TD-16 default of a list", []string{}, `default:"[\"a\"]"`, `{"default":["a"],"items":{"type":"string"},"type":"array"}`},
 		{"TD-16 default of a list that Go writes as null", []string{}, `json:"f" default:"[]"`, `{"default":[],"items":{"type":"string"},"type":"array"}`},
-		{"TD-16 default of a quantity", likeQuantity{}, `default:"0.5"`, `{"anyOf":[{"type":"integer"},{"type":"string"}],"default":"0.5","pattern":` + quoted(QuantityPattern) + `,"x-kubernetes-int-or-string":true}`},
-		{"TD-16 default of a port", likeIntOrString{}, `default:"80"`, `{"anyOf":[{"type":"integer"},{"type":"string"}],"default":80,"x-kubernetes-int-or-string":true}`},
-		{"TD-16 default of a port with a name", likeIntOrString{}, `default:"true"`, `{"anyOf":[{"type":"integer"},{"type":"string"}],"default":"true","x-kubernetes-int-or-string":true}`},
+		{"TD-16 default of a quantity", likeQuantity{}, `json:"f,omitzero" default:"0.5"`, `{"anyOf":[{"type":"integer"},{"type":"string"}],"default":"0.5","pattern":` + quoted(QuantityPattern) + `,"x-kubernetes-int-or-string":true}`},
+		{"TD-16 default of a port", likeIntOrString{}, `json:"f,omitzero" default:"80"`, `{"anyOf":[{"type":"integer"},{"type":"string"}],"default":80,"x-kubernetes-int-or-string":true}`},
+		{"TD-16 default of a port with a name", likeIntOrString{}, `json:"f,omitzero" default:"true"`, `{"anyOf":[{"type":"integer"},{"type":"string"}],"default":"true","x-kubernetes-int-or-string":true}`},
 		{"TD-16 default of a text that looks like JSON", "", `default:"1"`, `{"default":"1","type":"string"}`},
 		{"TD-16 no default of a pointer's fields", (*inner)(nil), ``, `{"properties":{"x":{"default":1,"format":"int32","type":"integer"},"y":{"default":"why","type":"string"}},"type":"object"}`},
 		{"TD-17 Enum", chosen(""), ``, `{"enum":["b","a"],"type":"string"}`},
@@ -348,6 +355,21 @@ func TestFaults(t *testing.T) {
 		{"TD-16 not in Go", netip.Addr{}, `default:"localhost"`, `invalid tag default:"localhost": ParseAddr`},
 		{"TD-16 a default that Go overwrites", 1, `json:"f" default:"1"`, `spec.f: the tag "default" needs the option omitempty in the tag json`},
 		{"TD-16 a default of a struct that Go overwrites", inner{}, `json:"f" default:"{}"`, `spec.f: the tag "default" needs the option omitzero in the tag json`},
+		{"DF-70 omitempty of a struct", inner{}, `json:"f,omitempty" default:"{}"`, `spec.f: the tag "default" needs the option omitzero in the tag json`},
+		{"DF-70 omitempty of a time", time.Time{}, `json:"f,omitempty" default:"2020-01-01T00:00:00Z"`, `needs the option omitzero`},
+		{"DF-70 omitempty of an array", [2]int{}, `json:"f,omitempty" default:"[1,2]"`, `needs the option omitzero`},
+		{"DF-70 no option of an array", [2]int{}, `json:"f" default:"[1,2]"`, `needs the option omitzero`},
+		{"DF-70 not required, with omitempty of a struct", inner{}, `json:"f,omitempty" required:"false" default:"{}"`, `needs the option omitzero`},
+		{"DF-65 null in an enum", new(string), `nullable:"true" enum:"a,b"`, `spec.f: null cannot be allowed together with an enum`},
+		{"DF-65 null in the enum of a type", new(chosen), `nullable:"true"`, `null cannot be allowed together with an enum`},
+		{"DF-65 null in the enum of items", []*string{}, `each:"nullable=true,enum=a,b"`, `spec.f[]: null cannot be allowed together with an enum`},
+		{"DF-71 a type that only writes JSON", onlyJSON{}, ``, `spec.f: the type structschema.onlyJSON has the method MarshalJSON, but not UnmarshalJSON, so its JSON cannot be read`},
+		{"DF-71 a type that only writes text", onlyText{}, ``, `has the method MarshalText, but not UnmarshalText`},
+		{"DF-71 a type that only reads text", onlyReads(0), ``, `has the method UnmarshalText, but not MarshalText`},
+		{"DF-71 such a type in a map", map[string]*onlyText{}, ``, `spec.f[*]: the type structschema.onlyText has the method MarshalText`},
+		{"DF-71 pointers as keys", map[*netip.Addr]string{}, ``, `has keys of the type *netip.Addr: want strings`},
+		{"DF-71 keys that only write text", map[onlyText]string{}, ``, `has keys of the type structschema.onlyText: want strings`},
+		{"DF-71 an enum that the type refuses", netip.Addr{}, `enum:"10.0.0.1,localhost"`, `the type netip.Addr cannot hold the value localhost of the enum`},
 		{"TD-16 no value", 1, `default:"null"`, `want a value`},
 		{"TD-16 invalid", 1, `minimum:"2" default:"1"`, `spec.f: invalid tag default:"1": value: Invalid value: 1: value in body should be greater than or equal to 2`},
 		{"TD-16 unknown field", inner{}, `default:"{\"z\":1}"`, `want no field "value.z"`},
@@ -394,6 +416,23 @@ func TestFaults(t *testing.T) {
 		})
 	}
 }
+
+// onlyJSON, onlyText and onlyReads are encoded in one direction.
+type onlyJSON struct{}
+
+func (onlyJSON) MarshalJSON() ([]byte, error) { return []byte(`"x"`), nil }
+
+func (onlyJSON) describe() Description {
+	return Description{Schema: map[string]any{"type": "string"}}
+}
+
+type onlyText struct{}
+
+func (onlyText) MarshalText() ([]byte, error) { return []byte("x"), nil }
+
+type onlyReads int
+
+func (*onlyReads) UnmarshalText([]byte) error { return nil }
 
 func TestKinds(t *testing.T) {
 	for _, tt := range []struct {

@@ -94,8 +94,8 @@ func (v *validator) value(s *Schema, value any, old previous, at string) {
 	if value == nil {
 		if !s.nullable && s.Type != "" {
 			v.fault(field.ReasonTypeInvalid, at, "null", `%s in body must be of type %s: "null"`, at, s.Type)
-			v.choice(s, nil, at)
 		}
+		v.choice(s, nil, at)
 		return
 	}
 	typ := TypeOf(value)
@@ -236,8 +236,10 @@ func (v *validator) number(s *Schema, n json.Number, at string) {
 	}
 }
 
+// choice checks the enum. It never allows null, not even one that contains null.
 func (v *validator) choice(s *Schema, value any, at string) {
-	if len(s.enum) == 0 || slices.ContainsFunc(s.enum, func(e any) bool { return rawjson.Equal(e, value) }) {
+	same := func(e any) bool { return value != nil && rawjson.Equal(e, value) }
+	if len(s.enum) == 0 || slices.ContainsFunc(s.enum, same) {
 		return
 	}
 	var all []string
