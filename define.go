@@ -127,6 +127,10 @@ func (r *Registry) define(k *DefinedKind) error {
 		if other.made.Name == k.made.Name {
 			return fmt.Errorf("the kind %s is defined already at %s", k.made.Name, other.where)
 		}
+		if name := k.made.SharedName(other.made); name != "" {
+			return fmt.Errorf("the name %q is also that of %s, defined at %s: want another one, "+
+				"because an API server serves only one of them", name, other.made.Name, other.where)
+		}
 	}
 	r.defined = append(slices.Clip(all), k)
 	return nil

@@ -83,15 +83,20 @@ func manifestOf(c *C, k *kopf.DefinedKind) (manifest map[string]any) {
 
 // tried defines a kind in a new registry, and returns the CRD without its group, or the panic of Define.
 func tried[T any](d *kopf.Definition) (k *kopf.DefinedKind, problem string) {
+	if d == nil {
+		d = &kopf.Definition{Group: "example.com", Version: "v1", Kind: "Thing"}
+	}
+	return triedIn[T](&kopf.Registry{}, d)
+}
+
+// triedIn is tried in a registry.
+func triedIn[T any](r *kopf.Registry, d *kopf.Definition) (k *kopf.DefinedKind, problem string) {
 	defer func() {
 		if v := recover(); v != nil {
 			problem = fmt.Sprint(v)
 		}
 	}()
-	if d == nil {
-		d = &kopf.Definition{Group: "example.com", Version: "v1", Kind: "Thing"}
-	}
-	return kopf.DefineIn[T](&kopf.Registry{}, d), ""
+	return kopf.DefineIn[T](r, d), ""
 }
 
 // of is a kind with a spec.

@@ -1,6 +1,8 @@
 package contract
 
 import (
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -119,5 +121,37 @@ func impossibleTypes(t *testing.T, c *C) {
 			objects.refused("a port beyond 32 bits", map[string]any{"ports": []any{map[string]any{"name": "a", "port": port}}}, "spec.ports[0].port")
 		}
 		objects.Create("a", spec(map[string]any{"ports": []any{map[string]any{"name": "a", "port": 1<<31 - 1}, map[string]any{"name": "b", "port": "http"}}}))
+	})
+	c.Run(t, "DF-66 one name for two kinds of a group is a panic", func(c *C) {
+		things := &kopf.Definition{
+			Group: "example.com", Version: "v1", Kind: "Thing", Plural: "things", ShortNames: []string{"th"},
+		}
+		for want, other := range map[string]*kopf.Definition{
+			`the name "Thing" is also that of things.example.com`:     {Kind: "Thing", Plural: "thingies"},
+			`the name "ThingList" is also that of things.example.com`: {Kind: "ThingList", ListKind: "X"},
+			`the name "thing" is also that of things.example.com`:     {Kind: "Other", Singular: "thing"},
+			`the name "th" is also that of things.example.com`:        {Kind: "Other", Plural: "th"},
+			`the name "things" is also that of things.example.com`:    {Kind: "Other", ShortNames: []string{"things"}},
+		} {
+			r := &kopf.Registry{}
+			kopf.DefineIn[site](r, things)
+			other.Group, other.Version = "example.com", "v1"
+			c.wants("the panic", second(triedIn[site](r, other)), want)
+			other.Group = "example.org"
+			c.same("the panic in another group", "", second(triedIn[site](r, other)))
+		}
+	})
+	c.Run(t, "DF-66 Install names the conditions of a definition that is not established", func(c *C) {
+		c.OnlyInBubble("it waits a minute")
+		definedAs[site](c, &kopf.Registry{}, &kopf.Definition{Kind: "Thing", Plural: "things"})
+		r := &kopf.Registry{}
+		kopf.DefineIn[site](r, &kopf.Definition{
+			Group: c.Unique("types.example.com"), Version: "v1", Kind: "Thing", Plural: "thingies", Install: true,
+		})
+		err := (&kopf.Operator{
+			Registry: r, Connection: c.ConnectionInfo(), Namespaces: []string{c.Namespace},
+			Logger: slog.New(slog.DiscardHandler),
+		}).Run(c.Context())
+		c.wants("the error", fmt.Sprint(err), "it is not established after 1m0s", "NamesAccepted is False", "already in use")
 	})
 }

@@ -36,7 +36,8 @@ type Definition struct {
 	JSON                               []byte
 	Warnings                           []string
 
-	schema map[string]any
+	schema           map[string]any
+	resources, kinds []string // the names that no other definition of the group can have
 }
 
 // tooLarge is the size in bytes beyond which the copy of client-side apply does not fit into an annotation, with some room for other annotations.
@@ -66,11 +67,29 @@ func Of(t, meta reflect.Type, describe structschema.Describe, o Options) (*Defin
 		return nil, fmt.Errorf("the API server would refuse the definition: %s", faults[0].Message())
 	}
 	d := &Definition{Name: o.Plural + "." + o.Group, Group: o.Group, Version: o.Version, Kind: o.Kind, Plural: o.Plural, Warnings: kind.Warnings, schema: kind.Schema}
+	d.resources = slices.Concat([]string{o.Plural, o.Singular}, o.ShortNames)
+	d.kinds = []string{o.Kind, o.ListKind}
 	d.JSON, err = rawjson.Encode(o.object(version))
 	if len(d.JSON) > tooLarge {
 		d.Warnings = append(d.Warnings, fmt.Sprintf("the definition has %d bytes, more than %d: kubectl apply may refuse it without --server-side", len(d.JSON), tooLarge))
 	}
 	return d, err
+}
+
+// SharedName returns a name that two definitions of a group share, or "". An API server serves only one
+// of them: kinds and kinds of lists must differ, and so must all names of resources.
+func (d *Definition) SharedName(other *Definition) string {
+	if d.Group != other.Group {
+		return ""
+	}
+	for _, names := range [][2][]string{{d.kinds, other.kinds}, {d.resources, other.resources}} {
+		for _, name := range names[0] {
+			if slices.Contains(names[1], name) {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 func (o *Options) complete(name string) {

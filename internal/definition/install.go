@@ -51,8 +51,12 @@ func (d *Definition) Compare(ctx context.Context, c Cluster) (problem string, er
 func (d *Definition) Install(ctx context.Context, c Cluster) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, establishTimeout, fmt.Errorf("it is not established after %s", establishTimeout))
 	defer cancel()
+	var last []byte // the definition as last seen
 	for applied := false; ; {
 		raw, code, err := d.applyOrGet(ctx, c, applied)
+		if err == nil {
+			last = raw
+		}
 		served := false
 		switch _, deleted := rawjson.Find(raw, "metadata", "deletionTimestamp"); {
 		case code == http.StatusConflict, code == http.StatusNotFound && applied, err == nil && deleted:
@@ -65,7 +69,7 @@ func (d *Definition) Install(ctx context.Context, c Cluster) error {
 			err = await.Sleep(ctx, establishPause)
 		}
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return notEstablished(context.Cause(ctx), last)
 		}
 		if err != nil || served {
 			return err
@@ -79,6 +83,23 @@ func (d *Definition) applyOrGet(ctx context.Context, c Cluster, applied bool) (r
 		return c.Get(ctx, d.path())
 	}
 	return c.Apply(ctx, d.path(), d.JSON)
+}
+
+// notEstablished adds the conditions that keep a definition from being established to an error.
+func notEstablished(err error, raw []byte) error {
+	conditions, _ := rawjson.Find(raw, "status", "conditions")
+	_ = rawjson.EachItem(conditions, func(item []byte) bool { // malformed items are ignored
+		typ, status := rawjson.ScalarAt(item, "type"), rawjson.ScalarAt(item, "status")
+		good := "True"
+		if typ == "NonStructuralSchema" || typ == "Terminating" {
+			good = "False"
+		}
+		if status != good {
+			err = fmt.Errorf("%w; %s is %s: %s", err, typ, status, rawjson.ScalarAt(item, "message"))
+		}
+		return true
+	})
+	return err
 }
 
 // isServed reports whether a definition is established, and its kind is in the discovery, which follows later.
