@@ -502,7 +502,7 @@ func TestConnectionInfoKeepsSecrets(t *testing.T) {
 	if strings.Contains(text, "hunter2") || strings.Contains(strings.ToLower(text), hex.EncodeToString([]byte("hunter2"))) {
 		t.Errorf("a secret is told:\n%s", text)
 	}
-	if want := "{https://u:xxxxx@x, token, token file /f, user me, certificate, as boss, insecure}"; info.String() != want {
+	if want := "{https://x, token, token file /f, user me, certificate, as boss, insecure}"; info.String() != want {
 		t.Errorf("got %s, want %s", info, want)
 	}
 }

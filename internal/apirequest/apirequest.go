@@ -96,13 +96,10 @@ func RefusesCertificate(err error) bool {
 	return errtype.As(err, &remote) && remote.Op == "remote error" && strings.Contains(remote.Err.Error(), "certificate")
 }
 
-// PlainError removes the query from the URL in an error of net/http, because it does not help users.
+// PlainError redacts the URL in an error of net/http.
 func PlainError(err error) error {
 	if e := (*url.Error)(nil); errtype.As(err, &e) {
-		if u, bad := url.Parse(e.URL); bad == nil {
-			u.RawQuery, u.User = "", nil
-			return &url.Error{Op: e.Op, URL: u.String(), Err: e.Err}
-		}
+		return &url.Error{Op: e.Op, URL: RedactURL(e.URL), Err: e.Err}
 	}
 	return err
 }
@@ -195,16 +192,22 @@ func CheckTarget(into any) error {
 	return nil
 }
 
-// RedactURL returns a URL without its password. It hides a URL that cannot be parsed, because an error would show it.
+// RedactURL returns a URL without its user, password, query and fragment, any of which
+// can be a secret. It hides a text in which they cannot be found for certain.
 func RedactURL(address string) string {
 	u, err := url.Parse(address)
-	switch {
-	case err == nil:
-		return u.Redacted()
-	case strings.Contains(address, "@"):
-		return "[redacted]"
+	users := 0
+	if err == nil && u.User != nil {
+		users = 1
 	}
-	return address
+	switch {
+	case strings.Count(address, "@") > users, err != nil && strings.ContainsAny(address, "?#"):
+		return "[redacted]"
+	case err != nil:
+		return address
+	}
+	plain := url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
+	return plain.String()
 }
 
 // LeadsTo returns an error if a URL does not belong to the server.

@@ -10,11 +10,25 @@ import (
 
 func TestRedactURL(t *testing.T) {
 	for address, want := range map[string]string{
-		"https://u:hunter2@x":     "https://u:xxxxx@x",
-		"https://u:hunter2@ bad":  "[redacted]",
-		"10.0.0.1:6443":           "10.0.0.1:6443",
-		"https://10.0.0.1:6443/p": "https://10.0.0.1:6443/p",
-		"":                        "",
+		"https://u:hunter2@x":              "https://x",
+		"https://hunter2@x/p":              "https://x/p",
+		"https://x/p?q=hunter2":            "https://x/p",
+		"https://x/%2f?q=hunter2#f":        "https://x/%2f",
+		"https://x/p#hunter2":              "https://x/p",
+		"https://x?hunter2":                "https://x",
+		"https://u:1?hunter2@x":            "[redacted]",
+		"https://u:hunter2/@x":             "[redacted]",
+		"https://u:hunter2@hunter2@x":      "[redacted]",
+		"https://u:hunter2@ bad":           "[redacted]",
+		"u:hunter2@x:6443":                 "[redacted]",
+		"https:// bad?hunter2":             "[redacted]",
+		"localhost:6443?q=hunter2":         "localhost:6443",
+		"localhost:6443":                   "localhost:6443",
+		"10.0.0.1:6443":                    "10.0.0.1:6443",
+		"http://[::1]:80/p":                "http://[::1]:80/p",
+		"https://10.0.0.1:6443/p":          "https://10.0.0.1:6443/p",
+		"https://x/login?return=hunter2@x": "[redacted]",
+		"":                                 "",
 	} {
 		if got := RedactURL(address); got != want {
 			t.Errorf("%q: got %q, want %q", address, got, want)

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/apirequest"
 )
 
 // Option is an option of commands.
@@ -190,6 +192,9 @@ func (o *Option) parse(given map[string]bool, value string) error {
 func Invalid(value, name string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if strings.Contains(value, "://") || strings.Contains(value, "@") { // perhaps with a password
+		value = apirequest.RedactURL(value)
 	}
 	return fmt.Errorf("invalid value %q for %s: %w", value, name, err)
 }

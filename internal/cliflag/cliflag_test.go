@@ -130,6 +130,7 @@ func TestParseErrors(t *testing.T) {
 		{args: "-n -h", want: `flag -n needs a value: NAME; "-h" is another flag, unless you write -n=-h`},
 		{args: "-An", want: "flag -n needs a value: NAME"},
 		{args: "--name=", want: `invalid value "" for -n, --name: want a text that is not empty`},
+		{args: "--level https://me:hunter2@host/p?q=hunter2", want: `invalid value "https://host/p" for --level: want high`},
 		{args: "-p high", want: `invalid value "high" for -p, --number: want a whole number`},
 		{args: "--all=maybe", want: `invalid value "maybe" for -A, --all: want true or false`},
 		{args: "-A=4", want: `invalid value "4" for -A, --all: want true or false`},

@@ -78,7 +78,7 @@ func (i *Info) Validate() error {
 	case err != nil || server.Host == "" || server.Scheme != "https" && server.Scheme != "http":
 		return fmt.Errorf("invalid server %q: want a URL with https or http, such as \"https://10.0.0.1:6443\"", apirequest.RedactURL(i.Server))
 	case server.User != nil || server.RawQuery != "" || server.Fragment != "":
-		return fmt.Errorf("invalid server %q: want a URL with a scheme, a host and a path alone", server.Redacted())
+		return fmt.Errorf("invalid server %q: want a URL with a scheme, a host and a path alone", apirequest.RedactURL(i.Server))
 	case (i.Token != "" || i.TokenFile != "" || i.Scheme != "") && (i.Username != "" || i.Password != ""):
 		return errors.New("a token and a username with a password exclude each other")
 	case i.CAFile != "" && len(i.CAData) > 0:
@@ -113,8 +113,8 @@ func (i *Info) hasCertificate() bool {
 // String returns the server and the kind of credentials, without secrets.
 func (i *Info) String() string {
 	parts := []string{"no URL"} // an invalid URL could have a password anywhere
-	if server, err := url.Parse(i.Server); err == nil {
-		parts[0] = server.Redacted()
+	if _, err := url.Parse(i.Server); err == nil {
+		parts[0] = apirequest.RedactURL(i.Server)
 	}
 	for _, p := range []struct {
 		given bool

@@ -77,18 +77,49 @@ var _ = Suite("auth_secrets", func(t *testing.T, c *C) {
 	c.Run(t, "AC-69 what is wrong with credentials is told without them", func(c *C) {
 		c.OnlyInBubble("it waits")
 		for word, change := range map[string]func(info *kopf.ConnectionInfo){
-			"exclude each other":     func(info *kopf.ConnectionInfo) { info.Token, info.Password = theSecret, theSecret },
-			"https://me:xxxxx@x":     func(info *kopf.ConnectionInfo) { info.Server = "https://me:" + theSecret + "@x" },
-			"line breaks":            func(info *kopf.ConnectionInfo) { info.Token = theSecret + "\n" },
-			"ftp://me:xxxxx@proxy":   func(info *kopf.ConnectionInfo) { info.ProxyURL = "ftp://me:" + theSecret + "@proxy" },
-			"invalid proxy":          func(info *kopf.ConnectionInfo) { info.ProxyURL = "http://me:" + theSecret + "@ proxy" },
-			"neither PEM nor base64": func(info *kopf.ConnectionInfo) { info.HTTPClient, info.CAData = nil, []byte("@"+theSecret) },
+			"exclude each other":          func(info *kopf.ConnectionInfo) { info.Token, info.Password = theSecret, theSecret },
+			`invalid server "https://x"`:  func(info *kopf.ConnectionInfo) { info.Server = "https://me:" + theSecret + "@x" },
+			"line breaks":                 func(info *kopf.ConnectionInfo) { info.Token = theSecret + "\n" },
+			`invalid proxy "ftp://proxy"`: func(info *kopf.ConnectionInfo) { info.ProxyURL = "ftp://me:" + theSecret + "@proxy" },
+			"invalid proxy":               func(info *kopf.ConnectionInfo) { info.ProxyURL = "http://me:" + theSecret + "@ proxy" },
+			"neither PEM nor base64":      func(info *kopf.ConnectionInfo) { info.HTTPClient, info.CAData = nil, []byte("@"+theSecret) },
 			"client certificate is neither PEM": func(info *kopf.ConnectionInfo) {
 				info.HTTPClient, info.KeyData, info.CertificateData = nil, "@"+theSecret, []byte("@"+theSecret)
 			},
 		} {
 			conceals(c, trouble(c, with(change), nil), word)
 		}
+	})
+	c.Run(t, "DF-72 a URL's query, user and password are shown nowhere", func(c *C) {
+		c.OnlyInBubble("it waits")
+		for word, change := range map[string]func(info *kopf.ConnectionInfo){
+			`"https://x/api"`: func(info *kopf.ConnectionInfo) { info.Server = "https://x/api?token=" + theSecret },
+			`"https://user"`:  func(info *kopf.ConnectionInfo) { info.Server = "https://" + theSecret + "@user" },
+			`"https://x/f"`:   func(info *kopf.ConnectionInfo) { info.Server = "https://x/f#" + theSecret },
+			`"ftp://proxy"`:   func(info *kopf.ConnectionInfo) { info.ProxyURL = "ftp://" + theSecret + "@proxy?" + theSecret },
+		} {
+			told := trouble(c, func(_ context.Context, l *kopf.Login, info *kopf.ConnectionInfo) (*kopf.ConnectionInfo, error) {
+				change(info)
+				l.Logger.Info("Logged in", "info", info, "text", fmt.Sprintf("%+v %s", info, info))
+				return info, nil
+			}, nil)
+			conceals(c, told, word)
+		}
+		for place, word := range map[string]string{
+			"https://me:" + theSecret + "@sso.example.com/login?state=" + theSecret: "redirects to https://sso.example.com/login",
+			"//" + theSecret + "@sso.example.com/login#" + theSecret:                "://sso.example.com/login",
+		} {
+			redirect := func() (*http.Response, error) {
+				resp := Answer(http.StatusFound, "Found", "log in")
+				resp.Header.Set("Location", place)
+				return resp, nil
+			}
+			conceals(c, trouble(c, with(func(*kopf.ConnectionInfo) {}), fail(redirect)), word)
+		}
+		endpoint := func(op *kopf.Operator) {
+			op.LivenessEndpoint = "https://me:" + theSecret + "@host/healthz?token=" + theSecret
+		}
+		conceals(c, trouble(c, with(func(*kopf.ConnectionInfo) {}), nil, endpoint), `"https://host/healthz"`)
 	})
 	c.Run(t, "AC-62 a broken kubeconfig is told without its secrets", func(c *C) {
 		c.OnlyInBubble("it waits")

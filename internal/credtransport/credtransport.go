@@ -16,6 +16,8 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+
+	"github.com/kopf-go/kopf/internal/apirequest"
 )
 
 // ReadToken reads a token from its file.
@@ -109,7 +111,7 @@ func ConcealingProxy(choose func(*http.Request) (*url.URL, error)) func(*http.Re
 // SameHost rejects redirects to another host, which must not receive the credentials.
 func SameHost(req *http.Request, via []*http.Request) error {
 	if len(via) >= 10 || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
-		return fmt.Errorf("the server redirects to %s", req.URL.Redacted())
+		return fmt.Errorf("the server redirects to %s", apirequest.RedactURL(req.URL.String()))
 	}
 	return nil
 }

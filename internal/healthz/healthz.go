@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/livepage"
@@ -78,12 +79,13 @@ func (s *Server) Listen(endpoint string, listener net.Listener) error {
 	if err != nil {
 		return err
 	}
+	shown := apirequest.RedactURL(endpoint)
 	if listener == nil {
 		if host, _, _ := net.SplitHostPort(address); host == "localhost" || net.ParseIP(host).IsLoopback() {
-			s.Log.Warn("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet", "endpoint", endpoint, "help", "K1101")
+			s.Log.Warn("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet", "endpoint", shown, "help", "K1101")
 		}
 		if listener, err = net.Listen("tcp", address); err != nil {
-			return fmt.Errorf("the liveness endpoint %q: %w", endpoint, err)
+			return fmt.Errorf("the liveness endpoint %q: %w", shown, err)
 		}
 	}
 	s.path, s.listener = path, listener
