@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
@@ -131,8 +132,9 @@ func (c *Client) Get(ctx context.Context, of, into any, opts *GetOptions) error 
 }
 
 // List yields the objects of a kind, page by page. The kind and the default of the namespace are those of an [ObjectReference], of a [Resource], or of anything
-// else that [ReferenceOf] takes. It reads each page completely before it yields the objects, so the loop can be slow and send requests. It ends after the first
-// error.
+// else that [ReferenceOf] takes. It reads each page completely before it yields the objects, so the loop can be slow and send requests. API servers keep the
+// state of a list for some minutes. If it has expired before the next page, List begins again, and yields each object that it has not yielded yet, in its present
+// state. It ends after the first error.
 func (c *Client) List(ctx context.Context, of any, opts *ListOptions) iter.Seq2[*Body, error] {
 	o := optionsOf(opts)
 	return func(yield func(*Body, error) bool) {
@@ -477,32 +479,49 @@ func (p *pager) next(ctx context.Context) error {
 	}, p.once)
 }
 
-// listPages yields objects while no request is under way.
+// listPages yields objects while no request is under way. If the server no longer has the state
+// of the list, because the loop is slow, it lists again, and leaves out the objects that it has yielded.
 func (c *Client) listPages(ctx context.Context, r Resource, o *ListOptions, yield func(*Body, error) bool) error {
-	q, meta := o.query(), r.typeMeta()
-	for {
-		var items []*Body
-		page := &rawjson.ListPage{Take: func(o *rawjson.Header, raw []byte) error {
-			items = append(items, listedBody(o, raw, meta))
-			return nil
-		}}
-		read := func(answer io.Reader) error {
-			items = nil // the page begins, perhaps repeated
-			return page.Read(answer)
-		}
-		if err := c.page(ctx, r.path(o.Namespace, "", ""), q, cmp.Or(o.PageSize, 500), read, false); err != nil {
+	q, seen := o.query(), map[string]bool{}
+	for progress := false; ; {
+		items, next, err := c.readPage(ctx, r, o, q)
+		if StatusCode(err) == http.StatusGone && q.Has("continue") && progress {
+			q.Del("continue")
+			progress = false
+			continue
+		} else if err != nil {
 			return err
 		}
 		for _, b := range items {
+			key := strings.Clone(cmp.Or(b.uid, b.namespace+"/"+b.name)) // keeps no body in memory
+			if seen[key] {
+				continue
+			}
+			seen[key], progress = true, true
 			if !yield(b, nil) {
 				return errStopped
 			}
 		}
-		if page.Next == "" {
+		if next == "" {
 			return nil
 		}
-		q.Set("continue", page.Next)
+		q.Set("continue", next)
 	}
+}
+
+// readPage reads one page completely, and returns its objects with the token of the next page.
+func (c *Client) readPage(ctx context.Context, r Resource, o *ListOptions, q url.Values) (items []*Body, next string, err error) {
+	meta := r.typeMeta()
+	page := &rawjson.ListPage{Take: func(o *rawjson.Header, raw []byte) error {
+		items = append(items, listedBody(o, raw, meta))
+		return nil
+	}}
+	read := func(answer io.Reader) error {
+		items = nil // the page begins, perhaps repeated
+		return page.Read(answer)
+	}
+	err = c.page(ctx, r.path(o.Namespace, "", ""), q, cmp.Or(o.PageSize, 500), read, false)
+	return items, page.Next, err
 }
 
 // page requests one page.
