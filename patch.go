@@ -116,19 +116,6 @@ func (p *Patch) ownFields(body *Body) map[string]any {
 	return own
 }
 
-// keepOwn keeps kopf's own data when a patch clears the whole status or all annotations.
-func (p *Patch) keepOwn(body *Body) {
-	for _, field := range [][]string{{"status"}, {"metadata", "annotations"}} {
-		if !p.changes.Clears(field...) {
-			continue
-		}
-		own, _ := rawjson.Lookup(any(p.ownFields(body)), field...)
-		if fields := rawjson.AsMap(own); len(fields) > 0 {
-			p.changes.Keep(fields, field...)
-		}
-	}
-}
-
 // Condition is one of the conditions of an object, like metav1.Condition in the API conventions of Kubernetes.
 type Condition struct {
 	// Type is the name of the condition, such as "Ready".
@@ -328,9 +315,6 @@ func (p *Patch) JSONPatch(body *Body) []PatchOperation {
 }
 
 func (p *Patch) operations(body *Body) []jsonpatch.Operation {
-	kept := *p
-	p = &kept
-	p.keepOwn(body)
 	after, err := p.apply(body)
 	if err != nil {
 		return nil

@@ -143,6 +143,9 @@ func (s *sender) patch(known *Body, subresource string, r *objectpatch.Request) 
 	if err != nil {
 		return known, err
 	}
+	if r.Type == objectpatch.OperationsType {
+		data = rawjson.EscapeHTML(data)
+	}
 	s.sent = true
 	s.log.Debug("Patching.", "subresource", subresource, "patch", s.resource.loggable(View{raw: data}))
 	now, err := s.client.patchObject(s.ctx, s.resource, known.namespace, known.name, subresource, r.Type, data)

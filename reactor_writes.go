@@ -214,9 +214,7 @@ func (c *cycle) sendEach(patches []*handlerPatch) error {
 		if p.patch.Empty() {
 			continue
 		}
-		alone := *p.patch
-		alone.keepOwn(c.latest())
-		_, err := c.request(&alone)
+		_, err := c.request(p.patch)
 		var refused *patchRefusedError
 		var failed *objectpatch.TransformError
 		transforming := errtype.As(err, &failed)
@@ -538,7 +536,7 @@ func (c *cycle) storeSeen(fresh *Body, own *Patch) {
 // send sends the patches together with kopf's own changes.
 func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 	before := c.latest()
-	total, late := c.combine(before, patches, own)
+	total, late := c.combine(patches, own)
 	sent, err := c.request(total)
 	if err != nil {
 		return err
@@ -558,7 +556,7 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 }
 
 // combine combines all patches to one, and returns the removals that must follow later.
-func (c *cycle) combine(body *Body, patches []*handlerPatch, own *Patch) (total, late *Patch) {
+func (c *cycle) combine(patches []*handlerPatch, own *Patch) (total, late *Patch) {
 	total, late = &Patch{changes: objectpatch.Changes{Adds: own.changes.Adds, Removes: own.changes.Removes}, persistence: c.served.persistence}, &Patch{}
 	all, merge := &total.changes, own.changes.Merge
 	for _, p := range patches {
@@ -568,8 +566,7 @@ func (c *cycle) combine(body *Body, patches []*handlerPatch, own *Patch) (total,
 		merge, late.changes.Merge = maps.Clone(merge), map[string]any{part: merge[part]}
 		delete(merge, part)
 	}
-	total.keepOwn(body)
-	if all.Transforms = append(all.Transforms, own.changes.Transforms...); len(all.Transforms) > 0 {
+	if all.Transforms = append(all.Transforms, own.changes.Transforms...); all.Replaces() || len(all.Transforms) > 0 {
 		all.Last = merge
 	} else {
 		all.Merge = jsonpatch.CombineMerges(all.Merge, merge)

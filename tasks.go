@@ -598,22 +598,20 @@ func (w *pendingWrite) refresh(s *sender, known *Body) (*Body, error) {
 }
 
 func (w *pendingWrite) request(s *sender, known *Body, handler HandlerID) (*Body, error) {
-	w.patch.err = nil // the function's attempt has already failed with it
-	patch := *w.patch // a later attempt keeps newer fields
-	patch.keepOwn(known)
-	if !patch.changes.Replaces() { // a later merge would undo the replacement
+	w.patch.err = nil                // the function's attempt has already failed with it
+	if !w.patch.changes.Replaces() { // a later merge would undo the replacement, and a removal the transformations
 		var err error
-		known, err = s.request(known, &Patch{changes: objectpatch.Changes{Merge: patch.changes.Merge}})
+		known, err = s.request(known, &Patch{changes: objectpatch.Changes{Merge: w.patch.changes.Merge}})
 		if w.permanentlyRefused(s.log, handler, err) {
 			err, w.succeeded = nil, false
 		}
 		if err != nil {
 			return known, err
 		}
-		w.patch.changes.Merge, patch.changes.Merge = nil, nil
+		w.patch.changes.Merge = nil
 	}
 	var err error
-	if known, err = s.request(known, &patch); w.permanentlyRefused(s.log, handler, err) {
+	if known, err = s.request(known, w.patch); w.permanentlyRefused(s.log, handler, err) {
 		err, w.succeeded = nil, false
 	}
 	return known, err

@@ -255,7 +255,7 @@ func (c *Change) Without(keys ...string) {
 func (c *Change) WithoutMerged(merge map[string]any, at ...string) {
 	for key, value := range merge {
 		path := append(slices.Clip(at), key)
-		if inner := changedFields(value); inner != nil {
+		if inner := rawjson.PatchFields(value); inner != nil {
 			c.WithoutMerged(inner, path...)
 		} else {
 			c.Without(path...)

@@ -53,22 +53,18 @@ func Pointer(keys ...string) string {
 	return b.String()
 }
 
-// AppendMerge appends the operations with the effect of an effective merge patch, also if other clients change the object meanwhile. It replaces lists as a
-// whole. It adds a map only if there is none, because it would replace the map of another client. It replaces a map as a whole only if that is unchanged.
+// AppendMerge appends the operations with the effect of an effective merge patch, without an [rawjson.Exact], also if other clients change the object meanwhile. It replaces lists as a
+// whole. It adds a map only if there is none, because it would replace the map of another client.
 func AppendMerge(ops []Operation, at string, object, patch map[string]any) []Operation {
 	for _, key := range rawjson.UnionKeys(patch, nil) {
 		path := at + Pointer(key)
 		old, was := object[key]
 		sub, isMap := patch[key].(map[string]any)
-		exact, isExact := patch[key].(rawjson.Exact)
 		oldMap, wasMap := old.(map[string]any)
 		switch {
 		case patch[key] == nil && was:
 			ops = append(ops, Operation{Op: "remove", Path: path})
 		case patch[key] == nil, !isMap && was && rawjson.Equal(old, patch[key]):
-		case isExact:
-			ops = append(ops, Operation{Op: "test", Path: path, Value: old},
-				Operation{Op: "replace", Path: path, Value: map[string]any(exact)})
 		case isMap && wasMap:
 			ops = AppendMerge(ops, path, oldMap, sub)
 		case isMap:

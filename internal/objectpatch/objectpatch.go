@@ -47,11 +47,16 @@ func (c *Changes) Finalizes() bool { return len(c.Adds)+len(c.Removes) > 0 }
 // Versioned reports whether the changes can be computed only for one resource version.
 func (c *Changes) Versioned() bool {
 	_, lists := jsonpatch.Lookup(c.Merge, "metadata", "finalizers")
-	return len(c.Transforms) > 0 || lists && c.Finalizes()
+	return len(c.Transforms) > 0 || lists && c.Finalizes() || c.Replaces()
 }
 
-// Replaces reports whether a transformation precedes the merge patch.
-func (c *Changes) Replaces() bool { return slices.ContainsFunc(c.Transforms, isEarly) }
+// Replaces reports whether the changes replace an object as a whole, in a transformation or in the merge patch. Their parts cannot be sent one after another.
+func (c *Changes) Replaces() bool {
+	return slices.ContainsFunc(c.Transforms, isEarly) || jsonpatch.ReplacesObjects(c.Merge) || slices.ContainsFunc(keptFields, c.clears)
+}
+
+// keptFields are the objects that keep some of their fields, whatever the changes do.
+var keptFields = [][]string{{"status"}, {"metadata", "annotations"}}
 
 // Touches reports whether the changes affect a field. Transformations count as changes of any field, because they apply to one resource version.
 func (c *Changes) Touches(path []string) bool {
@@ -147,28 +152,52 @@ func (c *Changes) replaceMost(r *replacement) (kept bool) {
 	value := rawjson.AsMap(r.value)
 	fields := rawjson.PatchFields(earlier)
 	if kept = fields != nil && (value != nil || r.value == nil); kept {
-		c.Put(jsonpatch.CombineMerges(jsonpatch.CombineMerges(nil, fields), value), r.keys...)
+		c.Put(withoutFields(fields, value), r.keys...)
 	}
 	return kept
 }
 
-// Clears reports whether the merge patch removes or replaces the object in a field as a whole.
-func (c *Changes) Clears(keys ...string) bool {
+// withoutFields returns the changes of a merge patch without those of fields that a value has.
+func withoutFields(patch, value map[string]any) map[string]any {
+	left := make(map[string]any)
+	for key, change := range patch {
+		other, has := value[key]
+		fields, object := rawjson.PatchFields(change), rawjson.AsMap(other)
+		if !has {
+			left[key] = change
+		} else if fields != nil && object != nil {
+			left[key] = withoutFields(fields, object)
+		}
+	}
+	return jsonpatch.CombineMerges(nil, left)
+}
+
+// clears reports whether the merge patch removes or replaces the object in a field as a whole.
+func (c *Changes) clears(keys []string) bool {
 	v, ok := jsonpatch.Lookup(c.Merge, keys...)
 	_, exact := v.(rawjson.Exact)
 	return ok && (v == nil || exact)
 }
 
-// Keep makes changes that clear the object in a field keep some fields of it, unless the changes set these fields.
-func (c *Changes) Keep(fields map[string]any, keys ...string) {
-	set, _ := jsonpatch.Lookup(c.Merge, keys...)
-	kept := rawjson.Merge(rawjson.Clone(fields), rawjson.PatchFields(set))
-	c.Merge = jsonpatch.CombineMerges(nil, c.Merge) // which may be shared
-	jsonpatch.Put(c.Merge, rawjson.Exact(rawjson.AsMap(kept)), keys...)
+// mergeKeeping returns the merge patch. If it clears a kept field, it leaves the fields in kept, unless it sets them.
+func (c *Changes) mergeKeeping(kept map[string]any) map[string]any {
+	merge := c.Merge
+	for _, keys := range keptFields {
+		v, _ := rawjson.Lookup(any(kept), keys...)
+		fields := rawjson.AsMap(v)
+		if len(fields) == 0 || !c.clears(keys) {
+			continue
+		}
+		set, _ := jsonpatch.Lookup(merge, keys...)
+		all := rawjson.Merge(rawjson.Clone(fields), rawjson.PatchFields(set))
+		merge = jsonpatch.CombineMerges(nil, merge)
+		jsonpatch.Put(merge, rawjson.Exact(rawjson.AsMap(all)), keys...)
+	}
+	return merge
 }
 
-// Apply applies the changes to a decoded object, in place, and returns it. Whatever the transformations do, the object keeps the fields that kept returns.
-// Apply calls kept only if there are transformations. It returns a [TransformError] if one of them fails.
+// Apply applies the changes to a decoded object, in place, and returns it. Whatever transformations and removals of whole objects do, the object keeps the
+// fields that kept returns. Apply calls kept only if there are some of these. It returns a [TransformError] if a transformation fails.
 func (c *Changes) Apply(object map[string]any, o *Object, kept func() map[string]any) (changed map[string]any, err error) {
 	at := 0
 	defer func() {
@@ -177,7 +206,7 @@ func (c *Changes) Apply(object map[string]any, o *Object, kept func() map[string
 		}
 	}()
 	var own map[string]any
-	if len(c.Transforms) > 0 {
+	if len(c.Transforms) > 0 || slices.ContainsFunc(keptFields, c.clears) {
 		own = kept()
 	}
 	for _, early := range []bool{true, false} {
@@ -191,10 +220,13 @@ func (c *Changes) Apply(object map[string]any, o *Object, kept func() map[string
 			}
 		}
 		if early && len(c.Merge) > 0 {
-			object, _ = rawjson.Merge(object, any(c.Merge)).(map[string]any)
+			object, _ = rawjson.Merge(object, c.mergeKeeping(own)).(map[string]any)
 		}
 	}
-	object, _ = rawjson.Merge(rawjson.Merge(object, any(own)), any(c.Last)).(map[string]any)
+	if len(c.Transforms) > 0 {
+		object, _ = rawjson.Merge(object, any(own)).(map[string]any)
+	}
+	object, _ = rawjson.Merge(object, any(c.Last)).(map[string]any)
 	for _, f := range c.Removes {
 		manifest.RemoveFinalizer(object, f)
 	}

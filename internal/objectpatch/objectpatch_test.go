@@ -403,18 +403,18 @@ func TestRequests(t *testing.T) {
 			c.Put(nil, "other", "y")
 			c.Put(nil, "status", "none", "y")
 		}, State{Apart: true}, request{}, request{}},
-		{"an object that is removed and set anew", func(c *Changes) {
+		{"an object that is removed and gets a field", func(c *Changes) {
 			c.Put(nil, "spec")
 			c.Put(json.Number("2"), "spec", "y")
 			c.Put(json.Number("2"), "other", "y")
-		}, State{}, request{}, request{OperationsType, `[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/other","value":null},{"op":"add","path":"/other","value":{"y":2}},` +
-			`{"op":"test","path":"/spec","value":{"list":[1,2],"x":1}},{"op":"replace","path":"/spec","value":{"y":2}}]`}},
-		{"a status that is removed and set anew", func(c *Changes) {
+		}, State{}, request{}, request{OperationsType, `[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"add","path":"/other","value":{"y":2}},` +
+			`{"op":"remove","path":"/spec/list"},{"op":"remove","path":"/spec/x"},{"op":"add","path":"/spec/y","value":2}]`}},
+		{"a status that is removed and gets a field", func(c *Changes) {
 			c.Put(nil, "status")
 			c.Put(json.Number("2"), "status", "size")
-		}, State{Apart: true}, request{OperationsType, `[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/status","value":{"conditions":[{"type":"Ready"}],"size":1}},` +
-			`{"op":"replace","path":"/status","value":{"size":2}}]`}, request{}},
-		{"an object that is as it is set anew", func(c *Changes) {
+		}, State{Apart: true}, request{OperationsType, `[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"remove","path":"/status/conditions"},` +
+			`{"op":"replace","path":"/status/size","value":2}]`}, request{}},
+		{"an object that is removed and gets the same fields", func(c *Changes) {
 			c.Put("text", "spec")
 			c.Put(json.Number("1"), "spec", "x")
 			c.Put([]any{json.Number("1"), json.Number("2")}, "spec", "list")

@@ -48,9 +48,6 @@ func (s *State) Main(c *Changes, before, after map[string]any) *Request {
 	if len(merge) == 0 {
 		return nil
 	}
-	if jsonpatch.ReplacesObjects(merge) {
-		return operations(jsonpatch.AppendMerge(s.uidTest(), "", before, merge))
-	}
 	guard := map[string]any{"metadata": map[string]any{"uid": s.UID}}
 	return &Request{mergeType, jsonpatch.CombineMerges(guard, merge)}
 }

@@ -123,11 +123,7 @@ func (s *StatusChange) AddTo(c *Changes, stored map[string]any, conditions []Tra
 	if s.Replaces() {
 		c.Transforms = slices.Insert(c.Transforms, 0, Transformation(s))
 	} else if change := s.Patch(stored); len(change) > 0 {
-		first, then := map[string]any{"status": change}, c.Merge
-		if c.Clears("status") { // the fields of the change stay as well
-			first, then = then, first
-		}
-		c.Merge = jsonpatch.CombineMerges(first, then)
+		c.Merge = jsonpatch.CombineMerges(c.Merge, map[string]any{"status": change}) // of other fields
 	}
 	c.Transforms = slices.Insert(c.Transforms, 0, conditions...)
 }

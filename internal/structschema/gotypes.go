@@ -29,7 +29,7 @@ func readsText(t reflect.Type) bool {
 	return implements(t, reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// checkReading returns an error for a type that encoding/json cannot read from what it writes.
+// checkReading returns an error for a type that encoding/json cannot read from its own JSON.
 func checkReading(t reflect.Type) error {
 	const want = "so its JSON cannot be read: want both"
 	switch own := readsJSON(t) || readsText(t); {

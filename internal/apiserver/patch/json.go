@@ -3,6 +3,7 @@
 package patch
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -20,7 +21,8 @@ const maxPatchOperations = 10000
 type operation struct {
 	op, path, from   string
 	hasPath, hasFrom bool
-	value            any // nil for null and for a missing value
+	unescaped        bool // whether the operation has characters of HTML without escapes
+	value            any  // nil for null and for a missing value
 }
 
 // ApplyJSON applies a JSON patch (RFC 6902) to a decoded document, and returns the result. It changes the document in place. Do not use the document
@@ -58,7 +60,12 @@ func decodeOperations(ops []byte) ([]operation, error) {
 		return nil, apierrors.BadRequest("error decoding patch: json: cannot unmarshal %s into Go value of type []handlers.jsonPatchOp", goName(v))
 	}
 	all := make([]operation, 0, len(list))
-	for _, e := range list {
+	texts := make([][]byte, 0, len(list))
+	_ = rawjson.EachItem(ops, func(text []byte) bool { // it has been decoded
+		texts = append(texts, text)
+		return true
+	})
+	for i, e := range list {
 		m, ok := e.(map[string]any)
 		if !ok && e != nil {
 			return nil, apierrors.BadRequest("error decoding patch: json: cannot unmarshal %s into Go value of type handlers.jsonPatchOp", goName(e))
@@ -77,6 +84,7 @@ func decodeOperations(ops []byte) ([]operation, error) {
 			}
 		}
 		o.hasPath, o.hasFrom = m["path"] != nil, m["from"] != nil
+		o.unescaped = bytes.ContainsAny(texts[i], "<>&\u2028\u2029")
 		all = append(all, o)
 	}
 	if len(all) > maxPatchOperations {
@@ -201,12 +209,30 @@ func (o operation) replace(doc any) (any, bool) {
 	})
 }
 
+// test compares values as kube-apiserver does: by the text of its own encoder, which escapes characters of HTML.
 func (o operation) test(doc any) bool {
-	if o.hasPath && o.path == "" {
-		return sameText(doc, o.value)
+	v, ok := doc, true
+	if !o.hasPath || o.path != "" {
+		v, ok = valueAt(doc, o.steps(o.path, o.hasPath))
 	}
-	v, ok := valueAt(doc, o.steps(o.path, o.hasPath))
-	return ok && sameText(v, o.value)
+	return ok && sameText(v, o.value) && !(o.unescaped && hasHTML(v))
+}
+
+// hasHTML reports whether a text in a value has characters of HTML.
+func hasHTML(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.ContainsAny(v, "<>&\u2028\u2029")
+	case []any:
+		return slices.ContainsFunc(v, hasHTML)
+	case map[string]any:
+		for _, item := range v {
+			if hasHTML(item) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // sameText reports whether decoded values are equal. It compares numbers as text: 1 is not 1.0.
