@@ -188,7 +188,7 @@ func foreignWrites(t *testing.T, c *C) {
 			c.Pass(2 * time.Second)
 			op.Stop()
 			var n atomic.Int32
-			op = operator(wired(func(q *Request) (*http.Response, error) {
+			operator(wired(func(q *Request) (*http.Response, error) {
 				if path, _, _ := strings.Cut(q.Path, "?"); q.Method == http.MethodPatch && strings.HasSuffix(path, "s/a") && !strings.Contains(path, "kopfexamples") {
 					kind.Patch("a", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"example.com/theirs": fmt.Sprint(n.Add(1))}}})
 				}
