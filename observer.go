@@ -340,6 +340,9 @@ func (o *observer) dropResource(name string, served *servedResource) {
 	}
 	if served.reactor.queue.empty() {
 		delete(o.resources, name)
+		if runner := served.reactor.reconciler; runner != nil {
+			runner.drop(served.reactor)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -29,6 +30,8 @@ type reconcileRunner interface {
 	begin(*Registry) (end func())
 	// serve adds a reactor, until its end.
 	serve(*reactor)
+	// drop removes a reactor that has no objects left.
+	drop(*reactor)
 	// follow handles an event of an owned kind. It does not keep the body.
 	follow(*reactor, *entry, RawEvent, epoch)
 	// isChild reports whether an object was a child at the last event.
@@ -167,6 +170,20 @@ func (rc *reconciler) serve(r *reactor) {
 	if rc.reactors[r] == nil {
 		rc.reactors[r] = &reconciled{keys: make(map[objectName]string)}
 	}
+}
+
+// drop implements [reconcileRunner].
+func (rc *reconciler) drop(r *reactor) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	for _, c := range rc.unseen {
+		if rc.kinds[c.kind].reactor == r {
+			rc.removeLocked(c)
+		}
+	}
+	maps.DeleteFunc(rc.watched, func(key watchedKey, _ []ObjectReference) bool { return key.reactor == r })
+	delete(rc.listed, r)
+	delete(rc.reactors, r)
 }
 
 // forget implements [reconcileRunner].

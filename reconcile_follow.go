@@ -448,11 +448,18 @@ func (rc *reconciler) showLocked(r *reactor, e *entry, by *follow, key string, b
 	return true
 }
 
-// kindLocked returns the index of the shared kind for the children of a reactor.
+// kindLocked returns the index of the shared kind for the children of a reactor. It reuses those of
+// reactors that were dropped, because a definition may come and go often.
 func (rc *reconciler) kindLocked(r *reactor, by *follow) uint16 {
 	for i, k := range rc.kinds {
 		if k.reactor == r && k.follow.handler == by.handler && k.follow.spec == by.spec {
 			k.follow = by
+			return uint16(i)
+		}
+	}
+	for i, k := range rc.kinds {
+		if rc.reactors[k.reactor] == nil {
+			rc.kinds[i] = &childKind{r, by}
 			return uint16(i)
 		}
 	}

@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"context"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
@@ -8,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/kopf-go/kopf/internal/ownership"
 )
@@ -169,4 +172,77 @@ func TestChildrenDoNotWait(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRecreatedDefinitions has a definition come and go, which must leave nothing behind.
+func TestRecreatedDefinitions(t *testing.T) {
+	const crd = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: kopfexamples.kopf.dev}
+spec:
+  scope: Namespaced
+  group: kopf.dev
+  names: {kind: KopfExample, plural: kopfexamples, singular: kopfexample}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+	synctest.Test(t, func(t *testing.T) {
+		server := NewAPIServer(nil)
+		if err := server.Apply([]byte(crd + "\n---\n" + `{apiVersion: v1, kind: ConfigMap, metadata: {name: owner, namespace: default}}`)); err != nil {
+			t.Fatal(err)
+		}
+		client, err := NewClient(server.ConnectionInfo(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rc *reconciler
+		children := 0
+		r := &Registry{}
+		r.OnReconcile("v1/configmaps", func(_ context.Context, x *Reconcile) error {
+			if x.Name() == "owner" {
+				rc = x.desired.(*desiredSet).reconciler
+				x.Desired(map[string]any{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": map[string]any{"name": "child"}}, nil)
+			}
+			return nil
+		}, &ReconcileOptions{ID: "owner", Owns: []Selector{"kopfexamples"}, Resync: time.Minute})
+		r.OnReconcile("kopfexamples", func(context.Context, *Reconcile) error { children++; return nil }, &ReconcileOptions{ID: "child"})
+		NewRunner(t, &Operator{Registry: r, Connection: server.ConnectionInfo(), Logger: slog.New(slog.DiscardHandler)}, nil)
+		time.Sleep(5 * time.Minute)
+		count := func() []int {
+			synctest.Wait()
+			rc.mu.Lock()
+			defer rc.mu.Unlock()
+			return []int{
+				len(rc.reactors), len(rc.listed), len(rc.kinds), len(rc.families), len(rc.unseen),
+				len(rc.streams), len(rc.watched), len(rc.parents), len(rc.applying),
+			}
+		}
+		before := count()
+		const times = 20
+		for range times {
+			err := client.Delete(t.Context(), ObjectReference{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: "kopfexamples.kopf.dev"}, nil)
+			if err == nil {
+				time.Sleep(5 * time.Minute)
+				err = server.Apply([]byte(crd))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Minute)
+		}
+		if children < times {
+			t.Fatalf("the child was reconciled %d times, want once for each of %d definitions", children, times)
+		}
+		after := count()
+		for i := range after {
+			if after[i] > before[i]+1 { // the former one may still have work
+				t.Errorf("got the sizes %v after %d re-creations of a definition, want %v as before", after, times, before)
+				break
+			}
+		}
+	})
 }
