@@ -443,7 +443,7 @@ func (c *cycle) runChosen(ctx context.Context, chosen []*progress) {
 		if last := i == len(chosen)-1; o.cancelled || last {
 			continue // the end of the cycle sends the last one
 		}
-		if !o.final || o.err != nil || p.parent != nil || c.reactor.settings.Execution.FlushAfter <= 0 {
+		if !o.final || o.err != nil || p.parent != nil || c.reactor.settings.Execution.FlushAfter <= 0 || c.transforms() {
 			c.flushBetween()
 		} else {
 			c.flushLater()
@@ -786,7 +786,9 @@ func (s *subhandlers) execute(ctx context.Context) error {
 	if s.closed {
 		return errors.New("sub-handlers can be executed only while their parent runs")
 	}
-	return s.run(ctx)
+	err := s.run(ctx)
+	s.cycle.bodyNow() // now, because the parent goes on
+	return err
 }
 
 // runRest runs the sub-handlers that were not executed yet.

@@ -72,6 +72,11 @@ func (p *Patch) Replace(path FieldPath, value any) {
 // transformFunc is a transformation of a handler. It runs after the merge.
 type transformFunc func(object map[string]any) error
 
+func isTransformFunc(t objectpatch.Transformation) bool {
+	_, ok := t.(transformFunc)
+	return ok
+}
+
 // Apply implements [objectpatch.Transformation].
 func (f transformFunc) Apply(object map[string]any, _ *objectpatch.Object) error {
 	if err := f(object); err != nil {
@@ -252,8 +257,9 @@ func (p *Patch) warnReplacedText(log *slog.Logger, warned *boundedset.Set) {
 // Transform adds a function that changes the object in place, for changes that a merge patch cannot express, such as one item of a list. The function
 // receives a new copy of the whole object, decoded by encoding/json with numbers as json.Number.
 //
-// kopf can call the function several times, with newer states, so it must be idempotent. An error fails the handler, as if the handler had returned it. A
-// value that cannot be encoded fails the handler permanently.
+// kopf can call the function several times, with newer states, so it must be idempotent. It calls the function on the goroutine of the handler, or of the
+// object's worker, but not while another handler of changes, events or reconciliations of the object runs. An error fails the handler, as if the handler had
+// returned it. A value that cannot be encoded fails the handler permanently.
 func (p *Patch) Transform(change func(object map[string]any) error) {
 	p.changes.Transforms = append(p.changes.Transforms, transformFunc(change))
 }

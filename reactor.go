@@ -535,7 +535,9 @@ func (c *cycle) handle() (time.Duration, error) {
 			cause.Logger.Debug("Detected differences", "diff", cause.Resource.loggable(lazyDiff(cause.diff)))
 		}
 		e.state.handling.inProgress = true
-		if e.state.handling.pendingFlush != nil {
+		if e.state.handling.pendingFlush != nil && c.transforms() {
+			c.flushBetween()
+		} else if e.state.handling.pendingFlush != nil {
 			c.planFlush(max(c.reactor.settings.Execution.FlushAfter, time.Second))
 		}
 		c.runChosen(c.handlers, chosen)
@@ -730,7 +732,10 @@ func (c *cycle) outdates(ev RawEvent, handled []byte) bool {
 		return false
 	}
 	now := c.track(body)
-	return !now.Equal(essenceIn(handled)) && !now.Equal(c.track(c.bodyNow()))
+	c.mu.Lock()
+	ours := c.writes.body
+	c.mu.Unlock()
+	return !now.Equal(essenceIn(handled)) && !now.Equal(c.track(ours))
 }
 
 // collectHandlers selects the handlers of the cause, and those whose records must be cleaned up. It returns the reasons of superseded causes, with the

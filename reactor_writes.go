@@ -65,6 +65,16 @@ func (c *cycle) flushBetween() {
 	}
 }
 
+// transforms reports whether unsent patches have functions of users. A flush calls them, so it must not happen while a handler
+// runs: they may share data.
+func (c *cycle) transforms() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.writes.patches, func(p *handlerPatch) bool {
+		return slices.ContainsFunc(p.patch.changes.Transforms, isTransformFunc)
+	})
+}
+
 // planFlush plans a flush, unless one is planned.
 func (c *cycle) planFlush(after time.Duration) {
 	c.mu.Lock()
@@ -82,7 +92,9 @@ func (c *cycle) flushNow() {
 	c.mu.Lock()
 	c.planned.timer = nil
 	c.mu.Unlock()
-	c.tryFlush()
+	if !c.transforms() { // otherwise, the worker flushes after the running handler
+		c.tryFlush()
+	}
 }
 
 // tryFlush flushes, and plans a retry after a failure, with growing delays.
@@ -220,13 +232,15 @@ func (c *cycle) sendEach(patches []*handlerPatch) error {
 		transforming := errtype.As(err, &failed)
 		switch {
 		case err == nil:
-			p.patch, p.refusals, p.refusal = &Patch{}, 0, nil
+			p.refusals, p.refusal = 0, nil
+			c.emptyPatch(p)
 			c.logStored([]*handlerPatch{p}, nil)
 		case !refusesPart(err):
 			return err
 		case errtype.As(err, &refused), transforming && permanent(failed), (isDenied(err) || transforming || !p.change) && p.refusals+1 >= maxRefusals:
 			c.failRefused(p, err)
-			p.patch, p.refusal = &Patch{}, nil
+			p.refusal = nil
+			c.emptyPatch(p)
 		default:
 			p.refusals, p.refusal = p.refusals+1, err
 		}
@@ -254,9 +268,17 @@ func (c *cycle) sendRecords(patches []*handlerPatch, ending bool) error {
 		c.mu.Lock()
 		c.writes.succeeded = slices.DeleteFunc(c.writes.succeeded, func(id HandlerID) bool { return id == p.id && p.change })
 		c.mu.Unlock()
-		p.patch, p.refusal, p.succeeded = &Patch{}, nil, false
+		p.refusal, p.succeeded = nil, false
+		c.emptyPatch(p)
 	}
 	return nil
+}
+
+// emptyPatch empties a patch that needs no more requests.
+func (c *cycle) emptyPatch(p *handlerPatch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.patch = &Patch{}
 }
 
 // firstRefusal returns the first temporary refusal of a change handler's patch, nil if there is none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,6 +50,7 @@ type absent struct{ text string }
 func (e *absent) Error() string { return e.text }
 
 var _ = Suite("change_user_code", func(t *testing.T, c *C) {
+	transforming(t, c)
 	c.Run(t, "DF-10 a progress storage that panics while another handler runs costs its object a pause", func(c *C) {
 		c.OnlyInBubble("the pauses are long")
 		var broken atomic.Bool
@@ -322,3 +324,106 @@ var _ = Suite("change_user_code", func(t *testing.T, c *C) {
 		}
 	})
 })
+
+// overlapMeter counts the calls of transformations while a handler runs.
+type overlapMeter struct {
+	running         atomic.Bool
+	calls, overlaps atomic.Int32
+}
+
+func (b *overlapMeter) work(d time.Duration) {
+	b.running.Store(true)
+	time.Sleep(d)
+	b.running.Store(false)
+}
+
+func (b *overlapMeter) transform(object map[string]any) error {
+	if b.calls.Add(1); b.running.Load() {
+		b.overlaps.Add(1)
+	}
+	object["spec"].(map[string]any)["y"] = 1
+	return nil
+}
+
+func transforming(t *testing.T, c *C) {
+	c.Run(t, "DF-43 a function of Transform does not run while the next handler runs", func(c *C) {
+		var b overlapMeter
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			ch.Patch.Transform(b.transform)
+			return nil
+		}, named("first"))
+		r.OnCreate(Examples, func(context.Context, *kopf.Change) error {
+			b.work(3 * time.Second)
+			return nil
+		}, named("second"))
+		c.Operator(r)
+		c.Create("a", sized(1))
+		c.handled("a")
+		if got := c.Get("a").Spec().Int("y"); b.calls.Load() == 0 || b.overlaps.Load() > 0 || got != 1 {
+			c.Errorf("the function was called %d times, %d times during a handler, and the object has %d", b.calls.Load(), b.overlaps.Load(), got)
+		}
+	})
+	for _, interruptible := range []bool{false, true} {
+		c.Run(t, fmt.Sprintf("DF-43 a function of Transform of an executed sub-handler does not run while its parent goes on, interruptible %v", interruptible), func(c *C) {
+			c.OnlyInBubble("requests fail")
+			var b overlapMeter
+			var refused, parents atomic.Int32
+			r := &kopf.Registry{}
+			r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+				ch.Subhandler("sub", func(_ context.Context, sub *kopf.Change) error {
+					sub.Patch.Transform(b.transform)
+					return nil
+				}, nil)
+				if err := ch.Execute(ctx); err != nil {
+					return err
+				}
+				parents.Add(1)
+				b.work(30 * time.Second)
+				return nil
+			}, &kopf.ChangeOptions{ID: "parent", Interruptible: interruptible})
+			c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+				if req.Method == http.MethodPatch && refused.Add(1) == 1 {
+					return Answer(http.StatusServiceUnavailable, "", ""), nil
+				}
+				return nil, nil
+			}))
+			c.Create("a", sized(1))
+			c.Pass(5 * time.Second)
+			c.Patch("a", map[string]any{"metadata": map[string]any{"labels": map[string]any{"x": "y"}}})
+			c.Pass(time.Minute)
+			c.handled("a")
+			if refused.Load() == 0 || parents.Load() == 0 || b.calls.Load() == 0 || b.overlaps.Load() > 0 {
+				c.Errorf("the function was called %d times, %d times during %d calls of the parent", b.calls.Load(), b.overlaps.Load(), parents.Load())
+			}
+		})
+	}
+	c.Run(t, "DF-43 a function of Transform of an earlier attempt does not run while a handler runs", func(c *C) {
+		c.OnlyInBubble("requests fail")
+		var b overlapMeter
+		var refused atomic.Int32
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			ch.Patch.Transform(b.transform)
+			return nil
+		}, named("first"))
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			if b.work(10 * time.Second); ch.Retry == 0 {
+				return kopf.Temporary(errOops, time.Second)
+			}
+			return nil
+		}, named("second"))
+		c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+			if req.Method == http.MethodPatch && refused.Add(1) <= 6 {
+				return Answer(http.StatusServiceUnavailable, "", ""), nil
+			}
+			return nil, nil
+		}))
+		c.Create("a", sized(1))
+		c.Pass(time.Hour)
+		c.handled("a")
+		if refused.Load() < 6 || b.overlaps.Load() > 0 {
+			c.Errorf("the function was called %d times, %d times during a handler", b.calls.Load(), b.overlaps.Load())
+		}
+	})
+}
