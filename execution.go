@@ -443,7 +443,7 @@ func (c *cycle) runChosen(ctx context.Context, chosen []*progress) {
 		if last := i == len(chosen)-1; o.cancelled || last {
 			continue // the end of the cycle sends the last one
 		}
-		if !o.final || o.err != nil || p.parent != nil || c.reactor.settings.Execution.FlushAfter <= 0 || c.transforms() {
+		if !o.final || o.err != nil || c.reactor.settings.Execution.FlushAfter <= 0 || c.transforms() {
 			c.flushBetween()
 		} else {
 			c.flushLater()

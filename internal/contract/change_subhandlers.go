@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,48 @@ func (c *C) record(body *kopf.Body, key string) map[string]any {
 }
 
 func nesting(t *testing.T, c *C) {
+	c.Run(t, "DF-44 sub-handlers that succeed together are stored by a few requests", func(c *C) {
+		const many = 200
+		var nested atomic.Int32
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			for i := range many {
+				ch.Subhandler(kopf.HandlerID(fmt.Sprint("s", i)), func(_ context.Context, sub *kopf.Change) error {
+					sub.Subhandler("nested", func(context.Context, *kopf.Change) error { nested.Add(1); return nil }, nil)
+					return nil
+				}, nil)
+				if i == many/2 {
+					if err := ch.Execute(ctx); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}, named("parent"))
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.handled("a")
+		if n := len(op.Wire.Writes()); n > 5 || nested.Load() != many {
+			c.Errorf("got %d writes for %d nested sub-handlers, want a few for %d", n, nested.Load(), many)
+		}
+	})
+	c.Run(t, "DF-44 a sub-handler that has succeeded is stored a second later, while another one runs", func(c *C) {
+		c.OnlyInBubble("the handler is slow")
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			ch.Subhandler("quick", func(context.Context, *kopf.Change) error { return nil }, nil)
+			ch.Subhandler("slow", func(context.Context, *kopf.Change) error { time.Sleep(time.Hour); return nil }, nil)
+			return nil
+		}, named("parent"))
+		c.Operator(r)
+		c.Create("a", nil)
+		c.Pass(2 * time.Second)
+		if record := c.record(c.Get("a"), "parent.quick"); record["success"] != true {
+			c.Errorf("got the record %v", record)
+		}
+		c.Pass(2 * time.Hour)
+		c.handled("a")
+	})
 	c.Run(t, "CH-166 a deletion leaves no records of the sub-handlers of the same handler for the change before", func(c *C) {
 		c.OnlyInBubble("the delays are long")
 		r := &kopf.Registry{}
