@@ -89,8 +89,19 @@ type servedIdentity struct {
 	config *tls.Config // nil without TLS
 	bundle []byte      // PEM; nil for the API server's default roots
 	source [sha256.Size]byte
+	begin  time.Time // of the certificate
 	end    time.Time // of the certificate; zero if unknown
 	fits   bool      // the bundle verifies the certificate
+}
+
+// valid reports whether the certificate is valid, as far as known.
+func (id *servedIdentity) valid(now time.Time) bool {
+	return id.end.IsZero() || !now.Before(id.begin) && now.Before(id.end)
+}
+
+// TooEarly reports whether a certificate begins in the future, even for clocks that are a little ahead: the clock was wrong when it was made, or is now.
+func TooEarly(cert *x509.Certificate, now time.Time) bool {
+	return cert.NotBefore.After(now.Add(clockSkew))
 }
 
 // Start loads or creates the first certificate.
@@ -101,7 +112,16 @@ func Start(o Options, now time.Time) (*Certificates, error) {
 		return nil, err
 	}
 	c.use(first)
+	c.warn(first, now)
 	return c, c.dump()
+}
+
+// warn warns that a certificate to serve is not valid.
+func (c *Certificates) warn(id *servedIdentity, now time.Time) {
+	if !id.valid(now) {
+		c.Log.Warn("The certificate of the webhook server is not valid now; API servers refuse it",
+			"notBefore", id.begin, "notAfter", id.end, "now", now, "help", "K1018")
+	}
 }
 
 func (c *Certificates) use(id *servedIdentity) {
@@ -163,12 +183,15 @@ func (c *Certificates) Check(now time.Time) bool {
 // renew loads a new certificate. It keeps the old one until the new one is complete and its clients trust it.
 func (c *Certificates) renew(now time.Time) bool {
 	id, err := c.load(now)
-	if err == nil && id.source != c.current.source && !id.end.IsZero() && now.After(id.end) && now.Before(c.current.end) {
+	if err == nil && id.source != c.current.source && !id.valid(now) && c.current.valid(now) {
 		err = fmt.Errorf("the new certificate has expired at %s", id.end.Format(time.RFC3339))
+		if now.Before(id.begin) {
+			err = fmt.Errorf("the new certificate is not valid before %s", id.begin.Format(time.RFC3339))
+		}
 	}
 	if err != nil {
 		if err.Error() != c.complaint {
-			c.Log.Warn("Renewing the certificate of the webhook server failed; keeping the old one", "error", err, "help", "K1009")
+			c.Log.Warn("Renewing the certificate of the webhook server failed; keeping the old one", "error", err, "now", now, "help", "K1009")
 		}
 		c.complaint = err.Error()
 		return false
@@ -183,6 +206,7 @@ func (c *Certificates) renew(now time.Time) bool {
 	}
 	c.partial = [sha256.Size]byte{}
 	c.Log.Debug("Renewed the certificate of the webhook server")
+	c.warn(id, now)
 	if c.Source != nil || bytes.Equal(id.bundle, c.current.bundle) || c.current.bundle == nil || id.bundle == nil || c.RenewalOverlap <= 0 {
 		c.use(id)
 		return true
@@ -197,8 +221,11 @@ func (c *Certificates) Announced(bundle []byte, now time.Time) {
 		c.Source.Announced(bundle)
 	}
 	c.switchAt = now.Add(c.RenewalOverlap)
-	if !c.current.end.IsZero() && c.current.end.Before(c.switchAt) {
-		c.switchAt = c.current.end
+	if !c.current.valid(c.switchAt) {
+		c.switchAt = now
+		if c.current.valid(now) {
+			c.switchAt = c.current.end
+		}
 	}
 }
 
@@ -254,7 +281,12 @@ func (c *Certificates) load(now time.Time) (*servedIdentity, error) {
 			return nil, err
 		}
 	case !c.ready():
-		if c.own == nil || !now.Before(c.own.Leaf.NotAfter.Add(-renewEarlier)) {
+		early := c.own != nil && TooEarly(c.own.Leaf, now)
+		if early {
+			c.Log.Warn("The clock was set back; replacing the certificate of the webhook server, which is not valid yet",
+				"notBefore", c.own.Leaf.NotBefore, "now", now, "help", "K1019")
+		}
+		if c.own == nil || early || !now.Before(c.own.Leaf.NotAfter.Add(-renewEarlier)) {
 			if c.own, err = SelfSigned(c.Names, now); err != nil {
 				return nil, err
 			}
@@ -275,7 +307,7 @@ func (c *Certificates) load(now time.Time) (*servedIdentity, error) {
 		id.config, err = c.configure(shown, files.clients)
 	}
 	if shown != nil {
-		id.end, id.fits = shown.Leaf.NotAfter, vouches(id.bundle, shown)
+		id.begin, id.end, id.fits = shown.Leaf.NotBefore, shown.Leaf.NotAfter, vouches(id.bundle, shown)
 	}
 	return id, err
 }

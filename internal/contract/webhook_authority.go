@@ -30,6 +30,7 @@ var _ = ClusterSuite("webhook_authority", func(t *testing.T, c *C) {
 	c.Run(t, "HA-52 a Secret that is deleted is made again, and no review fails", proveDeletedAuthority)
 	c.Run(t, "HA-52 something else in the Secret ends the operator, and is left alone", proveForeignSecret)
 	c.Run(t, "HA-52 the Secret is in the namespace of the connection by default", proveAuthorityNamespace)
+	c.Run(t, "DF-64 an authority that is not valid yet is replaced at once, with a line", proveEarlyAuthority)
 	c.Run(t, "HA-52 a Secret that is left alone costs no requests", proveAuthorityAtRest)
 	c.Run(t, "HA-52 the documented rights are those that are used", proveAuthorityRights)
 })
@@ -157,16 +158,21 @@ func (c *C) configured(replicas ...*hookReplica) {
 // oldAuthority returns the data of a Secret with an authority that expires soon, and its name.
 func (c *C) oldAuthority() (data map[string]any, name string) {
 	c.Helper()
+	return c.authoritySecret(&x509.Certificate{Subject: pkix.Name{CommonName: "old"}, NotAfter: time.Now().Add(10 * time.Minute)}), "old"
+}
+
+// authoritySecret returns the data of a Secret with an authority.
+func (c *C) authoritySecret(template *x509.Certificate) map[string]any {
+	c.Helper()
 	a := &Authority{c: c}
-	a.cert, a.key = a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "old"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign, NotAfter: time.Now().Add(10 * time.Minute),
-	}, nil, nil)
+	template.IsCA, template.KeyUsage = true, x509.KeyUsageCertSign
+	a.cert, a.key = a.sign(template, nil, nil)
 	private, err := x509.MarshalPKCS8PrivateKey(a.key)
 	if err != nil {
 		c.Fatal(err)
 	}
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
-	return map[string]any{"ca.crt": cert, "signer.crt": cert, "signer.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})}, "old"
+	return map[string]any{"ca.crt": cert, "signer.crt": cert, "signer.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})}
 }
 
 func proveSharedAuthority(c *C) {
@@ -244,6 +250,24 @@ func proveAuthorityRotation(c *C) {
 	}
 	for _, r := range replicas {
 		r.Stop()
+	}
+}
+
+// proveEarlyAuthority starts a replica with an authority that another one has made, whose clock is two days fast.
+func proveEarlyAuthority(c *C) {
+	c.dropHooks()
+	c.secrets().Create(authoritySecret, map[string]any{"data": c.authoritySecret(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "early"}, NotBefore: time.Now().Add(48 * time.Hour), NotAfter: time.Now().Add(1000 * time.Hour),
+	})})
+	replicas := []*hookReplica{c.hookReplica(-1), c.hookReplica(-1)}
+	c.configured(replicas...)
+	if issuer := c.trusted(replicas...); issuer == "early" || issuer == "" {
+		c.Errorf("the authority is %q", issuer)
+	}
+	lines := append(replicas[0].Logs.Find("Replaced the authority of the webhooks, which was not valid yet"),
+		replicas[1].Logs.Find("Replaced the authority of the webhooks, which was not valid yet")...)
+	if len(lines) != 1 || lines[0].Attrs["notBefore"] == "" || lines[0].Attrs["now"] == "" {
+		c.Errorf("got the lines %v", lines)
 	}
 }
 

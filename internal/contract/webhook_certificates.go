@@ -75,7 +75,9 @@ func (a *Authority) sign(template, parent *x509.Certificate, signer *ecdsa.Priva
 		parent, signer = template, key
 	}
 	template.BasicConstraintsValid = true
-	template.NotBefore = time.Now().Add(-time.Hour)
+	if template.NotBefore.IsZero() {
+		template.NotBefore = time.Now().Add(-time.Hour)
+	}
 	if template.NotAfter.IsZero() {
 		template.NotAfter = time.Now().AddDate(10, 0, 0)
 	}

@@ -237,11 +237,14 @@ func (i *issuer) rotateAt() time.Time {
 	return i.cert.NotAfter.Add(-min(earlier, i.cert.NotAfter.Sub(i.cert.NotBefore)/4))
 }
 
-func (i *issuer) expired(now time.Time) bool { return i != nil && expired(i.cert, now) }
+func (i *issuer) invalid(now time.Time) bool { return i != nil && invalid(i.cert, now) }
 
-func expired(cert *x509.Certificate, now time.Time) bool { return !now.Before(cert.NotAfter) }
+// invalid reports whether a certificate has expired, or was made by a machine whose clock was wrong.
+func invalid(cert *x509.Certificate, now time.Time) bool {
+	return !now.Before(cert.NotAfter) || certs.TooEarly(cert, now)
+}
 
-// withNext returns an authority with a next CA certificate, unless there is one, and without expired ones.
+// withNext returns an authority with a next CA certificate, unless there is one, and without invalid ones.
 func (a *Authority) withNext(name string, now time.Time) (*Authority, error) {
 	b := a.current(now)
 	if b.next != nil {
@@ -255,14 +258,14 @@ func (a *Authority) withNext(name string, now time.Time) (*Authority, error) {
 	return b, nil
 }
 
-// current returns the authority without expired certificates, except the signer.
+// current returns the authority without invalid certificates, except the signer.
 func (a *Authority) current(now time.Time) *Authority {
 	b := &Authority{signer: a.signer, next: a.next}
-	if b.next.expired(now) {
+	if b.next.invalid(now) {
 		b.next = nil
 	}
 	for _, cert := range a.trusted {
-		if !expired(cert, now) || cert.Equal(a.signer.cert) {
+		if !invalid(cert, now) || cert.Equal(a.signer.cert) {
 			b.trusted = append(b.trusted, cert)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/certs"
 	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/webhookconfig"
 )
@@ -158,7 +159,7 @@ func (k *Keeper) authority() *Authority {
 // usable reports whether there is a certificate to serve with.
 func (k *Keeper) usable(now time.Time) bool {
 	a := k.authority()
-	return a != nil && !a.signer.expired(now)
+	return a != nil && !a.signer.invalid(now)
 }
 
 // Changed receives a token if there is a new certificate to serve, or a new bundle to announce.
@@ -186,9 +187,12 @@ func (k *Keeper) Certificate(now time.Time) (*tls.Certificate, []byte, error) {
 	return k.leaf, k.known.Bundle(), nil
 }
 
-// leafDueLocked reports whether a new certificate is due. It keeps that of an expired authority, because a new one would not be valid either.
+// leafDueLocked reports whether a new certificate is due. It keeps that of an invalid authority, because a new one would not be valid either.
 func (k *Keeper) leafDueLocked(now time.Time) bool {
 	if k.leaf == nil || !k.signer.cert.Equal(k.known.signer.cert) {
+		return true
+	}
+	if certs.TooEarly(k.leaf.Leaf, now) && !k.known.signer.invalid(now) { // the clock was set back
 		return true
 	}
 	due := k.known.renewLeafAt(k.leaf.Leaf)
@@ -358,13 +362,17 @@ func (k *Keeper) write(ctx context.Context, now time.Time) error {
 		return k.make(ctx, known, now)
 	}
 	wanted, message := known.current(now), "Removed expired authorities of the webhooks"
+	invalid, attrs := "which had expired", []any{"secret", k.where()}
+	if begin := wanted.signer.cert.NotBefore; certs.TooEarly(wanted.signer.cert, now) {
+		invalid, attrs = "which was not valid yet", append(attrs, "notBefore", begin, "now", now)
+	}
 	var err error
 	switch trusted := k.trusted(wanted, now); {
-	case wanted.next != nil && (trusted || wanted.signer.expired(now)):
+	case wanted.next != nil && (trusted || wanted.signer.invalid(now)):
 		wanted, message = wanted.promoted(now), "Rotated the authority of the webhooks: the next one signs"
-	case wanted.signer.expired(now): // nothing is trusted any more, so waiting is useless
+	case wanted.signer.invalid(now): // nothing is trusted any more, so waiting is useless
 		if wanted, err = wanted.withNext(k.Name, now); err == nil {
-			wanted, message = wanted.promoted(now), "Replaced the authority of the webhooks, which had expired"
+			wanted, message = wanted.promoted(now), "Replaced the authority of the webhooks, "+invalid
 		}
 	case wanted.next == nil && !now.Before(wanted.signer.rotateAt()):
 		wanted, err = wanted.withNext(k.Name, now)
@@ -382,7 +390,7 @@ func (k *Keeper) write(ctx context.Context, now time.Time) error {
 	if err := k.Store.Update(ctx, k.secret.Version, data); err != nil {
 		return k.explain("patch", err)
 	}
-	k.Log.Info(message, "secret", k.where())
+	k.Log.Info(message, attrs...)
 	k.again()
 	return nil
 }
@@ -391,7 +399,7 @@ func (k *Keeper) write(ctx context.Context, now time.Time) error {
 func (k *Keeper) make(ctx context.Context, known *Authority, now time.Time) error {
 	var wanted *Authority
 	var err error
-	if known == nil || known.signer.expired(now) {
+	if known == nil || known.signer.invalid(now) {
 		wanted, err = makeAuthority(k.Name, now)
 	} else {
 		wanted, err = known.withNext(k.Name, now)
