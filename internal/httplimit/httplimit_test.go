@@ -12,8 +12,11 @@ import (
 // stub is a connection that records its closing.
 type stub struct {
 	net.Conn
-	closed bool
+	address string
+	closed  bool
 }
+
+func (s *stub) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(s.address), Port: 1} }
 
 func (s *stub) Close() error {
 	s.closed = true
@@ -28,7 +31,7 @@ func TestConnectionLimit(t *testing.T) {
 			for _, state := range states {
 				time.Sleep(time.Second)
 				if conns[i] == nil {
-					conns[i] = &stub{}
+					conns[i] = &stub{address: "10.0.0.1"}
 				}
 				c.note(conns[i], state)
 			}
@@ -53,14 +56,45 @@ func TestConnectionLimit(t *testing.T) {
 		check(1)
 		note(3, http.StateActive, http.StateIdle)
 		note(1, http.StateActive, http.StateClosed) // closed already
-		note(4, http.StateNew, http.StateActive)    // the new one is idle, and the only one that was never busy
-		check(1, 4)
-		note(0, http.StateActive)
+		note(4, http.StateNew, http.StateActive)    // the one that has been idle the longest is closed
+		check(0, 1)
 		note(3, http.StateActive)
 		note(5, http.StateNew) // all others are busy
-		check(1, 4, 5)
+		check(0, 1, 5)
 		note(2, http.StateClosed)
 		note(6, http.StateNew, http.StateActive)
-		check(1, 4, 5)
+		check(0, 1, 5)
+		c.arrive(conns[4], 1)
+		time.Sleep(time.Second)
+		c.arrive(conns[6], 1)
+		note(7, http.StateNew) // the request that has been arriving the longest is closed
+		check(0, 1, 4, 5)
+		c.arrive(conns[6], -1)
+		note(7, http.StateActive)
+		note(8, http.StateNew) // all requests have arrived
+		check(0, 1, 4, 5, 8)
+	})
+}
+
+func TestConnectionsOfAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &connLimiter{limit: 6, all: map[net.Conn]connState{}}
+		note := func(address string, states ...http.ConnState) *stub {
+			conn := &stub{address: address}
+			for _, state := range states {
+				time.Sleep(time.Second)
+				c.note(conn, state)
+			}
+			return conn
+		}
+		server := note("10.0.0.1", http.StateNew, http.StateActive, http.StateIdle)
+		connecting := note("10.0.0.1", http.StateNew)
+		for range 10 {
+			note("10.0.0.2", http.StateNew, http.StateActive, http.StateIdle)
+			c.arrive(note("10.0.0.2", http.StateNew, http.StateActive), 1)
+		}
+		if server.closed || connecting.closed {
+			t.Errorf("many connections of one address have closed those of another one: %t, %t", server.closed, connecting.closed)
+		}
 	})
 }
