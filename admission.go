@@ -20,6 +20,7 @@ import (
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/safecall"
+	"github.com/kopf-go/kopf/internal/watchstream"
 	"github.com/kopf-go/kopf/internal/webhookconfig"
 )
 
@@ -29,7 +30,8 @@ import (
 type reviewRunner interface {
 	setResources(found []discovery.Resource)
 	lead()
-	stop() error
+	stop(signaled time.Time) error
+	wait()
 }
 
 type newReviewRunner func(*Registry, *observer) (reviewRunner, error)
@@ -38,22 +40,30 @@ type newReviewRunner func(*Registry, *observer) (reviewRunner, error)
 type reviewServer struct {
 	*environment
 	operator admissionOperator
-	requests context.Context // of the requests that remove webhooks from the configurations
+	requests context.Context // of the server, and of the requests for the configurations; it has no end of its own
+	force    context.Context // ends when the shutdown must not wait any more
+	reviews  context.Context // of the handlers; ends after the server
 	all      []*handler      // in order of registration
 	tasks    sync.WaitGroup
 	changed  chan struct{} // holds one token when the resources have changed
+	edited   chan struct{} // holds one token when another client has changed a configuration
 	serving  reviewServing
 
 	writing        chan struct{}           // holds one token while the configurations are written, which takes requests; before mu
 	configurations []*webhookconfig.Keeper // that the operator manages; guarded by writing
 	configuring    context.Context         // of the requests that write the configurations; ends when the operator stops
 	endConfiguring context.CancelFunc
+	endReviews     context.CancelFunc
+	waited         sync.Once // for the end of the server
 
 	mu           sync.Mutex                        // guards following
 	resources    map[*handler][]discovery.Resource // that each handler serves
 	clientConfig *WebhookClientConfig              // nil before the server listens
 	memories     reviewMemories
-	failure      error // ends the operator
+	replicated   bool          // whether other replicas may serve the same webhooks without an election
+	grace        time.Duration // of the server after its context ends
+	outdated     bool          // whether another replica may have written the configurations since this one
+	failure      error         // ends the operator
 	stopping     bool
 }
 
@@ -86,11 +96,12 @@ const maxReviewMemories = 10_000
 
 func newReviewServer(r *Registry, o *observer) (reviewRunner, error) {
 	s := &reviewServer{
-		environment: &o.environment, operator: o, requests: o.requests, serving: reviewServing{settings: o.settings.Admission},
-		changed: make(chan struct{}, 1), writing: make(chan struct{}, 1), memories: reviewMemories{all: make(map[string]*reviewMemory)},
+		environment: &o.environment, operator: o, requests: context.WithoutCancel(o.requests), force: o.force, grace: serverGracePeriod, serving: reviewServing{settings: o.settings.Admission},
+		changed: make(chan struct{}, 1), edited: make(chan struct{}, 1), writing: make(chan struct{}, 1), memories: reviewMemories{all: make(map[string]*reviewMemory)},
 	}
 	// Requests under way may wait for these webhooks. A write that is carried out after the cleaning would leave webhooks without a server.
-	s.configuring, s.endConfiguring = context.WithCancel(withAnswerGrace(unlimited(o.requests), cleaningTimeout))
+	s.configuring, s.endConfiguring = context.WithCancel(withAnswerGrace(unlimited(s.requests), cleaningTimeout))
+	s.reviews, s.endReviews = context.WithCancel(s.requests)
 	s.all = slices.DeleteFunc(r.snapshot(), func(h *handler) bool { return h.admission == nil })
 	if s.serving.settings.Server == nil {
 		return nil, errors.New("admission handlers exist, but no admission server is configured: set Settings.Admission.Server, such as to a WebhookServer, in a start-up handler")
@@ -100,8 +111,8 @@ func newReviewServer(r *Registry, o *observer) (reviewRunner, error) {
 		return s, nil
 	}
 	for _, kind := range []webhookconfig.Kind{webhookconfig.Validating, webhookconfig.Mutating} {
-		resource := Resource{Group: webhookconfig.Group, Version: webhookconfig.Version, Plural: kind.Plural, Kind: kind.Name}
-		s.configurations = append(s.configurations, &webhookconfig.Keeper{Kind: kind, Name: name, Requests: &configurationRequests{s.client, resource, name}, Log: s.log})
+		requests := &configurationRequests{s.client, configurationResource(kind), name}
+		s.configurations = append(s.configurations, &webhookconfig.Keeper{Kind: kind, Name: name, Requests: requests, Log: s.log})
 	}
 	return s, webhookconfig.CheckNames(name, s.hooks(webhookconfig.Validating, nil), s.hooks(webhookconfig.Mutating, nil))
 }
@@ -119,10 +130,7 @@ func (s *reviewServer) setResources(found []discovery.Resource) {
 		return
 	}
 	if s.serving.cancel != nil {
-		select {
-		case s.changed <- struct{}{}:
-		default:
-		}
+		note(s.changed)
 		return
 	}
 	ctx, end := context.WithCancel(withOperator(s.requests, s.client, s.log, s.sharing()))
@@ -133,6 +141,15 @@ func (s *reviewServer) setResources(found []discovery.Resource) {
 			"hint", `have the operator keep it by Settings.Admission.Managed, a name such as "auto.example.com"`)
 	} else {
 		s.tasks.Go(func() { s.followResources(ctx) })
+		s.followConfigurations(ctx)
+	}
+}
+
+// note puts a token into a channel that holds one.
+func note(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
@@ -190,28 +207,62 @@ func (s *reviewServer) setClient(client WebhookClientConfig) {
 	s.configure()
 }
 
-// serverGracePeriod is how long a server may run after its context ends. It is longer than API servers wait for a review.
-const serverGracePeriod = time.Minute
+// serverGracePeriod is how long a server may run after its context ends, so that the operator ends within the grace period of its pod. A [WebhookServer] has
+// the time of its own limits.
+const serverGracePeriod = 20 * time.Second
 
-// stop removes the webhooks from the configurations, so that no review is requested, and then stops the server.
-func (s *reviewServer) stop() error {
+// forcedGracePeriod is how long a server may run after its context ends if the shutdown must not wait.
+const forcedGracePeriod = time.Second
+
+// stop removes the webhooks from the configurations, so that no review is requested, and stops the server. If other replicas serve the webhooks, the server
+// goes on instead until the API server knows that this one is stopping.
+func (s *reviewServer) stop(signaled time.Time) error {
 	s.mu.Lock()
 	s.stopping = true
-	end, served := s.serving.cancel, s.serving.ctx
+	end := s.serving.cancel
 	s.mu.Unlock()
 	s.endConfiguring()
-	if end != nil {
-		if s.leader == nil { // other replicas continue to answer reviews
-			s.cleanConfigurations()
-		}
+	switch {
+	case end == nil:
+	case s.hasReplicas():
+		delay := max(s.serving.settings.ShutdownDelay-time.Since(signaled), 0)
+		s.log.Debug("Answering reviews until they go to other replicas", "delay", delay)
+		time.AfterFunc(delay, end)
+		context.AfterFunc(s.force, end)
+	default:
+		s.cleanConfigurations()
 		end()
-		if !await.For(served, &s.tasks, serverGracePeriod) {
-			s.log.Error("The admission server did not return after cancellation; abandoning it", "help", "K1004")
-		}
+		s.wait()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failure
+}
+
+// wait waits for the end of the server after stop.
+func (s *reviewServer) wait() {
+	s.waited.Do(func() {
+		s.mu.Lock()
+		served, grace := s.serving.ctx, s.grace
+		s.mu.Unlock()
+		defer s.endReviews()
+		if served == nil {
+			return
+		}
+		limit, cancel := await.Outlive(served, grace)
+		defer cancel()
+		defer context.AfterFunc(s.force, cancel)()
+		if !await.For(limit, &s.tasks, forcedGracePeriod) {
+			s.log.Error("The admission server did not return after cancellation; abandoning it", "help", "K1004")
+		}
+	})
+}
+
+// hasReplicas reports whether other replicas may serve the same webhooks.
+func (s *reviewServer) hasReplicas() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leader != nil || s.replicated
 }
 
 // review answers one review. See [ReviewFunc].
@@ -405,7 +456,7 @@ func (a *admissionReview) call(ctx context.Context, h *handler) {
 	limit := h.reviewTime()
 	ctx, cancel := context.WithDeadlineCause(ctx, a.started.Add(limit-min(limit/10, reviewMargin)), fmt.Errorf("the review must be answered within %s", limit))
 	defer cancel()
-	defer context.AfterFunc(a.handlers, cancel)()
+	defer context.AfterFunc(a.reviews, cancel)()
 	call := call{handler: h, noun: webhookNoun, log: a.argument.Logger, meter: a.meter.Handler(string(h.id), false), settings: a.settings, replica: a.replica, started: a.started, object: &a.argument.Object}
 	_, err := call.invoke(within(context.Background(), ctx), func(traced context.Context, attempt Attempt) error {
 		own, ctx := *a.argument, within(ctx, traced)
@@ -463,15 +514,77 @@ func denialOf(err error) *admissionreview.Denial {
 	return denial
 }
 
-// followResources rewrites the configurations when the resources change.
+// followResources rewrites the configurations when the resources change, and when another client has changed a configuration. Two clients that both insist
+// on their webhooks write less and less often.
 func (s *reviewServer) followResources(ctx context.Context) {
+	var restore <-chan time.Time // nil unless a configuration is to be restored
+	var restored time.Time
+	delay := time.Duration(0)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.changed:
 			s.configure()
+		case <-s.edited:
+			if restore != nil {
+				continue
+			}
+			if time.Since(restored) > 2*longestRestoring {
+				delay = 0
+			}
+			restore = time.After(delay)
+			delay = min(max(2*delay, time.Second), longestRestoring)
+		case restored = <-restore:
+			restore = nil
+			s.configure()
 		}
+	}
+}
+
+// longestRestoring is the longest delay before a configuration is restored that another client changes again and again.
+const longestRestoring = 5 * time.Minute
+
+// followConfigurations watches the configurations with handlers.
+func (s *reviewServer) followConfigurations(ctx context.Context) {
+	for _, keeper := range s.configurations {
+		if slices.ContainsFunc(s.all, func(h *handler) bool { return h.webhookKind() == keeper.Kind }) {
+			stream := s.client.stream(configurationResource(keeper.Kind), "", keeper.Name, &configurationHandler{server: s, keeper: keeper})
+			s.tasks.Go(func() { stream.Run(ctx) })
+		}
+	}
+}
+
+// configurationHandler passes the events of a configuration to its keeper.
+type configurationHandler struct {
+	watchstream.Ignore
+	server *reviewServer
+	keeper *webhookconfig.Keeper
+	listed bool // whether the present list has the configuration
+}
+
+// OnListing implements [watchstream.Handler].
+func (h *configurationHandler) OnListing() { h.listed = false }
+
+// OnEvent implements [watchstream.Handler].
+func (h *configurationHandler) OnEvent(t string, header *rawjson.Header, raw []byte) {
+	h.listed = true
+	h.note(EventType(t), raw[:header.End])
+}
+
+// OnListed implements [watchstream.Handler].
+func (h *configurationHandler) OnListed() {
+	if !h.listed {
+		h.note(Deleted, nil)
+	}
+}
+
+func (h *configurationHandler) note(t EventType, configuration []byte) {
+	if t == Deleted {
+		configuration = nil
+	}
+	if h.keeper.Note(configuration, t == "") {
+		note(h.server.edited)
 	}
 }
 
@@ -480,14 +593,19 @@ func (s *reviewServer) configure() {
 	s.writing <- struct{}{}
 	defer func() { <-s.writing }()
 	s.mu.Lock()
-	client, resources, idle := s.clientConfig, s.resources, s.stopping || s.clientConfig == nil || s.serving.settings.Managed == "" || !s.leader.leads()
+	client, resources, outdated := s.clientConfig, s.resources, s.outdated
+	idle := s.stopping || client == nil || s.serving.settings.Managed == "" || !s.leader.leads()
+	s.outdated = outdated && idle
 	s.mu.Unlock()
 	if idle {
 		return
 	}
 	for _, keeper := range s.configurations {
+		if outdated {
+			keeper.Forget()
+		}
 		if s.configuring.Err() != nil {
-			return
+			return // the webhooks are removed at the end of the operator
 		}
 		hooks := s.hooks(keeper.Kind, resources)
 		if len(hooks) == 0 {
@@ -495,11 +613,8 @@ func (s *reviewServer) configure() {
 			continue
 		}
 		err := keeper.Write(s.configuring, hooks, client.asClient())
-		if errors.Is(err, ErrLeadershipLost) {
+		if errors.Is(err, ErrLeadershipLost) || s.configuring.Err() != nil {
 			return // the next leader writes
-		}
-		if s.configuring.Err() != nil {
-			return // the webhooks are removed at the end of the operator
 		}
 		if err != nil {
 			s.fail(err)
@@ -508,23 +623,17 @@ func (s *reviewServer) configure() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.serving.written = client
+	if !s.outdated { // else another term has begun meanwhile
+		s.serving.written = client
+	}
 }
 
 // lead rewrites the configurations, because another replica may have changed them.
 func (s *reviewServer) lead() {
-	s.writing <- struct{}{}
-	for _, keeper := range s.configurations {
-		keeper.Forget()
-	}
 	s.mu.Lock()
-	s.serving.written = nil
+	s.serving.written, s.outdated = nil, true
 	s.mu.Unlock()
-	<-s.writing
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
+	note(s.changed)
 }
 
 // cleaningTimeout limits the time for the answer of a write under way at the shutdown, and then that of the cleaning. The webhook server runs as long.
@@ -532,10 +641,15 @@ const cleaningTimeout = 5 * time.Second
 
 // cleanConfigurations removes all webhooks from the configurations, except those of permanent handlers.
 func (s *reviewServer) cleanConfigurations() {
-	s.writing <- struct{}{}
+	select {
+	case s.writing <- struct{}{}:
+	case <-s.force.Done():
+		return
+	}
 	defer func() { <-s.writing }()
 	ctx, cancel := context.WithTimeout(unlimited(s.requests), cleaningTimeout)
 	defer cancel()
+	defer context.AfterFunc(s.force, cancel)()
 	s.mu.Lock()
 	client, resources := s.clientConfig, s.resources
 	s.mu.Unlock()
@@ -551,6 +665,11 @@ func (s *reviewServer) cleanConfigurations() {
 	cleaning.Wait()
 }
 
+// configurationResource returns the resource of the configurations of a kind.
+func configurationResource(kind webhookconfig.Kind) Resource {
+	return Resource{Group: webhookconfig.Group, Version: webhookconfig.Version, Plural: kind.Plural, Kind: kind.Name}
+}
+
 // configurationRequests sends the requests for one of the configurations.
 type configurationRequests struct {
 	client   *Client
@@ -559,15 +678,22 @@ type configurationRequests struct {
 }
 
 // Patch implements [webhookconfig.Requests].
-func (c *configurationRequests) Patch(ctx context.Context, patch []byte) (code int, err error) {
-	_, err = c.client.patchObject(ctx, c.resource, "", c.name, "", string(MergePatch), patch)
-	return StatusCode(err), err
+func (c *configurationRequests) Patch(ctx context.Context, patch []byte) (stored []byte, code int, err error) {
+	return storedConfiguration(c.client.patchObject(ctx, c.resource, "", c.name, "", string(MergePatch), patch))
 }
 
 // Create implements [webhookconfig.Requests].
-func (c *configurationRequests) Create(ctx context.Context, configuration []byte) (code int, err error) {
-	_, err = c.client.body(ctx, &request{method: http.MethodPost, path: c.resource.URL("", "", ""), contentType: "application/json", body: configuration, named: true})
-	return StatusCode(err), err
+func (c *configurationRequests) Create(ctx context.Context, configuration []byte) (stored []byte, code int, err error) {
+	r := &request{method: http.MethodPost, path: c.resource.URL("", "", ""), contentType: "application/json", body: configuration, named: true}
+	return storedConfiguration(c.client.body(ctx, r))
+}
+
+// storedConfiguration converts an answer for the webhookconfig package.
+func storedConfiguration(body *Body, err error) (stored []byte, code int, _ error) {
+	if err != nil {
+		return nil, StatusCode(err), err
+	}
+	return body.raw, 0, nil
 }
 
 // hooks returns the webhooks of the handlers of a kind.

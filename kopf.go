@@ -231,9 +231,10 @@ type run struct {
 	events  *eventSink // nil before the login
 	meter   *metrics.Metrics
 	pauser  *pauser.Pauser
-	leader  *leadership // nil before the login, and without an election
-	probes  *prober     // nil without an endpoint
-	begun   bool        // whether it has logged its start
+	leader  *leadership  // nil before the login, and without an election
+	probes  *prober      // nil without an endpoint
+	reviews reviewRunner // nil without admission handlers
+	begun   bool         // whether it has logged its start
 
 	orphans atomic.Int64 // functions that ignore their canceled contexts; the Lease is not released while there are any
 }
@@ -303,6 +304,9 @@ func (r *run) run(ctx context.Context) error {
 	r.events.stop(r.guard.ForceContext())
 	r.peers.stop() // after the last work that peers could take over
 	r.leader.stop()
+	if r.reviews != nil {
+		r.reviews.wait() // last, because other replicas can take over meanwhile
+	}
 	r.client.close()
 	if r.begun || err == nil { // otherwise only the error is logged
 		r.Logger.Info("Operator stopped", "uptime", time.Since(began).Round(time.Millisecond),
@@ -387,6 +391,7 @@ func (r *run) serve(ctx context.Context) error {
 		if o.admission, err = h.admission.runner(registry, o); err != nil {
 			return err
 		}
+		r.reviews = o.admission
 	}
 	err = o.observe(ctx, func() { r.begin(ctx, o) })
 	defer o.successes.Stop()
@@ -521,17 +526,26 @@ func (r *run) login(ctx context.Context) (map[string]*connection.Info, error) {
 	return found, err
 }
 
+// forcedCleanupTime is the time for clean-up handlers after the second signal.
+const forcedCleanupTime = 2 * time.Second
+
 // cleanup runs the clean-up handlers within a time limit.
 func (r *run) cleanup(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
+	force := r.guard.ForceContext()
+	ctx, cancel := await.EndAfter(context.WithoutCancel(ctx), force, forcedCleanupTime)
+	defer cancel()
 	limit := r.Settings.Process.UltimateExitingTimeout
 	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
+		var end context.CancelFunc
+		ctx, end = context.WithTimeout(ctx, limit)
+		defer end()
 	}
 	_, err := r.activity(ctx, kindCleanup, "cleanup", r.client.withoutFence())
-	if ctx.Err() != nil && err != nil {
+	switch {
+	case ctx.Err() == nil || err == nil:
+	case force.Err() != nil:
+		err = fmt.Errorf("the clean-up handlers have not finished in %s after the second signal: %w", forcedCleanupTime, err)
+	default:
 		err = fmt.Errorf("the clean-up handlers have not finished in %s: %w", limit, err)
 	}
 	return err

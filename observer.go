@@ -751,6 +751,7 @@ func (o *observer) memoryOf(resource, key string) *memory {
 // stop ends the work on all objects. It waits for running handlers for the time in the settings, and then cancels their contexts and logs those that ignore
 // it. It returns the error of the admission server, if there is one.
 func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error) {
+	began := time.Now()
 	o.mu.Lock()
 	var queues []*queue
 	var runners []taskRunner
@@ -777,7 +778,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 		}
 	}
 	if o.admission != nil { // last, because the requests until now may have needed reviews
-		err = o.admission.stop()
+		err = o.admission.stop(began)
 	}
 	endHandlers()
 	endRequests()

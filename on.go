@@ -191,7 +191,8 @@ func (r *Registry) OnStartup(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindStartup, r.onActivity(kindStartup, fn, nil, opts))
 }
 
-// OnCleanup registers a handler that kopf calls at shutdown, after all other handlers have ended. It panics as [Registry.OnEvent] does.
+// OnCleanup registers a handler that kopf calls at shutdown, after all other handlers have ended. Only admission handlers of one of several replicas may run
+// at the same time and later, because the next leader does not wait for them. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnCleanup(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindCleanup, r.onActivity(kindCleanup, fn, nil, opts))
 }

@@ -63,7 +63,7 @@ var listeners = []struct {
 	send    time.Duration
 	serve   func(t *testing.T, l net.Listener) (stop func())
 }{
-	{"webhooks", "POST /h HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n", 30 * time.Second, 10 * time.Second, func(t *testing.T, l net.Listener) func() {
+	{"webhooks", "POST /h HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n", 10 * time.Second, 10 * time.Second, func(t *testing.T, l net.Listener) func() {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		server := &WebhookServer{Listener: l, Insecure: true, Logger: slog.New(slog.DiscardHandler), DrainTimeout: time.Second}

@@ -277,6 +277,7 @@ func NewSettings() *Settings {
 		Background: BackgroundSettings{
 			CancellationPolling: time.Minute, InstantExitTimeout: 100 * time.Millisecond, ExitTimeout: 5 * time.Second,
 		},
+		Admission: AdmissionSettings{ShutdownDelay: 5 * time.Second},
 		Networking: NetworkingSettings{
 			RequestTimeout: 5 * time.Minute,
 			ErrorBackoffs:  seconds(1, 1, 2, 3, 5, 8, 13, 21),
@@ -313,4 +314,7 @@ type AdmissionSettings struct {
 	// Managed is the name of a ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, which the operator creates and keeps up to date. Empty
 	// means that you maintain them yourself. Default: empty.
 	Managed string
+	// ShutdownDelay is the time after the signal to stop for which one of several replicas still answers reviews. The API server and its proxies take a while
+	// to send them to the other replicas. The Lease is released meanwhile. Default: 5 s. Zero means none.
+	ShutdownDelay time.Duration
 }

@@ -87,19 +87,20 @@ type WebhookServer struct {
 
 	// MaxBodyBytes is the maximum size of the body of a review. The server refuses larger ones with the code 413. Default: 8 MiB.
 	MaxBodyBytes int64
-	// MaxHeldBytes is the maximum size of the bodies of all running reviews together. The server refuses further ones with the code 503. Default: 8 times
-	// MaxBodyBytes, which is 64 MiB.
+	// MaxHeldBytes is the maximum size of the bodies of all running reviews together. Beyond it, the server refuses reviews that are still arriving from the
+	// address with the most such bytes, and otherwise the new one with the code 503. Default: 8 times MaxBodyBytes, which is 64 MiB.
 	MaxHeldBytes int64
 	// MaxHeaderBytes is the maximum size of the headers of a request. Default: 64 KiB.
 	MaxHeaderBytes int
-	// MaxConnections is the maximum number of connections. For a further one, the server closes an idle connection, or the new one if none is idle. Default:
-	// 1,000.
+	// MaxConnections is the maximum number of connections. For a further one, the server closes one without a running review, of the address with the most
+	// connections. Default: 1,000.
 	MaxConnections int
-	// ReadTimeout is the limit for receiving a request. A third of it is the limit for the headers. Default: 30 s.
+	// ReadTimeout is the limit for receiving a request. A third of it is the limit for the headers. Default: 10 s.
 	ReadTimeout time.Duration
 	// WriteTimeout is the limit for sending a response after it is ready. Default: 10 s.
 	WriteTimeout time.Duration
-	// DrainTimeout is the time for running reviews at the shutdown, before their contexts are canceled. Default: 30 s, the longest timeout of API servers.
+	// DrainTimeout is the time for running reviews at the shutdown, before their contexts are canceled. Default: 15 s, so that the operator ends within the
+	// 30 s that Kubernetes gives pods.
 	DrainTimeout time.Duration
 
 	// Logger defaults to that of the operator.
@@ -237,7 +238,17 @@ func (s *WebhookServer) server(ctx context.Context, host string, service *Servic
 	if shared != nil {
 		server.Authority = shared
 	}
+	if op, _ := ctx.Value(servedKey{}).(servedOperator); op.sharing.reviews != nil {
+		op.sharing.reviews.describe(server.Limits.ToEnd(), shared != nil || s.hasCertificate())
+		server.Force = op.sharing.reviews.force
+	}
 	return server, err
+}
+
+// hasCertificate reports whether a certificate is given, which replicas can share.
+func (s *WebhookServer) hasCertificate() bool {
+	options := s.certificates(nil)
+	return !s.Insecure && !options.MakesOwn()
 }
 
 func (s *WebhookServer) certificates(log *slog.Logger) certs.Options {
@@ -359,7 +370,7 @@ func detectHost(ctx context.Context, log *slog.Logger) string {
 // servedKey is the context key for a servedOperator.
 type servedKey struct{}
 
-// servedOperator is the operator of an admission server.
+// servedOperator is the operator of an admission server. The zero value is of a server without one.
 type servedOperator struct {
 	client  *Client
 	log     *slog.Logger
@@ -409,6 +420,7 @@ type ServiceReference struct {
 type webhookSharing struct {
 	secret, namespace string            // of the Secret with the authority, for servers without an AuthoritySecret; empty for none
 	replica           webhookca.Replica // the operator itself
+	reviews           *reviewServer     // of the operator
 }
 
 // Holds implements [webhookca.Replica]. Without an election, each replica writes the shared state.
@@ -416,11 +428,18 @@ func (s *reviewServer) Holds() bool { return s.leader == nil || s.leader.number(
 
 // sharing returns the shared state. With an election, it has an authority that is named after the Lease.
 func (s *reviewServer) sharing() webhookSharing {
-	shared := webhookSharing{replica: s}
+	shared := webhookSharing{replica: s, reviews: s}
 	if s.leader != nil {
 		shared.secret, shared.namespace = s.leader.ref.Name+"-webhooks", s.leader.ref.Namespace
 	}
 	return shared
+}
+
+// describe notes how long the server may take to end, and whether other replicas may serve the same webhooks.
+func (s *reviewServer) describe(grace time.Duration, replicated bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.grace, s.replicated = grace, replicated
 }
 
 // Written implements [webhookca.Replica]. Users update unmanaged configurations, and have the overlap for that.

@@ -145,7 +145,7 @@ func sharedUser(t *testing.T, c *cluster.Cluster) *kopf.ConnectionInfo {
 	user, err := c.NewUser(t.Context(), sharedName,
 		cluster.Rule{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: []string{"list", "watch"}},
 		cluster.Rule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"list", "watch"}},
-		cluster.Rule{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"}, Verbs: []string{"create", "patch"}},
+		cluster.Rule{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"}, Verbs: []string{"create", "patch", "list", "watch"}},
 	)
 	if err != nil {
 		t.Fatal(err)

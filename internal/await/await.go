@@ -42,6 +42,19 @@ func Outlive(ctx context.Context, grace time.Duration) (context.Context, context
 	}
 }
 
+// EndAfter returns a context that also ends some time after the end of another context.
+func EndAfter(ctx, other context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(other, func() {
+		_ = Sleep(ctx, grace)
+		cancel()
+	})
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
 // Sleep sleeps. It returns the cause of the context if that ends before.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {

@@ -1,17 +1,35 @@
 package contract
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/internal/await"
 )
 
 // This suite proves what happens to webhooks and their configurations when an operator stops.
 
 var _ = ClusterSuite("admission_shutdown", func(t *testing.T, c *C) {
+	c.Run(t, "DF-62 a replica that stops leaves the webhooks to those with the same authority", proveReplicaStop)
+	c.Run(t, "DF-62 a replica that stops leaves the webhooks to those with the same certificate", proveReplicaStopWithFiles)
+	c.Run(t, "DF-62 an operator that was replaced leaves the webhooks to its successor", proveReplacedStop)
+	c.Run(t, "DF-62 webhooks that another client removes, edits or deletes are restored, with a line", proveRestoredHooks)
+	c.Run(t, "DF-62 a client that insists is answered less and less often", proveInsistingClient)
+	c.Run(t, "DF-63 the next replica leads while requests to the webhooks of the former one do not arrive", proveHalfRequestAtStop)
+	c.Run(t, "DF-63 the next replica leads while the former one answers a review, and then clean-up handlers have run", proveReviewAtStop)
+	c.Run(t, "DF-63 clean-up handlers do not wait for requests that do not arrive", proveHalfRequestAtCleaning)
+	c.Run(t, "DF-67 a replica that stops answers reviews until they go to the others", proveShutdownDelay)
 	c.Run(t, "DF-94 a configuration that is refused again and again does not delay the end", proveStopAmidRefusals)
 })
 
@@ -36,5 +54,290 @@ func proveStopAmidRefusals(c *C) {
 		if passed := time.Since(began); passed > 5*time.Second {
 			c.Errorf("stopped after %s, the operator took %s", after, passed)
 		}
+	}
+}
+
+// answering starts an operator with a server and a handler that is not persistent.
+func (c *C) answering(server *kopf.WebhookServer, adjust ...func(*kopf.Operator)) *Running {
+	registry := &kopf.Registry{}
+	registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "check", IgnoreFailures: true})
+	return c.Operator(registry, append(adjust, func(op *kopf.Operator) {
+		op.Settings.Admission.Server, op.Settings.Admission.Managed = server, c.hooksName()
+	})...)
+}
+
+// sharedHooks returns the number of webhooks in the common configuration of replicas.
+func (c *C) sharedHooks() int {
+	hooks := c.Of(registration, "ValidatingWebhookConfiguration")
+	hooks.clusterwide = true
+	if !hooks.Exists(c.hooksName()) {
+		return 0
+	}
+	return len(asList(hooks.Get(c.hooksName()).Map()["webhooks"]))
+}
+
+// staysAfter stops a replica, and expects that the webhook of the other ones stays.
+func (c *C) staysAfter(op *Running) {
+	c.Helper()
+	op.Stop()
+	c.Pass(time.Second)
+	if n := c.sharedHooks(); n != 1 {
+		c.Errorf("%d webhooks are left, although a replica answers reviews", n)
+	}
+}
+
+func proveReplicaStop(c *C) {
+	c.dropHooks()
+	start := func() *Running {
+		return c.answering(&kopf.WebhookServer{Listener: c.listener(), Host: hooksHost, AuthoritySecret: c.Namespace + "/" + authoritySecret})
+	}
+	a := start()
+	c.WaitFor("the webhook", func() bool { return c.sharedHooks() == 1 })
+	b := start()
+	b.waitLogged(c, "Serving webhooks with certificates of the shared authority")
+	c.staysAfter(a)
+	c.staysAfter(b) // another one may have started meanwhile
+}
+
+func proveReplicaStopWithFiles(c *C) {
+	c.dropHooks()
+	files := c.pairFiles()
+	files.write(c.Authority("a").Issue("a"))
+	start := func() *Running {
+		return c.answering(&kopf.WebhookServer{Listener: c.listener(), Host: hooksHost, CertFile: files.cert, KeyFile: files.key})
+	}
+	a := start()
+	c.WaitFor("the webhook", func() bool { return c.sharedHooks() == 1 })
+	start()
+	c.staysAfter(a)
+}
+
+func proveReplacedStop(c *C) {
+	registry := &kopf.Registry{}
+	registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "a", IgnoreFailures: true})
+	a := c.Managed(registry)
+	a.hooks("Validating", 1)
+	b := c.Managed(registry, func(op *kopf.Operator) { op.Settings.Admission.Managed = a.name })
+	b.name = a.name
+	b.server.announce(kopf.WebhookClientConfig{URL: "https://127.0.0.1:2/hooks/"})
+	c.Pass(time.Second)
+	a.Stop()
+	hook := a.hooks("Validating", 1)[0]
+	expect(c, "the address", hook["clientConfig"].(map[string]any)["url"], any("https://127.0.0.1:2/hooks/a"))
+	b.Stop()
+	b.hooks("Validating", 0)
+}
+
+const restoring = "Another client has changed the webhook configuration; restoring it"
+
+func proveRestoredHooks(c *C) {
+	registry := &kopf.Registry{}
+	registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "a", IgnoreFailures: true})
+	m := c.Managed(registry)
+	want := m.hooks("Validating", 1)
+	ref := kopf.ObjectReference{APIVersion: registration, Kind: "ValidatingWebhookConfiguration", Name: m.name}
+	edit := func(hooks ...any) func() error {
+		return func() error {
+			_, err := c.Client.Patch(c.Context(), ref, map[string]any{"webhooks": hooks}, nil)
+			return err
+		}
+	}
+	selecting := maps.Clone(want[0])
+	selecting["namespaceSelector"] = map[string]any{"matchLabels": map[string]any{"a": "b"}}
+	for i, change := range []func() error{
+		edit(), edit(selecting), edit(want[0], renamed(selecting, "b."+m.name)),
+		func() error { return c.Client.Delete(c.Context(), ref, nil) },
+	} {
+		if err := change(); err != nil {
+			c.Fatal(err)
+		}
+		c.WaitFor("the line", func() bool { return len(m.Logs.Find(restoring)) == i+1 })
+		c.WaitFor("the webhook", func() bool { return cmp.Equal(m.hooks("Validating", 1), want) })
+	}
+	c.Pass(time.Second)
+	expect(c, "the lines", len(m.Logs.Find(restoring)), 4)
+	m.Stop()
+	m.hooks("Validating", 0)
+}
+
+// renamed returns a webhook with another name.
+func renamed(hook map[string]any, name string) map[string]any {
+	hook = maps.Clone(hook)
+	hook["name"] = name
+	return hook
+}
+
+func proveInsistingClient(c *C) {
+	c.OnlyInBubble("it takes hours")
+	registry := &kopf.Registry{}
+	registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "a", IgnoreFailures: true})
+	m := c.Managed(registry)
+	m.hooks("Validating", 1)
+	ref := kopf.ObjectReference{APIVersion: registration, Kind: "ValidatingWebhookConfiguration", Name: m.name}
+	for range 3600 {
+		if _, err := c.Client.Patch(c.Context(), ref, map[string]any{"webhooks": []any{}}, nil); err != nil {
+			c.Fatal(err)
+		}
+		c.Pass(time.Second)
+	}
+	if n := len(m.Logs.Find(restoring)); n < 12 || n > 25 {
+		c.Errorf("the webhooks were restored %d times in an hour", n)
+	}
+	m.hooks("Validating", 1)
+}
+
+// electedReplica starts a replica with a webhook server, whose reviews are answered by a function.
+func (c *C) electedReplica(review kopf.AdmissionFunc, adjust ...func(*kopf.Registry)) *hookReplica {
+	r := &hookReplica{listener: c.listener()}
+	registry := &kopf.Registry{}
+	registry.OnValidate(Examples, review, &kopf.AdmissionOptions{ID: "check", IgnoreFailures: true})
+	for _, f := range adjust {
+		f(registry)
+	}
+	r.Running = c.Replica(registry, func(op *kopf.Operator) {
+		op.Settings.Admission.Server = &kopf.WebhookServer{Listener: r.listener, Host: hooksHost, RenewalOverlap: -1}
+		op.Settings.Admission.Managed = c.hooksName()
+	})
+	return r
+}
+
+// sendHalf sends the first half of a request, as a stranger can.
+func (c *C) sendHalf(l *wiredListener) {
+	c.Helper()
+	conn, err := l.dial(c.Context(), "", "")
+	if err != nil {
+		c.Fatal(err)
+	}
+	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+	c.Cleanup(func() { _ = conn.Close() })
+	const half = "POST /check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+	if _, err := io.WriteString(secure, half); err != nil {
+		c.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, conn) }() // pipes have no buffers
+}
+
+// review sends a review to a replica over a new connection.
+func (c *C) review(r *hookReplica) error {
+	conf := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: hooksHost}
+	conf.RootCAs.AppendCertsFromPEM(c.hooksBundle())
+	transport := &http.Transport{DialContext: r.listener.dial, TLSClientConfig: conf}
+	defer transport.CloseIdleConnections()
+	code, text, err := post(&http.Client{Transport: transport}, "https://"+hooksHost+"/check", string(c.reviewOf(nil)))
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("got %d %s", code, text)
+	}
+	return err
+}
+
+// timedStop stops an operator, and returns a channel that gets the duration.
+func timedStop(op *Running) <-chan time.Duration {
+	began, passed := time.Now(), make(chan time.Duration, 1)
+	go func() {
+		_ = op.Err()
+		passed <- time.Since(began)
+	}()
+	return passed
+}
+
+func proveHalfRequestAtStop(c *C) {
+	c.dropHooks()
+	a := c.electedReplica(accept)
+	c.leads(a.Running)
+	b := c.electedReplica(accept)
+	c.WaitFor("the webhook", func() bool { return c.sharedHooks() == 1 })
+	c.sendHalf(a.listener)
+	began := time.Now()
+	passed := timedStop(a.Running)
+	c.leads(b.Running)
+	if took := time.Since(began); c.late(took, 5*time.Second) {
+		c.Errorf("the next replica leads after %s", took)
+	}
+	if took := <-passed; c.late(took, 10*time.Second) {
+		c.Errorf("the end took %s", took)
+	}
+}
+
+func proveReviewAtStop(c *C) {
+	c.OnlyInBubble("the review takes long")
+	c.dropHooks()
+	asked := make(chan struct{})
+	var l calls
+	a := c.electedReplica(func(ctx context.Context, _ *kopf.Admission) error {
+		close(asked)
+		return await.Sleep(ctx, 12*time.Second)
+	}, func(r *kopf.Registry) {
+		r.OnCleanup(func(context.Context, *kopf.Activity) error {
+			l.add("cleanup")
+			return nil
+		}, &kopf.ActivityOptions{ID: "cleanup"})
+	})
+	c.leads(a.Running)
+	b := c.electedReplica(accept)
+	c.WaitFor("the webhook", func() bool { return c.sharedHooks() == 1 })
+	answered := make(chan error, 1)
+	go func() { answered <- c.review(a) }()
+	<-asked
+	began := time.Now()
+	passed := timedStop(a.Running)
+	c.leads(b.Running)
+	if took := time.Since(began); took > 5*time.Second {
+		c.Errorf("the next replica leads after %s", took)
+	}
+	c.expect(&l, "cleanup")
+	if err := <-answered; err != nil {
+		c.Errorf("the review: %v", err)
+	}
+	if took := <-passed; took > 13*time.Second {
+		c.Errorf("the end took %s", took)
+	}
+}
+
+func proveHalfRequestAtCleaning(c *C) {
+	c.dropHooks()
+	registry := &kopf.Registry{}
+	registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "check", IgnoreFailures: true})
+	cleaned := make(chan struct{})
+	registry.OnCleanup(func(context.Context, *kopf.Activity) error {
+		close(cleaned)
+		return nil
+	}, &kopf.ActivityOptions{ID: "cleanup"})
+	l := c.listener()
+	op := c.Operator(registry, func(op *kopf.Operator) {
+		op.Settings.Admission.Server, op.Settings.Admission.Managed = &kopf.WebhookServer{Listener: l}, c.hooksName()
+	})
+	c.WaitFor("the webhook", func() bool { return c.sharedHooks() == 1 })
+	c.sendHalf(l)
+	began := time.Now()
+	passed := timedStop(op)
+	<-cleaned
+	if took := time.Since(began); c.late(took, 2*time.Second) {
+		c.Errorf("the clean-up handler has run after %s", took)
+	}
+	<-passed
+	if n := c.sharedHooks(); n != 0 {
+		c.Errorf("%d webhooks are left", n)
+	}
+}
+
+func proveShutdownDelay(c *C) {
+	c.dropHooks()
+	a := c.electedReplica(accept)
+	c.leads(a.Running)
+	c.WaitFor("the webhook", func() bool { return c.sharedHooks() == 1 })
+	c.WaitFor("the server", func() bool { return c.review(a) == nil })
+	began := time.Now()
+	passed := timedStop(a.Running)
+	for time.Since(began) < 4900*time.Millisecond {
+		if err := c.review(a); err != nil {
+			c.Fatalf("after %s, a review fails: %v", time.Since(began), err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if took := <-passed; took < 5*time.Second || c.late(took, 7*time.Second) {
+		c.Errorf("the end took %s", took)
+	}
+	if c.sharedHooks() != 1 {
+		c.Error("the webhook is gone")
 	}
 }

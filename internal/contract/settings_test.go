@@ -57,6 +57,7 @@ var settingProofs = map[string]string{
 	"Background.ExitTimeout":         "DF-6 Background.ExitTimeout is how long daemons are waited for at the end",
 	"Admission.Server":               "proveServerStart",
 	"Admission.Managed":              "proveNoEmptyConfiguration",
+	"Admission.ShutdownDelay":        "DF-67 a replica that stops answers reviews until they go to the others",
 	"Networking.RequestTimeout":      "AC-83 an attempt of a request has its time, and a watch has not",
 	"Networking.ConnectTimeout":      "TestConnectTimeout",
 	"Networking.ErrorBackoffs":       "TestClientRepeats",

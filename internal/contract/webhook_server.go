@@ -524,7 +524,7 @@ func proveLongDrain(c *C) {
 
 func proveSlowSenders(c *C) {
 	c.OnlyInBubble("it takes half a minute")
-	s := c.Serves(echo, plainServer(nil))
+	s := c.Serves(echo, plainServer(func(s *kopf.WebhookServer) { s.ReadTimeout = 30 * time.Second }))
 	const head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n"
 	for _, tt := range []struct {
 		name, sent string

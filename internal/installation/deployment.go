@@ -33,10 +33,14 @@ func (p *plan) value(name string, value any) any {
 }
 
 func (p *plan) pod() Map {
+	grace := "more than Settings.Queueing.ExitTimeout, and what daemons need to end"
+	if p.Webhooks != nil {
+		grace = "more than Settings.Queueing.ExitTimeout and Admission.ShutdownDelay, and what daemons and reviews need to end"
+	}
 	pod := Map{
 		{Key: "serviceAccountName", Value: p.Name},
 		{Key: "enableServiceLinks", Value: false},
-		{Key: "terminationGracePeriodSeconds", Value: 30, Comment: "more than Settings.Queueing.ExitTimeout, and what daemons need to end"},
+		{Key: "terminationGracePeriodSeconds", Value: 30, Comment: grace},
 	}
 	if p.Lease != "" {
 		pod = append(pod, Entry{Key: "topologySpreadConstraints", Value: []Map{{

@@ -59,7 +59,7 @@ func (f *Framework) Rights() (all []Right) {
 	}
 	if f.Webhooks && f.Configuration != "" {
 		for _, plural := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
-			add(Cluster, "admissionregistration.k8s.io", plural, f.Configuration, "kopf keeps the webhook configurations", "patch")
+			add(Cluster, "admissionregistration.k8s.io", plural, f.Configuration, "kopf keeps the webhook configurations", "list", "watch", "patch")
 		}
 	}
 	if f.Webhooks && f.Lease != "" {

@@ -11,34 +11,40 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Requests performs the requests for one configuration. The methods return the status code of an error, 0 without a response.
+// Requests performs the requests for one configuration. The methods return the stored configuration, or the status code of an error, 0 without a response.
 type Requests interface {
 	// Patch sends a merge patch. It fails with 404 if the configuration does not exist.
-	Patch(ctx context.Context, patch []byte) (code int, err error)
+	Patch(ctx context.Context, patch []byte) (stored []byte, code int, err error)
 	// Create creates the configuration. It fails with 409 if it exists.
-	Create(ctx context.Context, configuration []byte) (code int, err error)
+	Create(ctx context.Context, configuration []byte) (stored []byte, code int, err error)
 }
 
-// Keeper keeps one configuration up to date. Its exported fields are required. It is not safe for concurrent use.
+// Keeper keeps one configuration up to date. Its exported fields are required. Only the method Note is safe for concurrent use.
 type Keeper struct {
 	Kind     Kind
 	Name     string // of the configuration
 	Requests Requests
 	Log      *slog.Logger
 
-	written []byte // webhooks as last written; nil if unknown
-	present bool   // whether a Write has sent webhooks. The answer does not matter: an earlier attempt of a refused request may have succeeded
+	written []byte   // webhooks as last written; nil if unknown
+	marks   []string // of the last successful Write, and of those since: an earlier attempt of a refused request may have succeeded
+	seen    sighting
 }
 
-// Write sets the webhooks of the configuration, and creates the configuration if missing. It sends no request if the webhooks have not changed.
+// Write sets the webhooks of the configuration, and creates the configuration if missing. It sends no request if the webhooks have not changed, neither here
+// nor, by another client, in the API server.
 func (k *Keeper) Write(ctx context.Context, hooks []Hook, client Client) error {
 	data, err := rawjson.Encode(webhooks(k.Name, hooks, client))
-	if err == nil && bytes.Equal(data, k.written) {
+	edited := k.seen.isEdited()
+	if err == nil && bytes.Equal(data, k.written) && !edited {
 		return nil
 	}
-	k.Log.Info("Reconfiguring the " + k.Kind.Word + " webhook " + k.Name + ".")
+	if edited {
+		k.Log.Warn("Another client has changed the webhook configuration; restoring it", "kind", k.Kind.Name, "name", k.Name, "help", "K1017")
+	} else {
+		k.Log.Info("Reconfiguring the " + k.Kind.Word + " webhook " + k.Name + ".")
+	}
 	if err == nil {
-		k.present = true
 		err = k.replace(ctx, data)
 	}
 	if err != nil {
@@ -50,18 +56,27 @@ func (k *Keeper) Write(ctx context.Context, hooks []Hook, client Client) error {
 
 // replace replaces the webhooks of the configuration, and creates the configuration if missing.
 func (k *Keeper) replace(ctx context.Context, webhooks []byte) error {
-	patch := slices.Concat([]byte(`{"webhooks":`), webhooks, []byte(`}`))
-	code, err := k.Requests.Patch(ctx, patch)
+	mark := markOf(webhooks)
+	k.marks = append(k.marks, mark)
+	annotations := fmt.Appendf(nil, `"annotations":{%q:%q}`, MarkAnnotation, mark)
+	patch := slices.Concat([]byte(`{"metadata":{`), annotations, []byte(`},"webhooks":`), webhooks, []byte(`}`))
+	stored, code, err := k.Requests.Patch(ctx, patch)
 	verb := "patch"
 	if code == http.StatusNotFound {
 		verb = "create"
-		configuration := slices.Concat([]byte(`{"apiVersion":"`+Group+"/"+Version+`","kind":"`+k.Kind.Name+`","metadata":{"name":`), rawjson.AppendString(nil, k.Name), []byte(`},"webhooks":`), webhooks, []byte(`}`))
-		if code, err = k.Requests.Create(ctx, configuration); code == http.StatusConflict { // another replica was faster
-			code, err = k.Requests.Patch(ctx, patch)
+		configuration := slices.Concat(
+			[]byte(`{"apiVersion":"`+Group+"/"+Version+`","kind":"`+k.Kind.Name+`","metadata":{"name":`), rawjson.AppendString(nil, k.Name),
+			[]byte(`,`), annotations, []byte(`},"webhooks":`), webhooks, []byte(`}`))
+		if stored, code, err = k.Requests.Create(ctx, configuration); code == http.StatusConflict { // another replica was faster
+			stored, code, err = k.Requests.Patch(ctx, patch)
 		}
 	}
 	if code == http.StatusForbidden {
 		k.Log.Error("Not enough RBAC permissions to "+verb+" a "+k.Kind.Name+".", "help", "K1001")
+	}
+	if err == nil {
+		k.marks = []string{mark}
+		k.seen.answer(stored)
 	}
 	return err
 }
@@ -73,7 +88,7 @@ func (k *Keeper) Clear(ctx context.Context) {
 		return
 	}
 	k.written = []byte("[]")
-	if code, err := k.Requests.Patch(ctx, []byte(`{"webhooks":[]}`)); err != nil && code != http.StatusNotFound {
+	if _, code, err := k.Requests.Patch(ctx, []byte(`{"webhooks":[]}`)); err != nil && code != http.StatusNotFound {
 		k.Log.Debug("Emptying a webhook configuration without handlers failed", "kind", k.Kind.Name, "name", k.Name, "error", err)
 	}
 }
@@ -81,9 +96,19 @@ func (k *Keeper) Clear(ctx context.Context) {
 // Forget makes the next Write send a request, because another replica may have changed the configuration.
 func (k *Keeper) Forget() { k.written = nil }
 
-// CleanUp removes all webhooks but the persistent ones from the configuration, if it may have been written.
+// Note notes the stored configuration as in an event or a list, nil if it does not exist. It reports whether another client than the replicas of the operator
+// has changed it, so that a Write is due.
+func (k *Keeper) Note(configuration []byte, listed bool) (edited bool) {
+	return k.seen.note(configuration, listed)
+}
+
+// CleanUp removes all webhooks but the persistent ones from the configuration, if it may have been written, unless another replica has written it since.
 func (k *Keeper) CleanUp(ctx context.Context, hooks []Hook, client Client) {
-	if !k.present {
+	if k.marks == nil {
+		return
+	}
+	if mark := k.seen.lastMark(); mark != "" && !slices.Contains(k.marks, mark) {
+		k.Log.Info("Leaving the webhook configuration to the replica that has written it last", "kind", k.Kind.Name, "name", k.Name)
 		return
 	}
 	k.Log.Info("Cleaning up the " + k.Kind.Word + " webhook " + k.Name + ".")
@@ -91,7 +116,7 @@ func (k *Keeper) CleanUp(ctx context.Context, hooks []Hook, client Client) {
 	patch, err := rawjson.Encode(map[string]any{"webhooks": webhooks(k.Name, staying, client)})
 	code := 0
 	if err == nil {
-		code, err = k.Requests.Patch(ctx, patch)
+		_, code, err = k.Requests.Patch(ctx, patch)
 	}
 	if err != nil && code != http.StatusNotFound {
 		k.Log.Warn("Cleaning up the webhook configuration failed; requests may be rejected until the operator is back", "kind", k.Kind.Name, "name", k.Name, "error", err, "help", "K1005")

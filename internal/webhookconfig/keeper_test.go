@@ -16,30 +16,30 @@ type requests struct {
 	made  []string // verbs, with the number of webhooks
 }
 
-func (r *requests) answer(verb string, body []byte) (int, error) {
+func (r *requests) answer(verb string, body []byte) ([]byte, int, error) {
 	r.made = append(r.made, verb+" "+strings.Repeat("i", bytes.Count(body, []byte(`"sideEffects"`))))
-	if len(r.codes) == 0 {
-		return 0, nil
+	code := 0
+	if len(r.codes) > 0 {
+		code, r.codes = r.codes[0], r.codes[1:]
 	}
-	code := r.codes[0]
-	if r.codes = r.codes[1:]; code == 0 {
-		return 0, nil
+	switch code {
+	case 0:
+		return body, 0, nil
+	case noResponse:
+		return nil, 0, errRefused
 	}
-	if code == noResponse {
-		return 0, errRefused
-	}
-	return code, errRefused
+	return nil, code, errRefused
 }
 
 var errRefused = errors.New("refused")
 
-func (r *requests) Patch(_ context.Context, patch []byte) (int, error) {
+func (r *requests) Patch(_ context.Context, patch []byte) ([]byte, int, error) {
 	return r.answer("patch", patch)
 }
 
-func (r *requests) Create(_ context.Context, configuration []byte) (int, error) {
-	if !bytes.HasPrefix(configuration, []byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingWebhookConfiguration","metadata":{"name":"auto.kopf.dev"},"webhooks":[`)) {
-		return 0, errors.New("it is no configuration")
+func (r *requests) Create(_ context.Context, configuration []byte) ([]byte, int, error) {
+	if !bytes.HasPrefix(configuration, []byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingWebhookConfiguration","metadata":{"name":"auto.kopf.dev","annotations":{"kopf.dev/webhooks":"`)) {
+		return nil, 0, errors.New("it is no configuration")
 	}
 	return r.answer("create", configuration)
 }
@@ -125,6 +125,64 @@ func TestKeeper(t *testing.T) {
 			k.wantRequests("patch i", reconfiguring)
 		})
 	}
+}
+
+// state returns a stored configuration with a mark and webhooks.
+func state(version, mark, webhooks string) []byte {
+	return []byte(`{"metadata":{"resourceVersion":"` + version + `","annotations":{"kopf.dev/webhooks":"` + mark + `"}},"webhooks":[` + webhooks + `]}`)
+}
+
+func TestSighting(t *testing.T) {
+	events := func(all ...[]byte) (edited []bool) {
+		var s sighting
+		s.answer(state("10", "m", `{"name":"a"}`))
+		for _, data := range all {
+			edited = append(edited, s.note(data, false))
+		}
+		return edited
+	}
+	unmarked := []byte(`{"metadata":{"resourceVersion":"11"},"webhooks":[{"name":"a"}]}`)
+	for name, tt := range map[string]struct{ got, want []bool }{
+		"the own write":                 {events(state("10", "m", `{"name":"a"}`)), []bool{false}},
+		"other metadata":                {events(state("11", "m", `{ "name" : "a" }`)), []bool{false}},
+		"an edit, and its undoing":      {events(state("11", "m", `{"name":"b"}`), state("12", "m", `{"name":"a"}`)), []bool{true, false}},
+		"no webhooks":                   {events(state("11", "m", "")), []bool{true}},
+		"no list of webhooks":           {events([]byte(`{"metadata":{"resourceVersion":"11","annotations":{"kopf.dev/webhooks":"m"}}}`)), []bool{true}},
+		"a deletion":                    {events(nil), []bool{true}},
+		"another one of the name":       {events(unmarked), []bool{true}},
+		"an event before the own write": {events(state("9", "m", `{"name":"b"}`)), []bool{false}},
+		"another replica":               {events(state("11", "n", `{"name":"b"}`)), []bool{false}},
+		"an edit after another replica": {events(state("11", "n", `{"name":"b"}`), state("12", "n", `{"name":"c"}`)), []bool{false, true}},
+		"another replica after an edit": {events(state("11", "m", `{"name":"b"}`), state("12", "n", `{"name":"b"}`)), []bool{true, false}},
+	} {
+		if !slices.Equal(tt.got, tt.want) {
+			t.Errorf("%s: got %v, want %v", name, tt.got, tt.want)
+		}
+	}
+	var s sighting
+	if s.note(nil, true) || s.note(unmarked, true) {
+		t.Error("a state before the first write counts as edited")
+	}
+	s.answer(state("10", "m", `{"name":"a"}`))
+	if !s.note(state("5", "m", ""), true) {
+		t.Error("a list with an older version, as after a restore, is ignored")
+	}
+}
+
+func TestRestoring(t *testing.T) {
+	k := newTestKeeper(t)
+	_ = k.Write(t.Context(), []Hook{things}, plainClient)
+	k.wantRequests("patch i", reconfiguring)
+	if !k.Note(nil, false) {
+		t.Error("a deletion counts as no edit")
+	}
+	for range 2 {
+		_ = k.Write(t.Context(), []Hook{things}, plainClient)
+	}
+	k.wantRequests("patch i", "Another client has changed the webhook configuration; restoring it")
+	k.Note(state("1", "n", ""), true)
+	k.CleanUp(t.Context(), []Hook{things}, plainClient)
+	k.wantRequests("", "Leaving the webhook configuration to the replica that has written it last")
 }
 
 func TestClear(t *testing.T) {

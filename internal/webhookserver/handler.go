@@ -51,9 +51,9 @@ type Limits struct {
 	MaxHeldBytes   int64         // of the bodies of all running reviews; default: 8 times MaxBodyBytes
 	MaxHeaderBytes int           // of the headers of a request; default: [httplimit.MaxHeaderBytes]
 	MaxConnections int           // default: [httplimit.MaxConnections]
-	ReadTimeout    time.Duration // to receive a request; default: 30 seconds
+	ReadTimeout    time.Duration // to receive a request; default: 10 seconds
 	WriteTimeout   time.Duration // to send a response; default: 10 seconds
-	DrainTimeout   time.Duration // for running reviews at shutdown; default: 30 seconds
+	DrainTimeout   time.Duration // for running reviews at shutdown; default: 15 seconds
 }
 
 func (l Limits) withDefaults() Limits {
@@ -61,9 +61,9 @@ func (l Limits) withDefaults() Limits {
 	l.MaxHeldBytes = cmp.Or(l.MaxHeldBytes, 8*l.MaxBodyBytes)
 	l.MaxHeaderBytes = cmp.Or(l.MaxHeaderBytes, httplimit.MaxHeaderBytes)
 	l.MaxConnections = cmp.Or(l.MaxConnections, httplimit.MaxConnections)
-	l.ReadTimeout = cmp.Or(l.ReadTimeout, 30*time.Second)
+	l.ReadTimeout = cmp.Or(l.ReadTimeout, 10*time.Second)
 	l.WriteTimeout = cmp.Or(l.WriteTimeout, 10*time.Second)
-	l.DrainTimeout = cmp.Or(l.DrainTimeout, 30*time.Second)
+	l.DrainTimeout = cmp.Or(l.DrainTimeout, 15*time.Second)
 	return l
 }
 
@@ -73,8 +73,9 @@ type handler struct {
 	root      string // of all paths: "", or with a leading slash and without a trailing one
 	reviewer  Reviewer
 	log       *slog.Logger
-	heldBytes atomic.Int64 // of bodies
+	held      heldBytes
 	active    atomic.Int64 // requests
+	reviewing atomic.Int64 // requests that have arrived whole
 }
 
 // NewHandler returns a handler for reviews with paths below the given one.
@@ -98,7 +99,19 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			h.writeError(w, &Error{http.StatusInternalServerError, "the review could not be finished: the operator has panicked; its log tells where"})
 		}
 	}()
-	answer, err := h.answer(req)
+	body := &heldBody{address: httplimit.Address(req.RemoteAddr), since: time.Now(), abort: func() {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // HTTP/1.1 and HTTP/2 support it
+	}}
+	defer h.held.release(body)
+	review, err := h.receive(req, body)
+	if err != nil {
+		h.held.release(body) // the client may not read the answer
+		h.writeError(w, err)
+		return
+	}
+	h.reviewing.Add(1)
+	defer h.reviewing.Add(-1)
+	answer, err := h.reviewer.Review(req.Context(), review)
 	if err != nil {
 		h.writeError(w, err)
 		return
@@ -107,8 +120,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h.write(w, http.StatusOK, answer)
 }
 
-// answer passes a review to the reviewer.
-func (h *handler) answer(req *http.Request) ([]byte, error) {
+// receive reads a review.
+func (h *handler) receive(req *http.Request, into *heldBody) (*Review, error) {
 	id, ok := strings.CutPrefix(req.URL.Path, h.root)
 	mediaType, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type")) // an invalid type is rejected below
 	switch {
@@ -119,8 +132,7 @@ func (h *handler) answer(req *http.Request) ([]byte, error) {
 	case mediaType != "application/json":
 		return nil, &Error{http.StatusUnsupportedMediaType, fmt.Sprintf("the content is %q; reviews are application/json", req.Header.Get("Content-Type"))}
 	}
-	body, err := h.read(req)
-	defer h.heldBytes.Add(-int64(cap(body)))
+	body, err := h.read(req, into)
 	if err != nil {
 		return nil, err
 	}
@@ -128,14 +140,16 @@ func (h *handler) answer(req *http.Request) ([]byte, error) {
 	if req.TLS != nil && len(req.TLS.VerifiedChains) > 0 {
 		review.Peer = req.TLS.VerifiedChains[0][0]
 	}
-	return h.reviewer.Review(req.Context(), review)
+	return review, nil
 }
 
 // firstRead is the initial size of the buffer for a body. It grows with the received bytes, because clients choose the Content-Length.
 const firstRead = 16 << 10
 
-// read reads a body. Its size counts as held, also after an error.
-func (h *handler) read(req *http.Request) (body []byte, err error) {
+// read reads a body.
+func (h *handler) read(req *http.Request, into *heldBody) (body []byte, err error) {
+	defer httplimit.Arriving(req.Context())()
+	defer h.held.arrived(into)
 	limit := h.limits.MaxBodyBytes
 	tooLarge := &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the review is larger than %d bytes", limit)}
 	if req.ContentLength > limit {
@@ -147,9 +161,8 @@ func (h *handler) read(req *http.Request) (body []byte, err error) {
 			if claimed := req.ContentLength + 1; claimed > int64(cap(body)) {
 				size = min(size, claimed)
 			}
-			if h.heldBytes.Add(size-int64(cap(body))) > h.limits.MaxHeldBytes {
-				h.heldBytes.Add(int64(cap(body)) - size)
-				return body, &Error{http.StatusServiceUnavailable, fmt.Sprintf("the reviews under way are larger than %d bytes together; try again", h.limits.MaxHeldBytes)}
+			if !h.held.grow(into, size, h.limits.MaxHeldBytes) {
+				return nil, &Error{http.StatusServiceUnavailable, fmt.Sprintf("the reviews under way are larger than %d bytes together; try again", h.limits.MaxHeldBytes)}
 			}
 			body = append(make([]byte, 0, size), body...)
 		}
@@ -157,13 +170,13 @@ func (h *handler) read(req *http.Request) (body []byte, err error) {
 		body = body[:len(body)+n]
 		switch {
 		case int64(len(body)) > limit:
-			return body, tooLarge
+			return nil, tooLarge
 		case err == io.EOF:
 			return body, nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return body, &Error{http.StatusRequestTimeout, fmt.Sprintf("the review has not come within %s", h.limits.ReadTimeout)}
+			return nil, &Error{http.StatusRequestTimeout, fmt.Sprintf("the review has not come within %s", h.limits.ReadTimeout)}
 		case err != nil:
-			return body, &Error{http.StatusBadRequest, fmt.Sprintf("the review has broken off after %d bytes", len(body))}
+			return nil, &Error{http.StatusBadRequest, fmt.Sprintf("the review has broken off after %d bytes", len(body))}
 		}
 	}
 }
@@ -192,5 +205,6 @@ func (h *handler) write(w http.ResponseWriter, code int, body []byte) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.limits.WriteTimeout)) // HTTP/1.1 and HTTP/2 support it
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // the client has disconnected
+	_, _ = w.Write(body)                      // the client has disconnected
+	_ = http.NewResponseController(w).Flush() // a shutdown does not wait for buffered bytes
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/certs"
 	"github.com/kopf-go/kopf/internal/httplimit"
 )
@@ -30,6 +31,7 @@ type Server struct {
 	Certificates certs.Options
 	// Authority signs the certificates, which are otherwise self-signed; nil for none.
 	Authority Authority
+	Force     context.Context // ends when the shutdown must not wait for reviews; nil if it always does
 	Log       *slog.Logger
 }
 
@@ -88,7 +90,7 @@ func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(url
 			_ = server.Close() // the error of the listener matters
 			return err
 		case <-ctx.Done():
-			return h.drain(server, end, failed)
+			return h.drain(cmp.Or(s.Force, context.Background()), server, end, failed)
 		case <-time.After(shown.Wait(time.Now())):
 		case <-shown.Changed():
 		}
@@ -130,16 +132,21 @@ func (s *Server) httpServer(h *handler, shown *certs.Certificates) *http.Server 
 	return server
 }
 
-// drain shuts the server down: it waits for running reviews, then cancels them, and waits for their end.
-func (h *handler) drain(server *http.Server, end context.CancelCauseFunc, failed <-chan error) error {
-	limit, cancel := context.WithTimeout(context.Background(), h.limits.DrainTimeout)
+// drain shuts the server down: it waits for running reviews, then cancels them, and waits for their end. It does not wait for requests that do not arrive.
+func (h *handler) drain(force context.Context, server *http.Server, end context.CancelCauseFunc, failed <-chan error) error {
+	limit, cancel := context.WithTimeout(force, h.limits.DrainTimeout)
 	defer cancel()
-	err := server.Shutdown(limit)
+	reviewed, stopWaiting := context.WithCancel(limit)
+	defer stopWaiting()
+	go h.awaitReviews(reviewed, stopWaiting)
+	err := server.Shutdown(reviewed)
 	<-failed // the listener is closed
 	if err == nil {
 		return nil
 	}
-	h.log.Warn("Some reviews have not finished in time; canceling them", "limit", h.limits.DrainTimeout, "help", "K1012")
+	if h.reviewing.Load() > 0 {
+		h.log.Warn("Some reviews have not finished in time; canceling them", "limit", h.limits.DrainTimeout, "help", "K1012")
+	}
 	end(errors.New("the webhook server has stopped"))
 	_ = server.Close() // errors of closed connections do not matter
 	for began := time.Now(); h.active.Load() > 0; time.Sleep(10 * time.Millisecond) {
@@ -151,8 +158,24 @@ func (h *handler) drain(server *http.Server, end context.CancelCauseFunc, failed
 	return nil
 }
 
+// arrivalTime is the time at shutdown for requests to arrive whole.
+const arrivalTime = time.Second
+
+// awaitReviews waits until no review runs, after a time for requests that are arriving, or until the context ends.
+func (h *handler) awaitReviews(ctx context.Context, done context.CancelFunc) {
+	defer done()
+	for wait := arrivalTime; await.Sleep(ctx, wait) == nil; wait = 10 * time.Millisecond {
+		if h.reviewing.Load() == 0 {
+			return
+		}
+	}
+}
+
 // afterDrain is how long reviews may run after their contexts are canceled.
 const afterDrain = 5 * time.Second
+
+// ToEnd returns the time in which a server with these limits ends.
+func (l Limits) ToEnd() time.Duration { return l.withDefaults().DrainTimeout + afterDrain }
 
 // localHost returns the address for this machine itself: one of them if the server listens on all addresses.
 func (s *Server) localHost(listening net.Addr) string {
