@@ -24,6 +24,9 @@ var _ = SerialSuite("webhook_limits", func(t *testing.T, c *C) {
 	c.Run(t, "AC-12 who claims to send much gets little room", proveClaims)
 	c.Run(t, "AC-12 who sends without end is stopped", proveEndless)
 	c.Run(t, "AC-12 who sends much at once, many times, is refused beyond a limit", proveCrowd)
+	c.Run(t, "DF-68 two thousand half requests lock nobody out", proveHalfRequests)
+	c.Run(t, "DF-68 large reviews that do not end lock nobody out", proveHeldHalves)
+	c.Run(t, "DF-68 a review that does not arrive within seconds is refused", proveLateArrival)
 	c.Run(t, "AC-12 who sends no HTTP is let go, and others are served", proveNoise)
 })
 
@@ -143,6 +146,59 @@ func proveCrowd(c *C) {
 	senders.Wait()
 	if taken.Load() != inside.Load() {
 		c.Errorf("%d of %d reviews were answered", taken.Load(), inside.Load())
+	}
+}
+
+// half sends a request whose body lacks a byte. It may fail, if the server closes the connection.
+func (s *Served) half(size int) net.Conn {
+	s.c.Helper()
+	conn, err := s.listener.dial(s.c.Context(), "", "")
+	if err != nil {
+		s.c.Fatal(err)
+	}
+	s.c.Cleanup(func() { _ = conn.Close() })
+	head := fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", size)
+	_, _ = io.WriteString(conn, head+strings.Repeat("x", size-1))
+	return conn
+}
+
+func proveHalfRequests(c *C) {
+	s := c.Serves(echo, plainServer(nil))
+	known := s.Client(s.Last())
+	review := func(client *http.Client, when string) {
+		if code, _, err := post(client, s.Last().URL, "{}"); code != http.StatusOK {
+			c.Errorf("%s, a review gets %d %v", when, code, err)
+		}
+	}
+	review(known, "before")
+	for i := range 2000 {
+		s.half(10)
+		if i%500 == 499 {
+			when := fmt.Sprintf("after %d half requests", i+1)
+			review(known, when)
+			review(s.Client(s.Last()), when)
+		}
+	}
+}
+
+func proveHeldHalves(c *C) {
+	s := c.Serves(echo, plainServer(nil))
+	for range 9 {
+		s.half(8 << 20)
+	}
+	c.Pass(1500 * time.Millisecond)
+	if code, text := s.Post("", strings.Repeat("x", 1<<20)); code != http.StatusOK {
+		c.Errorf("a review gets %d %s", code, told(code, text))
+	}
+}
+
+func proveLateArrival(c *C) {
+	c.OnlyInBubble("it takes ten seconds")
+	s := c.Serves(echo, plainServer(nil))
+	began := time.Now()
+	answer, _ := io.ReadAll(s.half(10))
+	if took := time.Since(began); took > 11*time.Second || !bytes.HasPrefix(answer, []byte("HTTP/1.1 408 ")) {
+		c.Errorf("got %q after %s", answer, took)
 	}
 }
 
