@@ -340,7 +340,7 @@ func (s *reviewServer) argument(q *admissionreview.Review, r *ReviewRequest, res
 	ref := body.Reference()
 	fence := s.leader.number()
 	o := Object{
-		Resource: resource, Body: body, Patch: newPatch(s.settings.Persistence.resolve(true), body), Logger: objectLogger(s.log, ref), Client: s.client.as(resource.fieldManager()).during(fence), Indices: s.indices,
+		Resource: resource, Body: body, Patch: newPatch(s.settings.Persistence.resolve(true), &resource, body), Logger: objectLogger(s.log, ref), Client: s.client.as(resource.fieldManager()).during(fence), Indices: s.indices,
 		fence: fence, events: s.events, memory: s.remember(Operation(request.Operation), resource, body),
 	}
 	return &Admission{

@@ -198,7 +198,7 @@ func (d *desiredSet) want(c *Child, object any) error {
 	if c.resource, err = d.resourceOf(apiVersion, kind); err != nil {
 		return err
 	}
-	if slices.Contains(c.resource.Subresources, "status") {
+	if c.resource.hasStatus() {
 		delete(m, "status") // structs have it, and the API server ignores it here
 	}
 	d.reconciler.settings.Tracing.link(m, d.owner)

@@ -571,7 +571,7 @@ func (c *cycle) interruptible(ctx context.Context, h *handler) (inner context.Co
 func (c *cycle) argument(p *progress, a Attempt) *Change {
 	arg := c.cause
 	arg.Body = c.bodyNow()
-	arg.Patch = newPatch(c.served.persistence, arg.Body)
+	arg.Patch = newPatch(c.served.persistence, &c.served.resource, arg.Body)
 	arg.Param = p.handler.param
 	arg.Attempt = a
 	arg.handler, arg.Logger = p.handler, handlerLogger(arg.Logger, p.handler.id)

@@ -79,7 +79,7 @@ func (i *indexer) attempt(owner string, data index.Data, p progress, o *Object, 
 		ctx, cancel := h.withDeadline(ctx, record.Started)
 		defer cancel()
 		arg := &Indexing{Object: *o, Attempt: a}
-		arg.Patch, arg.Param, arg.Logger = newPatch(nil, o.Body), h.param, handlerLogger(o.Logger, h.id)
+		arg.Patch, arg.Param, arg.Logger = newPatch(nil, &o.Resource, o.Body), h.param, handlerLogger(o.Logger, h.id)
 		values, err := h.indexing.call(ctx, arg)
 		if err != nil || values == nil {
 			return err

@@ -259,7 +259,7 @@ func (i *inspecting) suppose(ctx context.Context, what *resolved, body *Body) (*
 		if groupOf(old) != groupOf(body) || old.kind != body.kind || old.name != body.name || old.namespace != body.namespace {
 			return nil, fmt.Errorf("%s has the object %s: want another state of %s", i.args.Old, old.Reference(), body.Reference())
 		}
-		fresh, patch := withoutState(what, body), newPatch(what.persistence, body)
+		fresh, patch := withoutState(what, body), newPatch(what.persistence, &what.resource, body)
 		what.persistence.DiffBaseStorage.Store(what.track(withoutState(what, old)), fresh, patch)
 		body = patch.applied(fresh)
 	}
@@ -277,7 +277,7 @@ func (i *inspecting) suppose(ctx context.Context, what *resolved, body *Body) (*
 
 // withoutState returns the object without the operator's data.
 func withoutState(what *resolved, body *Body) *Body {
-	patch := newPatch(what.persistence, body)
+	patch := newPatch(what.persistence, &what.resource, body)
 	for _, prefix := range prefixesOf(what.persistence.DiffBaseStorage) {
 		for key := range body.Annotations() {
 			if markers.HasPrefix([]byte(key), prefix) {

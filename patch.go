@@ -29,11 +29,12 @@ type Patch struct {
 
 	persistence *PersistenceSettings // whose fields and annotations transformations cannot change; nil for none
 	of          *Body                // the handler's body, for the generation in its conditions, and to conceal a Secret; nil for none
+	apart       bool                 // whether the status is a subresource, whose changes are not in the generation
 }
 
 // newPatch returns an empty patch for a handler of an object.
-func newPatch(persistence *PersistenceSettings, body *Body) *Patch {
-	return &Patch{persistence: persistence, of: body}
+func newPatch(persistence *PersistenceSettings, resource *Resource, body *Body) *Patch {
+	return &Patch{persistence: persistence, of: body, apart: resource.hasStatus()}
 }
 
 // Set sets the field at a path to a value that encoding/json can encode. A map is merged with the current value. Other values replace it, and nil removes
@@ -131,7 +132,9 @@ type Condition struct {
 	Reason string `json:"reason"`
 	// Message is a text for people. kopf removes the middle of a text of more than 32768 characters. Default: none.
 	Message string `json:"message"`
-	// ObservedGeneration is the generation of the object that the condition describes. Default: that of the object that the handler received.
+	// ObservedGeneration is the generation of the object that the condition describes. Default: that of
+	// the object that the handler received, or none for a kind without the status subresource, in which
+	// each write of a condition increases the generation.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// LastTransitionTime is the time of the last change of the Status. Default: now if the Status has changed, otherwise the stored time.
 	LastTransitionTime time.Time `json:"lastTransitionTime,omitzero"`
@@ -164,15 +167,19 @@ func (c *Condition) plain() manifest.Condition {
 
 // conditionChanges returns the transformation that sets a condition, or none if the condition is invalid.
 func (p *Patch) conditionChanges(c manifest.Condition) []objectpatch.Transformation {
-	if c.ObservedGeneration == 0 && p.of != nil {
-		c.ObservedGeneration = p.of.Metadata().Int("generation")
-	}
 	message, _, err := p.normalize(c.Message, "status", "conditions", c.Type, "message")
 	text, _ := message.(string)
 	c.Message = manifest.ConditionMessage(text)
 	if err = cmp.Or(err, c.Check()); err != nil {
 		p.fail(err)
 		return nil
+	}
+	switch {
+	case c.ObservedGeneration != 0 || p.of == nil:
+	case p.apart:
+		c.ObservedGeneration = p.of.Metadata().Int("generation")
+	default: // the write itself increases the generation
+		c.ObservedGeneration = manifest.NoGeneration
 	}
 	return []objectpatch.Transformation{&objectpatch.ConditionChange{Condition: c}}
 }
@@ -308,7 +315,7 @@ func (p *Patch) Empty() bool { return p.changes.Empty() }
 func (p *Patch) holds(body *Body) bool { return p.changes.Holds(body.stanzas()) }
 
 // Clear drops all changes.
-func (p *Patch) Clear() { *p = Patch{persistence: p.persistence, of: p.of} }
+func (p *Patch) Clear() { *p = Patch{persistence: p.persistence, of: p.of, apart: p.apart} }
 
 // JSONPatch returns the whole patch as the operations of a JSON patch (RFC 6902) for the body. It returns nil if the patch changes nothing, and also if a
 // function of [Patch.Transform] fails or panics.

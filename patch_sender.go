@@ -111,7 +111,7 @@ func (s *sender) sendOnce(known *Body, patch *Patch) (*Body, error) {
 	if err != nil {
 		return known, err
 	}
-	apart, first := slices.Contains(s.resource.Subresources, "status"), ""
+	apart, first := s.resource.hasStatus(), ""
 	if apart {
 		first = "status"
 	}
@@ -126,7 +126,7 @@ func (s *sender) sendOnce(known *Body, patch *Patch) (*Body, error) {
 
 // sendPart sends the changes of the status, or those of the object itself, if there are any.
 func (s *sender) sendPart(known *Body, subresource string, before, after map[string]any, patch *Patch) (*Body, error) {
-	state := &objectpatch.State{UID: known.uid, Version: known.version, Finalizers: known.of(known.finalizers), Apart: slices.Contains(s.resource.Subresources, "status"), Lenient: s.lenient}
+	state := &objectpatch.State{UID: known.uid, Version: known.version, Finalizers: known.of(known.finalizers), Apart: s.resource.hasStatus(), Lenient: s.lenient}
 	request := state.Main
 	if subresource != "" {
 		request = state.Status

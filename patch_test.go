@@ -535,9 +535,9 @@ func FuzzTouched(f *testing.F) {
 		if err != nil || !json.Valid([]byte(object)) {
 			t.Skip()
 		}
-		p := newPatch(&persistence, body)
+		p := newPatch(&persistence, &Resource{}, body)
 		if which&64 != 0 {
-			p = newPatch(&inStatus, body)
+			p = newPatch(&inStatus, &Resource{}, body)
 		}
 		if which&1 != 0 {
 			p.Merge(rawjson.AsMap(decoded(merge)))
@@ -603,7 +603,7 @@ func TestClearKeepsItsObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	settings := &NewSettings().Persistence
-	p := newPatch(settings, body)
+	p := newPatch(settings, &Resource{}, body)
 	p.Set("spec.x", 1)
 	p.Clear()
 	if !p.Empty() || p.of != body || p.persistence != settings {

@@ -53,7 +53,7 @@ func writePeering(ctx context.Context, c *Client, r Resource, namespace, name, v
 		return nil, err
 	}
 	subresource := ""
-	if slices.Contains(r.Subresources, "status") {
+	if r.hasStatus() {
 		subresource = "status"
 	}
 	return c.body(ctx, &request{method: http.MethodPatch, path: r.path(namespace, name, subresource), contentType: "application/merge-patch+json", body: patch, once: true})

@@ -306,7 +306,7 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 		if acquired, _ := r.limiter.AcquireHandler(c.handlers.Done(), nil, true, true); !acquired {
 			return
 		}
-		e.Patch, e.Param, e.Logger = newPatch(c.served.persistence, ev.Body), h.param, handlerLogger(c.log, h.id)
+		e.Patch, e.Param, e.Logger = newPatch(c.served.persistence, &c.served.resource, ev.Body), h.param, handlerLogger(c.log, h.id)
 		call := call{handler: h, noun: "Handler", log: c.log, meter: r.meter.Handler(string(h.id), false), settings: r.settings, replica: r.replica, leader: r.leader, limiter: r.limiter, started: time.Now(), object: &e.Object, entry: c.entry, calls: r.calls}
 		_, err := call.invoke(c.handlers, func(ctx context.Context, _ Attempt) error {
 			e.Logger = tracedLogger(ctx, e.Logger)
@@ -329,7 +329,7 @@ func (c *cycle) object(body *Body) Object { return c.reactor.object(c.entry, c.s
 // object makes the common argument of handlers.
 func (r *reactor) object(e *entry, served *resolved, body *Body, log *slog.Logger) Object {
 	o := r.argument(body, log)
-	o.Resource, o.Patch, o.memory, o.answers = served.resource, newPatch(served.persistence, body), &e.state.memory, e.state.answers // filters may use it
+	o.Resource, o.Patch, o.memory, o.answers = served.resource, newPatch(served.persistence, &served.resource, body), &e.state.memory, e.state.answers // filters may use it
 	return o
 }
 
@@ -337,7 +337,7 @@ func (r *reactor) argument(body *Body, log *slog.Logger) Object {
 	served := r.served.Load()
 	fence := r.leader.number()
 	return Object{
-		Resource: served.resource, Body: body, Patch: newPatch(served.persistence, body), Logger: log, Client: r.handed.during(fence), Indices: r.indices, fence: fence, events: r.events,
+		Resource: served.resource, Body: body, Patch: newPatch(served.persistence, &served.resource, body), Logger: log, Client: r.handed.during(fence), Indices: r.indices, fence: fence, events: r.events,
 	}
 }
 

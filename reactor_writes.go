@@ -600,7 +600,7 @@ func (c *cycle) combine(patches []*handlerPatch, own *Patch) (total, late *Patch
 // subresource would be sent first, so it waits for the removal of the finalizer, or for the state in annotations. Annotations wait if the status may drop the
 // state.
 func (c *cycle) cleanedLate(own *Patch) string {
-	apart := slices.Contains(c.served.resource.Subresources, "status")
+	apart := c.served.resource.hasStatus()
 	status, inStatus := own.changes.Merge["status"]
 	meta, inMeta := own.changes.Merge["metadata"]
 	switch p := c.served.persistence; {

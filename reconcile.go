@@ -615,7 +615,7 @@ func (engine) locate(ctx context.Context, o *observer, what *resolved, documents
 				"Conditions []kopf.Condition `json:\"conditions,omitempty\" listKey:\"type\"`", r.Name(), rec.handler.id))
 		}
 		keeps, known = kindschema.Keeps(document, r.Group, r.Version, r.Kind, "status", "observedGeneration")
-		rec.generation = rec.conditions && (keeps || !known) && slices.Contains(r.Subresources, "status")
+		rec.generation = rec.conditions && (keeps || !known) && r.hasStatus()
 	}
 	return warnings
 }
@@ -630,9 +630,7 @@ func (rec *reconciling) keepConditions(arg *Reconcile, desired *desiredSet, out 
 		failure = err
 	}
 	for _, c := range kstatus.Conditions(failure, out.final, desired.waiting()) {
-		if slices.Contains(arg.Resource.Subresources, "status") || !c.HasContentIn(arg.Body.View("status.conditions").raw) { // otherwise each write would increase the generation
-			arg.Patch.SetCondition(Condition{Type: c.Type, Status: ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message})
-		}
+		arg.Patch.SetCondition(Condition{Type: c.Type, Status: ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message})
 	}
 	if rec.generation {
 		arg.Patch.Set("status.observedGeneration", arg.Body.View("metadata").Int("generation"))

@@ -753,7 +753,7 @@ func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
 
 // objectsOf returns the objects that a watched object refers to.
 func (rc *reconciler) objectsOf(f *follow, o Object) (refs []ObjectReference) {
-	o.Patch, o.Param, o.Client = newPatch(nil, o.Body), f.handler.param, nil
+	o.Patch, o.Param, o.Client = newPatch(nil, &o.Resource, o.Body), f.handler.param, nil
 	err := safecall.Do(func() error {
 		refs = f.spec.watch.Objects(&Watched{o})
 		return nil

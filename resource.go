@@ -41,6 +41,9 @@ func (r Resource) APIVersion() string {
 	return r.Group + "/" + r.Version
 }
 
+// hasStatus reports whether the status is a subresource.
+func (r *Resource) hasStatus() bool { return slices.Contains(r.Subresources, "status") }
+
 // typeMeta returns the type of the objects.
 func (r Resource) typeMeta() *typeMeta { return &typeMeta{r.APIVersion(), r.Kind} }
 
@@ -231,7 +234,7 @@ func isBuiltin(r Resource) bool {
 
 // savesRequests reports whether storing state in the status saves requests, and the schema can be made to keep it.
 func savesRequests(r Resource) bool {
-	return slices.Contains(r.Subresources, "status") && !isBuiltin(r)
+	return r.hasStatus() && !isBuiltin(r)
 }
 
 // noStatus is the obstacle of kinds whose status is not checked.

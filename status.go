@@ -215,7 +215,7 @@ func (i *inspecting) conclude(r Resource, body *Body, s *inspection.Status) {
 		byConditions = len(known.reconciles) > 0 && (byConditions || s.State == inspection.Handled)
 	}
 	generation := body.Metadata().Int("generation")
-	if !slices.Contains(r.Subresources, "status") { // the status then counts in the generation, too
+	if !r.hasStatus() { // the status then counts in the generation, too
 		generation = 0
 	}
 	if byConditions {

@@ -114,6 +114,53 @@ var _ = Suite("reconcile_conditions", func(t *testing.T, c *C) {
 			c.Errorf("got %d writes for %d calls", got-n, len(l.all())-1)
 		}
 	})
+	c.Run(t, "DF-54 conditions fit the object in a kind without the status subresource", func(c *C) {
+		r := &kopf.Registry{}
+		r.OnReconcile(Examples, func(context.Context, *kopf.Reconcile) error { return nil },
+			&kopf.ReconcileOptions{ID: "reconcile", Conditions: true})
+		op := c.Operator(r)
+		c.Create("a", map[string]any{
+			"spec": map[string]any{"size": 0},
+			"status": map[string]any{"conditions": []any{map[string]any{ // of an older version
+				"type": "Ready", "status": "True", "reason": "Succeeded", "message": "", "observedGeneration": 1,
+				"lastTransitionTime": "2020-01-01T00:00:00Z",
+			}}},
+		})
+		for size := range 3 {
+			c.Patch("a", map[string]any{"spec": map[string]any{"size": size}})
+			c.WaitFor("the readiness", func() bool { return kopf.IsReady(c.Get("a")) })
+			c.Pass(time.Second)
+			if b := c.Get("a"); !kopf.IsReady(b) {
+				c.Errorf("the object is not ready any more: %s", b)
+			}
+			for _, one := range c.Get("a").Status().Views("conditions") {
+				if one.Has("observedGeneration") {
+					c.Errorf("got %s in an object of the generation %d", one, c.Get("a").Metadata().Int("generation"))
+				}
+			}
+		}
+		if n := len(patchesOf(op, "/kopfexamples/a")); n != 1 {
+			c.Errorf("got %d patches, want one for the conditions", n)
+		}
+	})
+	c.Run(t, "DF-54 an equal condition is not written in a kind without the status subresource", func(c *C) {
+		r := &kopf.Registry{}
+		var l calls
+		r.OnTimer(Examples, func(_ context.Context, tm *kopf.Timer) error {
+			l.add("timer")
+			tm.Patch.SetCondition(kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: "Works"})
+			return nil
+		}, &kopf.TimerOptions{ID: "timer", Interval: time.Second})
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.WaitFor("four calls", func() bool { return l.count("timer") >= 4 })
+		if n := len(patchesOf(op, "/kopfexamples/a")); n > 2 { // the finalizer and the condition
+			c.Errorf("got %d patches after %d calls", n, l.count("timer"))
+		}
+		if !kopf.IsReady(c.Get("a")) {
+			c.Errorf("the object is not ready: %s", c.Get("a"))
+		}
+	})
 })
 
 // patchesOf returns the patches of an operator whose paths contain a text.

@@ -18,9 +18,12 @@ import (
 // Condition is a condition in the status of an object, with the fields of metav1.Condition.
 type Condition struct {
 	Type, Status, Reason, Message string
-	ObservedGeneration            int64     // 0 for the generation of the object
+	ObservedGeneration            int64     // 0 for the generation of the object, or NoGeneration
 	LastTransitionTime            time.Time // zero for now
 }
+
+// NoGeneration is the generation of a condition without one.
+const NoGeneration = -1
 
 // The limits of metav1.Condition.
 const (
@@ -96,9 +99,11 @@ func SetCondition(object map[string]any, stored []any, c Condition) error {
 	now["lastTransitionTime"] = c.since(now, stored)
 	now["type"], now["status"], now["reason"], now["message"] = c.Type, c.Status, c.Reason, c.Message
 	delete(now, "observedGeneration") // it belongs to the writer before
-	if generation := rawjson.AsMap(object["metadata"])["generation"]; c.ObservedGeneration != 0 {
+	generation := rawjson.AsMap(object["metadata"])["generation"]
+	switch {
+	case c.ObservedGeneration > 0:
 		now["observedGeneration"] = json.Number(strconv.FormatInt(c.ObservedGeneration, 10))
-	} else if generation != nil {
+	case c.ObservedGeneration == 0 && generation != nil:
 		now["observedGeneration"] = generation
 	}
 	list[at] = now
@@ -138,8 +143,10 @@ func ChangedConditions(before, now []Condition) (changed []Condition, gone []int
 
 // IsIn reports whether [SetCondition] would change nothing in a JSON list of conditions, for a generation in JSON.
 func (c *Condition) IsIn(conditions []byte, generation string) (is bool) {
-	if c.ObservedGeneration != 0 {
+	if c.ObservedGeneration > 0 {
 		generation = strconv.FormatInt(c.ObservedGeneration, 10)
+	} else if c.ObservedGeneration == NoGeneration {
+		generation = ""
 	}
 	_ = rawjson.EachItem(conditions, func(item []byte) bool { // well-formed, as it came from the API server
 		if rawjson.StringAt(item, "type") != c.Type {
@@ -150,16 +157,6 @@ func (c *Condition) IsIn(conditions []byte, generation string) (is bool) {
 		return false
 	})
 	return is
-}
-
-// HasContentIn reports whether a JSON list of conditions has the condition, with any generation and time.
-func (c *Condition) HasContentIn(conditions []byte) (found bool) {
-	_ = rawjson.EachItem(conditions, func(item []byte) bool { // malformed input has none
-		found = rawjson.StringAt(item, "type") == c.Type && rawjson.StringAt(item, "status") == c.Status &&
-			rawjson.StringAt(item, "reason") == c.Reason && rawjson.StringAt(item, "message") == c.Message
-		return !found
-	})
-	return found
 }
 
 // hasText reports whether a member of an object is a string, which may be empty.
