@@ -92,6 +92,62 @@ func (s *sender) request(known *Body, patch *Patch) (*Body, error) {
 	return now, nil
 }
 
+// fieldsSet returns the merge patch of the fields that a versioned patch sets, without the removed ones.
+func fieldsSet(before, after map[string]any) map[string]any {
+	merge := make(map[string]any)
+	for _, item := range diffJSON(before, after) {
+		if item.New != nil && len(item.Path) > 0 {
+			jsonpatch.Put(merge, rawjson.Clone(item.New), item.Path...)
+		}
+	}
+	return merge
+}
+
+// isDropped reports whether the API server has dropped a field of a patch, or fields of items of a list.
+func isDropped(missed DiffItem) bool {
+	if missed.New == nil {
+		return true
+	}
+	fits, lost := keeps(missed.Old, missed.New)
+	return fits && lost
+}
+
+// droppedIn returns the dropped fields. Fields with other values stay with a resource version only by
+// defaults and webhooks, which add to what a function of the user has made.
+func droppedIn(missed Diff) Diff {
+	return slices.DeleteFunc(missed, func(item DiffItem) bool { return !isDropped(item) })
+}
+
+// keeps reports whether a stored value fits the sent one, except for missing and further fields, and
+// whether fields are missing.
+func keeps(sent, stored any) (fits, lost bool) {
+	switch sent := sent.(type) {
+	case map[string]any:
+		fields, ok := stored.(map[string]any)
+		for key, value := range sent {
+			inner, present := fields[key]
+			if !present {
+				lost = true
+				continue
+			}
+			same, less := keeps(value, inner)
+			ok, lost = ok && same, lost || less
+		}
+		return ok, lost
+	case []any:
+		items, ok := stored.([]any)
+		if !ok || len(items) != len(sent) {
+			return false, false
+		}
+		for i, value := range sent {
+			same, less := keeps(value, items[i])
+			ok, lost = ok && same, lost || less
+		}
+		return ok, lost
+	}
+	return rawjson.Equal(sent, stored), false
+}
+
 // overtaken reports whether the known state already had a missed value, so that it was not sent.
 func overtaken(known *Body, merge map[string]any, missed Diff) bool {
 	if len(missed) == 0 {
@@ -111,6 +167,19 @@ func (s *sender) sendOnce(known *Body, patch *Patch) (*Body, error) {
 	if err != nil {
 		return known, err
 	}
+	var want map[string]any
+	if patch.changes.Versioned() && !patch.changes.Finalizes() {
+		want = fieldsSet(before, after) // the requests change both states
+	}
+	now, err := s.sendParts(known, before, after, patch)
+	if err == nil && now != known && want != nil {
+		s.warnMissed(droppedIn(unapplied(want, now)), now)
+	}
+	return now, err
+}
+
+// sendParts sends the requests for the changes between two states.
+func (s *sender) sendParts(known *Body, before, after map[string]any, patch *Patch) (_ *Body, err error) {
 	apart, first := s.resource.hasStatus(), ""
 	if apart {
 		first = "status"
@@ -231,7 +300,7 @@ func overflows(err error) bool {
 func (s *sender) warnMissed(missed Diff, now *Body) {
 	var dropped, changed Diff
 	for _, item := range missed {
-		if item.New == nil {
+		if isDropped(item) {
 			dropped = append(dropped, item)
 		} else {
 			changed = append(changed, item)

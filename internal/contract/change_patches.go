@@ -24,6 +24,7 @@ var _ = ClusterSuite("change_patches", func(t *testing.T, c *C) {
 	conflicting(t, c)
 	delaying(t, c)
 	throttling(t, c)
+	droppedFields(t, c)
 })
 
 const jsonPatch = "application/json-patch+json"
@@ -586,6 +587,86 @@ func conflicting(t *testing.T, c *C) {
 		}
 		if got, want := fmt.Sprint(order), "[status status status a a]"; got != want {
 			c.Errorf("got the requests %s, want %s", got, want)
+		}
+	})
+}
+
+// leanCondition is a condition without observedGeneration.
+type leanCondition struct {
+	Type               string    `json:"type"`
+	Status             string    `json:"status"`
+	Reason             string    `json:"reason"`
+	Message            string    `json:"message"`
+	LastTransitionTime time.Time `json:"lastTransitionTime"`
+}
+
+type leanStatus struct {
+	Size       int             `json:"size,omitempty"`
+	Conditions []leanCondition `json:"conditions,omitempty" listKey:"type"`
+}
+
+type lean struct {
+	kopf.Meta
+	Spec   struct{}   `json:"spec,omitzero"`
+	Status leanStatus `json:"status,omitzero"`
+}
+
+func droppedFields(t *testing.T, c *C) {
+	condition := kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: "Made"}
+	set := func(p *kopf.Patch) { p.Set("status.none", 1) }
+	for name, tt := range map[string]struct {
+		change func(p *kopf.Patch)
+		want   []string
+	}{
+		"plain":      {set, []string{`status.none: sent 1, stored nothing`}},
+		"conditions": {func(p *kopf.Patch) { set(p); p.SetCondition(condition) }, []string{"status.none", "status.conditions"}},
+		"a condition alone": {func(p *kopf.Patch) { p.SetCondition(condition) },
+			[]string{`status.conditions: sent [{`, `"observedGeneration":1`}},
+		"transformed": {func(p *kopf.Patch) {
+			p.Transform(func(o map[string]any) error {
+				o["status"] = map[string]any{"none": 1, "size": 2}
+				return nil
+			})
+		}, []string{`[status.none: sent 1, stored nothing]`}},
+		"replaced": {func(p *kopf.Patch) { p.Replace("status", map[string]any{"none": 1, "size": 2}) },
+			[]string{`[status.none: sent 1, stored nothing]`}},
+	} {
+		c.Run(t, "DF-75 fields that the server drops are logged: "+name, func(c *C) {
+			r := &kopf.Registry{}
+			k, objects := definedAs[lean](c, r, &kopf.Definition{Kind: "Lean"})
+			r.OnCreate(k.Selector(), func(_ context.Context, ch *kopf.Change) error {
+				tt.change(ch.Patch)
+				return nil
+			}, named("create"))
+			op := c.Operator(r)
+			objects.Create("a", nil)
+			const text = "The API server dropped fields of a patch"
+			c.WaitFor("the warning", func() bool { return len(op.Logs.Find(text)) == 1 })
+			line := op.Logs.Find(text)[0]
+			c.wants("the differences", fmt.Sprint(line.Attrs["differences"]), tt.want...)
+			if line.Attrs["help"] != "K601" || len(op.Logs.Find("Fields of a patch have other values now")) > 0 {
+				c.Errorf("got the line %+v", line)
+			}
+		})
+	}
+	c.Run(t, "DF-75 what the server adds to a transformation is not logged", func(c *C) {
+		r := &kopf.Registry{}
+		k, objects := definedAs[site](c, r, &kopf.Definition{Kind: "Site"})
+		r.OnCreate(k.Selector(), func(_ context.Context, ch *kopf.Change) error {
+			ch.Patch.Transform(func(o map[string]any) error {
+				o["spec"] = map[string]any{"html": "x", "tuning": map[string]any{}} // without its defaults
+				return nil
+			})
+			return nil
+		}, named("create"))
+		op := c.Operator(r)
+		objects.Create("a", spec(map[string]any{}))
+		c.WaitFor("the change", func() bool { return objects.Get("a").Spec().String("html") == "x" })
+		c.Pass(time.Second)
+		for _, text := range []string{"dropped fields of a patch", "Fields of a patch have other values now"} {
+			if lines := op.Logs.Find(text); len(lines) > 0 {
+				c.Errorf("got %+v", lines)
+			}
 		}
 	})
 }
