@@ -16,12 +16,14 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kopf-go/kopf/internal/connection"
 	"github.com/kopf-go/kopf/internal/kubeconfig"
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -224,6 +226,8 @@ func TestExecPluginHelper(t *testing.T) {
 	switch mode {
 	case "token":
 		status["expirationTimestamp"] = "2030-01-02T03:04:05Z"
+	case "expired":
+		status["expirationTimestamp"] = "2001-01-02T03:04:05Z"
 	case "certificate":
 		status = map[string]any{"clientCertificateData": "CERT", "clientKeyData": "KEY"}
 	case "half":
@@ -272,6 +276,7 @@ func TestExecPlugin(t *testing.T) {
 		want                  ConnectionInfo
 	}{
 		{name: "AC-T21 a token that expires", mode: "token", more: v1, want: ConnectionInfo{Token: "from-plugin", Expiration: expiration}},
+		{name: "DF-59 a token that seems to have expired", mode: "expired", more: v1, want: ConnectionInfo{Token: "from-plugin"}},
 		{name: "AC-T21 v1beta1", mode: "plain", more: v1beta1, want: ConnectionInfo{Token: "from-plugin"}},
 		{name: "AC-T21 a client certificate", mode: "certificate", more: v1, want: ConnectionInfo{CertificateData: []byte("CERT"), KeyData: "KEY"}},
 		{name: "a certificate without its key", mode: "half", more: v1, err: "a client certificate without its key"},
@@ -363,6 +368,55 @@ func TestExecPluginTimeout(t *testing.T) {
 	defer cancel()
 	if _, err := LoginWithKubeconfig(ctx, &Login{Kubeconfig: file}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want the end of the context", err)
+	}
+}
+
+// TestRelogin breaks the files of a login for a while. The first login fails at once, and later
+// ones are retried with growing delays.
+func TestRelogin(t *testing.T) {
+	config := kubeconfigOf("{server: https://x}", "{tokenFile: token}")
+	for name, broken := range map[string]func(dir string){
+		"DF-60 half a kubeconfig": func(dir string) { write(t, filepath.Join(dir, "config"), config[:len(config)/2]) },
+		"DF-60 no kubeconfig":     func(dir string) { os.Remove(filepath.Join(dir, "config")) },
+		"DF-60 no token":          func(dir string) { os.Remove(filepath.Join(dir, "token")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			nowhere(t)
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "token"), "t")
+			file := write(t, filepath.Join(dir, "config"), config)
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				op := &Operator{Registry: new(Registry), Kubeconfig: file, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+				r, err := op.prepare()
+				if err != nil {
+					t.Fatal(err)
+				}
+				broken(dir)
+				if _, err := r.login(t.Context()); !errors.As(err, new(*LoginError)) {
+					t.Errorf("the first login: got %v, want an error at once", err)
+				}
+				r.meter.Add(metrics.Logins, 1)
+				time.AfterFunc(20*time.Second, func() {
+					write(t, filepath.Join(dir, "token"), "t")
+					write(t, file, config)
+				})
+				began := time.Now()
+				found, err := r.login(t.Context())
+				if took := time.Since(began); err != nil || len(found) != 1 || took != 31*time.Second {
+					t.Errorf("got %v and the error %v after %s, want the credentials after 31 s", found, err, took)
+				}
+				if got := strings.Count(log.String(), "help=K923"); got != 5 {
+					t.Errorf("there are %d warnings, want 5:\n%s", got, &log)
+				}
+				broken(dir)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				if _, err := r.login(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v, want the end of the context", err)
+				}
+			})
+		})
 	}
 }
 

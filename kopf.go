@@ -506,8 +506,7 @@ func (r *run) login(ctx context.Context) (map[string]*connection.Info, error) {
 	}
 	handlers := r.Registry.activities(kindLogin)
 	if len(handlers) == 0 {
-		found, err := connection.DefaultLogin(ctx, l.options())
-		return found, loginError(err)
+		return r.defaultLogin(ctx, l.options())
 	}
 	results, err := r.attempts(ctx, handlers, "login", func(ctx context.Context, h *handler, a Attempt) (any, error) {
 		own := l
@@ -524,6 +523,25 @@ func (r *run) login(ctx context.Context) (map[string]*connection.Info, error) {
 		err = errors.New("no credentials were retrieved from the login handlers")
 	}
 	return found, err
+}
+
+// maxLoginDelay limits the growing delays between the attempts of a built-in login.
+const maxLoginDelay = time.Minute
+
+// defaultLogin logs in without login handlers. A failure of the first login ends the operator,
+// because it is hardly temporary. Later ones can be: a file is just being replaced, or the network
+// of an exec plugin is down. kopf retries these, as it retries login handlers.
+func (r *run) defaultLogin(ctx context.Context, o *connection.Options) (map[string]*connection.Info, error) {
+	for delay := time.Second; ; delay = min(2*delay, maxLoginDelay) {
+		found, err := connection.DefaultLogin(ctx, o)
+		if err == nil || ctx.Err() != nil || r.meter.Load(metrics.Logins) == 0 {
+			return found, loginError(err)
+		}
+		r.Logger.Warn("Re-authentication has failed; retrying it", "error", err, "delay", delay, "help", "K923")
+		if await.Sleep(ctx, delay) != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // forcedCleanupTime is the time for clean-up handlers after the second signal.

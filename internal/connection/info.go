@@ -3,6 +3,7 @@ package connection
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -93,6 +94,17 @@ func (i *Info) Validate() error {
 		return errors.New("invalid token: want one without line breaks")
 	}
 	return i.validateProxy()
+}
+
+// checkFiles returns an error if the information is unusable, or a file of it cannot be read.
+func (i *Info) checkFiles() error {
+	if err := i.Validate(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	_, err := i.NewHTTPClient(ctx, 0, nil, Alone)
+	return err
 }
 
 func (i *Info) validateProxy() error {

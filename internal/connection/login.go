@@ -1,6 +1,7 @@
 package connection
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -34,6 +35,22 @@ type Options struct {
 	ServiceAccountDir string // default: the directory in pods
 	TrustEnv          bool   // copied to the results
 	Log               *slog.Logger
+
+	pluginTimeout time.Duration // default: see pluginLimit
+}
+
+// The time limits of one run of an exec plugin. An interactive one may wait for a person.
+const (
+	pluginTimeout            = time.Minute
+	interactivePluginTimeout = 10 * time.Minute
+)
+
+// pluginLimit returns the time limit of one run of an exec plugin.
+func (o *Options) pluginLimit(interactive bool) time.Duration {
+	if interactive {
+		return interactivePluginTimeout
+	}
+	return cmp.Or(o.pluginTimeout, pluginTimeout)
 }
 
 func (o *Options) serviceAccountFile(name string) string {
@@ -87,10 +104,12 @@ func DefaultLogin(ctx context.Context, o *Options) (map[string]*Info, error) {
 		{ServiceAccountLogin, LoginWithServiceAccount},
 	} {
 		info, err := login.run(ctx, o)
+		if info != nil && err == nil {
+			err = unusable(login.id, info.checkFiles())
+		}
 		if err != nil {
 			failures = append(failures, err)
-		}
-		if info != nil {
+		} else if info != nil {
 			infos[login.id] = info
 		}
 	}
@@ -203,6 +222,9 @@ func addPlugin(ctx context.Context, o *Options, info *Info, chosen *kubeconfig.C
 		}
 	}
 	started := time.Now()
+	limit := o.pluginLimit(interactive)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer in %s", limit))
+	defer cancel()
 	status, err := plugin.Credentials(ctx, cluster, interactive)
 	if err != nil {
 		return err
@@ -213,8 +235,13 @@ func addPlugin(ctx context.Context, o *Options, info *Info, chosen *kubeconfig.C
 		info.CertificateFile, info.CertificateData = "", []byte(status.CertificateData)
 		info.KeyFile, info.KeyData = "", status.KeyData
 	}
-	if status.Expiration != nil {
+	switch now := time.Now(); {
+	case status.Expiration == nil:
+	case now.Before(*status.Expiration):
 		info.Expiration = *status.Expiration
+	default: // perhaps the clock of this machine is wrong: the API server decides
+		o.Log.Warn("Credentials of the exec plugin seem to have expired; using them until the API server refuses them",
+			"command", plugin.Command, "expiration", *status.Expiration, "now", now, "help", "K924")
 	}
 	return nil
 }

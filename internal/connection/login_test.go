@@ -6,10 +6,12 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kopf-go/kopf/internal/embedded"
 	"github.com/kopf-go/kopf/internal/kubeconfig"
@@ -115,6 +117,25 @@ func TestDefaultLogin(t *testing.T) {
 			t.Errorf("got %v, error %v; want the service account alone", infos, err)
 		}
 	})
+}
+
+// TestPluginTimeout checks that a plugin that hangs fails the login in time.
+func TestPluginTimeout(t *testing.T) {
+	if _, err := exec.LookPath("sleep"); err != nil {
+		t.Skip("no such command")
+	}
+	nowhere(t)
+	user := "{exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sleep, args: ['600']}}"
+	file := write(t, filepath.Join(t.TempDir(), "config"), kubeconfigOf("{server: https://x}", user))
+	o := &Options{Kubeconfig: file, Log: slog.New(slog.DiscardHandler), pluginTimeout: 100 * time.Millisecond}
+	_, err := LoginWithKubeconfig(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), `the exec plugin "sleep": no answer in 100ms`) {
+		t.Errorf("DF-60 got %v, want that there is no answer", err)
+	}
+	o.pluginTimeout = 0
+	if o.pluginLimit(false) != time.Minute || o.pluginLimit(true) != 10*time.Minute {
+		t.Errorf("the limits are %s and %s", o.pluginLimit(false), o.pluginLimit(true))
+	}
 }
 
 func FuzzKubeconfig(f *testing.F) {

@@ -338,7 +338,7 @@ func (s *Store) classify(infos map[string]*Info) (fresh, again []*Credential, er
 			}
 		}
 		if err := s.connect(c); err != nil {
-			return nil, nil, &Error{Message: fmt.Sprintf("the credentials of %q can't be used", id), Err: err}
+			return nil, nil, unusable(id, err)
 		}
 		if before != nil {
 			again = append(again, c)
@@ -347,6 +347,14 @@ func (s *Store) classify(infos map[string]*Info) (fresh, again []*Credential, er
 		}
 	}
 	return fresh, again, nil
+}
+
+// unusable returns the error of a login whose result cannot be used, or nil without an error.
+func unusable(id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Message: fmt.Sprintf("the credentials of %q can't be used", id), Err: err}
 }
 
 // refusedLocked returns the rejected credential that casts doubt on info: an equal one, or the last one if the server never accepted it. It returns nil if
