@@ -354,6 +354,40 @@ func probingReadiness(t *testing.T, c *C) {
 		broken.Store(false)
 		c.WaitFor("the recovery", func() bool { return p.ask("GET", "/readyz").String() == calm })
 	})
+	c.Run(t, "DF-81 an operator is not ready while none of its handlers can be served, and says why", func(c *C) {
+		p := newPipe()
+		r := &kopf.Registry{}
+		r.OnEvent("ghosts.ghostly.dev", func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "ghost"})
+		c.Operator(r, probed(p, "http://0.0.0.0/healthz"))
+		const why = `,"unserved":["Unresolved resources cannot be served (try creating their CRDs): ghosts.ghostly.dev.`
+		c.WaitFor("the answer", func() bool {
+			return strings.HasPrefix(p.ask("GET", "/readyz").String(), `503 {"started":true,"login":true,"paused":false,"streams":{"wanted":0,"working":0}`+why)
+		})
+		r.OnEvent(Examples, func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "event"})
+		some := newPipe()
+		c.Operator(r, probed(some, "http://0.0.0.0/healthz"))
+		c.WaitFor("the one with another handler", func() bool { return some.ask("GET", "/readyz").String() == calm })
+	})
+	c.Run(t, "DF-81 readiness names the resources without permissions", func(c *C) {
+		p := newPipe()
+		op := c.Operator(watching(), probed(p, "http://0.0.0.0/healthz"))
+		c.WaitFor("the streams", func() bool { return p.ask("GET", "/readyz").String() == calm })
+		var forbidden atomic.Bool
+		forbidden.Store(true)
+		op.Wire.Fault(func(q *Request) (*http.Response, error) {
+			if forbidden.Load() && strings.Contains(q.Path, "/kopfexamples") {
+				return Answer(http.StatusForbidden, "Forbidden", "not you"), nil
+			}
+			return nil, nil
+		})
+		op.Wire.Drop()
+		const why = `,"unserved":["No permission to list and watch kopfexamples.v1.kopf.dev"]}`
+		c.WaitFor("the refusal", func() bool {
+			return p.ask("GET", "/readyz").String() == `503 {"started":true,"login":true,"paused":false,"streams":{"wanted":1,"working":0}`+why
+		})
+		forbidden.Store(false)
+		c.WaitFor("the recovery", func() bool { return p.ask("GET", "/readyz").String() == calm })
+	})
 	c.Run(t, "OP-T38 readiness tells of a login that hangs", func(c *C) {
 		c.OnlyInBubble("it waits")
 		p := newPipe()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -217,19 +218,31 @@ func (s *Server) liveness() (code int, body []byte) {
 }
 
 // readiness responds whether the operator works. A replica that is paused or on standby is ready to take over. A replica that has never reached the Lease is
-// not ready: a rolling update must not replace working replicas with it. On request, the response names the holder, too.
+// not ready: a rolling update must not replace working replicas with it. The same holds while no handler can be served; the response then has the reasons. On
+// request, it names the holder, too.
 func (s *Server) readiness(holder bool) (code int, body []byte) {
 	all, working := s.Meter.AllStreams()
 	started, login, paused := s.Meter.Ready.Load(), s.Meter.LoggedIn.Load(), s.Meter.Paused()
 	code = http.StatusServiceUnavailable
 	e := s.Meter.Election.Load()
 	reached := e == nil || e.Reached()
-	if started && login && reached && (paused || all == working) {
+	var unserved []string
+	if list := s.Meter.Unserved.Load(); list != nil {
+		unserved = slices.Clone(*list)
+	}
+	if started && login && reached && (paused || all == working && len(unserved) == 0) {
 		code = http.StatusOK
 	}
 	body = fmt.Appendf(nil, `{"started":%t,"login":%t,"paused":%t,"streams":{"wanted":%d,"working":%d}`, started, login, paused, all, working)
 	if !reached {
 		body = append(body, `,"lease":false`...)
+	}
+	for _, name := range s.Meter.Denied() {
+		unserved = append(unserved, "No permission to list and watch "+name)
+	}
+	if len(unserved) > 0 {
+		list, _ := rawjson.Encode(unserved)
+		body = fmt.Appendf(body, `,"unserved":%s`, list)
 	}
 	if holder && e != nil {
 		body = fmt.Appendf(body, `,"leading":%t,"holder":%s`, e.Leading(), rawjson.AppendString(nil, e.Holder()))

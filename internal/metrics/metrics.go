@@ -8,6 +8,7 @@ package metrics
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,7 @@ type Metrics struct {
 	Ready    atomic.Bool // reports whether the operator has started
 
 	Election atomic.Pointer[Election] // nil without leader election, and before the login
+	Unserved atomic.Pointer[[]string] // why no handler of objects can be served; nil if some can
 
 	state    State
 	counters [operatorCounts]atomic.Int64
@@ -233,6 +235,19 @@ func (m *Metrics) SetCertificate(p Purpose, c Certificate) {
 		defer m.mu.Unlock()
 		m.certificates[p] = c
 	}
+}
+
+// Denied returns the names of the resources with streams that the operator may not open, sorted.
+func (m *Metrics) Denied() (names []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.resources {
+		if r.denied() {
+			names = append(names, r.name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // AllStreams returns the number of open watch streams of all resources, and how many of them work.

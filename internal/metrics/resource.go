@@ -74,6 +74,7 @@ type Stream struct {
 	resource *Resource
 	last     atomic.Int64 // time of the last event, in nanoseconds since 1970; 0 if the stream does not work
 	restarts atomic.Int64 // of the resource's streams
+	denied   atomic.Bool  // whether the permission is missing
 	marked   atomic.Bool  // whether bookmarks arrive, so that the stream is never quiet for long
 }
 
@@ -104,6 +105,25 @@ func (s *Stream) Close() {
 	s.resource.mu.Lock()
 	defer s.resource.mu.Unlock()
 	delete(s.resource.streams, s)
+}
+
+// Denied sets whether the permission for the stream is missing.
+func (s *Stream) Denied(now bool) {
+	if s != nil {
+		s.denied.Store(now)
+	}
+}
+
+// denied reports whether the permission for one of the streams is missing.
+func (r *Resource) denied() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for s := range r.streams {
+		if s.denied.Load() {
+			return true
+		}
+	}
+	return false
 }
 
 // Restart counts a reconnection of the stream.

@@ -1,6 +1,7 @@
 package watchstream
 
 import (
+	"net/http"
 	"strconv"
 	"time"
 )
@@ -61,6 +62,7 @@ func (s *Stream) reportLocked(err error) {
 		return
 	}
 	s.failure = kind
+	s.Meter.Denied(kind == strconv.Itoa(http.StatusForbidden))
 	where := []any{"resource", s.Resource}
 	if s.Namespace != "" {
 		where = append(where, "namespace", s.Namespace)
