@@ -331,12 +331,12 @@ func (o *observer) reconcile(ctx context.Context) {
 		served.open()
 		o.reconcileStreams(ctx, served, r.resource)
 	}
-	o.meter.Unserved.Store(o.unservedLocked())
+	o.meter.SetUnserved(o.unservedLocked())
 }
 
 // unservedLocked returns why no handler can be served, for the readiness, or nil if one can be.
 // With admission handlers, a replica has to be ready nevertheless: the API server calls it.
-func (o *observer) unservedLocked() *[]string {
+func (o *observer) unservedLocked() []string {
 	if o.admission != nil {
 		return nil
 	}
@@ -349,7 +349,7 @@ func (o *observer) unservedLocked() *[]string {
 	for _, group := range rawjson.SortedKeys(o.warnedGroups) {
 		reasons = append(reasons, "Discovering the API group "+group+" failed")
 	}
-	return &reasons
+	return reasons
 }
 
 // dropResource removes a closed resource that has no work left. If its definition was deleted, its objects are gone, too.

@@ -603,7 +603,7 @@ func TestClearKeepsItsObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	settings := &NewSettings().Persistence
-	p := newPatch(settings, &Resource{}, body)
+	p := newPatch(settings, &Resource{Subresources: []string{"status"}}, body)
 	p.Set("spec.x", 1)
 	p.Clear()
 	if !p.Empty() || p.of != body || p.persistence != settings {

@@ -226,10 +226,7 @@ func (s *Server) readiness(holder bool) (code int, body []byte) {
 	code = http.StatusServiceUnavailable
 	e := s.Meter.Election.Load()
 	reached := e == nil || e.Reached()
-	var unserved []string
-	if list := s.Meter.Unserved.Load(); list != nil {
-		unserved = slices.Clone(*list)
-	}
+	unserved := slices.Clone(s.Meter.Unserved())
 	if started && login && reached && (paused || all == working && len(unserved) == 0) {
 		code = http.StatusOK
 	}

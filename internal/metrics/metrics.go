@@ -39,7 +39,6 @@ type Metrics struct {
 	Ready    atomic.Bool // reports whether the operator has started
 
 	Election atomic.Pointer[Election] // nil without leader election, and before the login
-	Unserved atomic.Pointer[[]string] // why no handler of objects can be served; nil if some can
 
 	state    State
 	counters [operatorCounts]atomic.Int64
@@ -47,6 +46,7 @@ type Metrics struct {
 	ids      []string            // its keys, in the order of registration
 
 	mu           sync.Mutex // guards following
+	unserved     []string   // why no handler of objects can be served; nil if some can be
 	requests     []*requests
 	methods      []*requests // the same, by method
 	verbs        []*requests // the same, by verb, without watches
@@ -235,6 +235,22 @@ func (m *Metrics) SetCertificate(p Purpose, c Certificate) {
 		defer m.mu.Unlock()
 		m.certificates[p] = c
 	}
+}
+
+// SetUnserved sets why no handler of objects can be served, nil if some can be.
+func (m *Metrics) SetUnserved(reasons []string) {
+	if m != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.unserved = reasons
+	}
+}
+
+// Unserved returns the reasons of SetUnserved, which the caller must not change.
+func (m *Metrics) Unserved() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.unserved
 }
 
 // Denied returns the names of the resources with streams that the operator may not open, sorted.
