@@ -32,7 +32,7 @@ func twoSignals(t *testing.T, r *Registry, adjust func(*Settings), until <-chan 
 	go func() { done <- op.Run(ctx) }()
 	<-until
 	signals <- syscall.SIGTERM
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // in the bubble of the caller
 	began := time.Now()
 	signals <- syscall.SIGTERM
 	<-done

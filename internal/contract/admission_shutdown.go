@@ -29,7 +29,7 @@ var _ = ClusterSuite("admission_shutdown", func(t *testing.T, c *C) {
 	c.Run(t, "DF-63 the next replica leads while requests to the webhooks of the former one do not arrive", proveHalfRequestAtStop)
 	c.Run(t, "DF-63 the next replica leads while the former one answers a review, and then clean-up handlers have run", proveReviewAtStop)
 	c.Run(t, "DF-63 clean-up handlers do not wait for requests that do not arrive", proveHalfRequestAtCleaning)
-	c.Run(t, "DF-67 a replica that stops answers reviews until they go to the others", proveShutdownDelay)
+	c.Run(t, "DF-67 a replica that stops answers reviews until they go to the others", func(c *C) { proveShutdownDelay(c) })
 	c.Run(t, "DF-94 a configuration that is refused again and again does not delay the end", proveStopAmidRefusals)
 })
 

@@ -333,7 +333,7 @@ type overlapMeter struct {
 
 func (b *overlapMeter) work(d time.Duration) {
 	b.running.Store(true)
-	time.Sleep(d)
+	time.Sleep(d) // the work of a handler, in a leaf
 	b.running.Store(false)
 }
 
