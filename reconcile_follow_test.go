@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,21 +200,22 @@ spec:
 		if err != nil {
 			t.Fatal(err)
 		}
-		var rc *reconciler
-		children := 0
+		var known atomic.Pointer[reconciler]
+		var children atomic.Int32
 		r := &Registry{}
 		r.OnReconcile("v1/configmaps", func(_ context.Context, x *Reconcile) error {
 			if x.Name() == "owner" {
-				rc = x.desired.(*desiredSet).reconciler
+				known.Store(x.desired.(*desiredSet).reconciler)
 				x.Desired(map[string]any{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": map[string]any{"name": "child"}}, nil)
 			}
 			return nil
 		}, &ReconcileOptions{ID: "owner", Owns: []Selector{"kopfexamples"}, Resync: time.Minute})
-		r.OnReconcile("kopfexamples", func(context.Context, *Reconcile) error { children++; return nil }, &ReconcileOptions{ID: "child"})
+		r.OnReconcile("kopfexamples", func(context.Context, *Reconcile) error { children.Add(1); return nil }, &ReconcileOptions{ID: "child"})
 		NewRunner(t, &Operator{Registry: r, Connection: server.ConnectionInfo(), Logger: slog.New(slog.DiscardHandler)}, nil)
 		time.Sleep(5 * time.Minute)
 		count := func() []int {
 			synctest.Wait()
+			rc := known.Load()
 			rc.mu.Lock()
 			defer rc.mu.Unlock()
 			return []int{
@@ -234,8 +236,8 @@ spec:
 			}
 			time.Sleep(10 * time.Minute)
 		}
-		if children < times {
-			t.Fatalf("the child was reconciled %d times, want once for each of %d definitions", children, times)
+		if n := children.Load(); n < times {
+			t.Fatalf("the child was reconciled %d times, want once for each of %d definitions", n, times)
 		}
 		after := count()
 		for i := range after {

@@ -154,8 +154,12 @@ func TestConditionRules(t *testing.T) {
 		const conditions = 20_000
 		for range conditions {
 			condition := nearlyValid(random)
+			message := condition.Message
+			if runes := []rune(message); len(runes) > 32768 { // which kopf shortens
+				message = string(runes[:32768])
+			}
 			raw, err := json.Marshal(metav1.Condition{
-				Type: condition.Type, Status: metav1.ConditionStatus(condition.Status), Reason: condition.Reason, Message: condition.Message,
+				Type: condition.Type, Status: metav1.ConditionStatus(condition.Status), Reason: condition.Reason, Message: message,
 				ObservedGeneration: condition.ObservedGeneration, LastTransitionTime: metav1.Now(),
 			})
 			if err != nil {

@@ -153,9 +153,11 @@ var _ = Suite("reconcile_conditions", func(t *testing.T, c *C) {
 		}, &kopf.TimerOptions{ID: "timer", Interval: time.Second})
 		op := c.Operator(r)
 		c.Create("a", nil)
-		c.WaitFor("four calls", func() bool { return l.count("timer") >= 4 })
-		if n := len(patchesOf(op, "/kopfexamples/a")); n > 2 { // the finalizer and the condition
-			c.Errorf("got %d patches after %d calls", n, l.count("timer"))
+		c.WaitFor("the condition", func() bool { return c.Get("a").Status().Has("conditions") })
+		n, called := len(patchesOf(op, "/kopfexamples/a")), l.count("timer")
+		c.WaitFor("more calls", func() bool { return l.count("timer") >= called+3 })
+		if m := len(patchesOf(op, "/kopfexamples/a")); m != n {
+			c.Errorf("got %d patches more after %d calls", m-n, l.count("timer"))
 		}
 		if !kopf.IsReady(c.Get("a")) {
 			c.Errorf("the object is not ready: %s", c.Get("a"))
