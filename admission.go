@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -560,21 +561,26 @@ type configurationHandler struct {
 	watchstream.Ignore
 	server *reviewServer
 	keeper *webhookconfig.Keeper
-	listed bool // whether the present list has the configuration
+	listed bool   // whether the present list has the configuration
+	known  uint64 // the version that the keeper knew at the beginning of the list
 }
 
 // OnListing implements [watchstream.Handler].
-func (h *configurationHandler) OnListing() { h.listed = false }
+func (h *configurationHandler) OnListing() { h.listed, h.known = false, h.keeper.Known() }
 
 // OnEvent implements [watchstream.Handler].
 func (h *configurationHandler) OnEvent(t string, header *rawjson.Header, raw []byte) {
 	h.listed = true
+	version, _ := strconv.ParseUint(rawjson.StringAt(raw[:header.End], "metadata", "resourceVersion"), 10, 64)
+	if EventType(t) == Deleted && version < h.keeper.Known() { // the configuration has been created again
+		return
+	}
 	h.note(EventType(t), raw[:header.End])
 }
 
 // OnListed implements [watchstream.Handler].
 func (h *configurationHandler) OnListed() {
-	if !h.listed {
+	if !h.listed && h.keeper.Known() == h.known { // otherwise it may have been created since, which an event will show
 		h.note(Deleted, nil)
 	}
 }

@@ -19,7 +19,7 @@ type Requests interface {
 	Create(ctx context.Context, configuration []byte) (stored []byte, code int, err error)
 }
 
-// Keeper keeps one configuration up to date. Its exported fields are required. Only the method Note is safe for concurrent use.
+// Keeper keeps one configuration up to date. Its exported fields are required. Only the methods Note and Known are safe for concurrent use.
 type Keeper struct {
 	Kind     Kind
 	Name     string // of the configuration
@@ -101,6 +101,9 @@ func (k *Keeper) Forget() { k.written = nil }
 func (k *Keeper) Note(configuration []byte, listed bool) (edited bool) {
 	return k.seen.note(configuration, listed)
 }
+
+// Known returns the version of the last stored state in an answer or a list, 0 if there is none.
+func (k *Keeper) Known() uint64 { return k.seen.known() }
 
 // CleanUp removes all webhooks but the persistent ones from the configuration, if it may have been written, unless another replica has written it since.
 func (k *Keeper) CleanUp(ctx context.Context, hooks []Hook, client Client) {

@@ -26,6 +26,8 @@ type sighting struct {
 	mark     string     // of the last replica
 	webhooks any        // of the last replica, with the defaults of the API server; nil if unknown
 	edited   bool       // whether another client has changed them since
+
+	newest configuration // of the events and lists
 }
 
 // configuration is a stored configuration.
@@ -55,6 +57,25 @@ func (s *sighting) answer(stored []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version, s.mark, s.webhooks, s.edited = c.version, c.mark, c.webhooks, false
+	if s.newest.version > c.version { // an event has already shown a later change
+		s.compare(s.newest)
+	}
+}
+
+// compare compares a later state. Another client has written it if its webhooks are not those that its mark was first seen with.
+func (s *sighting) compare(c configuration) {
+	if s.webhooks == nil || c.mark != "" && c.mark != s.mark { // written by a replica
+		s.mark, s.webhooks, s.edited = c.mark, c.webhooks, false
+		return
+	}
+	s.edited = c.mark != s.mark || !rawjson.EqualNormalized(c.webhooks, s.webhooks)
+}
+
+// known returns the version of the last answer or list.
+func (s *sighting) known() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
 }
 
 // note takes over an event or an item of a list, nil if the configuration does not exist. It reports whether another client has changed the webhooks: they
@@ -64,16 +85,15 @@ func (s *sighting) note(stored []byte, listed bool) (edited bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if listed {
-		s.version = c.version // it may have gone back, as after a restore
+		s.version, s.newest = c.version, configuration{} // it may have gone back, as after a restore
 	}
 	switch {
 	case stored != nil && c.version < s.version: // the event is older than the answer
 	case stored == nil:
 		s.edited = s.webhooks != nil
-	case s.webhooks == nil || c.mark != "" && c.mark != s.mark: // written by a replica
-		s.mark, s.webhooks, s.edited = c.mark, c.webhooks, false
 	default:
-		s.edited = c.mark != s.mark || !rawjson.EqualNormalized(c.webhooks, s.webhooks)
+		s.newest = c
+		s.compare(c)
 	}
 	return s.edited
 }
