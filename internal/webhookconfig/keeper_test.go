@@ -226,3 +226,25 @@ func TestCleanUp(t *testing.T) {
 
 // noResponse stands for a request without a response, which the server may have carried out.
 const noResponse = -1
+
+// TestSightingBeforeAnswer shows an event before the answer to a write. The answer does not hide a later change.
+func TestSightingBeforeAnswer(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		event []byte
+		want  bool
+	}{
+		{"the write itself", state("11", "m", `{"name":"a"}`), false},
+		{"a later edit", state("12", "m", `{"name":"b"}`), true},
+		{"a later write of another replica", state("12", "n", `{"name":"b"}`), false},
+		{"an earlier edit", state("10", "m", `{"name":"b"}`), false},
+	} {
+		var s sighting
+		s.answer(state("9", "m", `{"name":"a"}`))
+		s.note(tt.event, false)
+		s.answer(state("11", "m", `{"name":"a"}`))
+		if got := s.isEdited(); got != tt.want || s.known() != 11 {
+			t.Errorf("%s: edited %t at the version %d, want %t at 11", tt.name, got, s.known(), tt.want)
+		}
+	}
+}
