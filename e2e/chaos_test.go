@@ -47,9 +47,11 @@ func tryToBreak(t *testing.T, options chaos.Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var table bytes.Buffer
-	chaos.WriteTable(&table, []*chaos.Report{report})
-	t.Logf("%s", &table)
+	if len(report.Violations) > 0 {
+		var told bytes.Buffer
+		report.WriteViolations(&told)
+		t.Errorf("to repeat it: -chaos.seed %d\n%s", *chaosSeed, &told)
+	}
 	happened := 0
 	for _, count := range report.Faults {
 		happened += count
@@ -60,14 +62,12 @@ func tryToBreak(t *testing.T, options chaos.Options) {
 	if len(report.Missing) > 0 && proof.Full() { // on a busy machine, a short run may miss some
 		t.Errorf("these faults have not happened: %q", report.Missing)
 	}
-	if len(report.Violations) > 0 {
-		var told bytes.Buffer
-		report.WriteViolations(&told)
-		t.Errorf("to repeat it: -chaos.seed %d\n%s", *chaosSeed, &told)
-	}
 	for _, doctored := range report.Doctored() {
 		if !doctored.Found {
 			t.Errorf("nobody notices that %s", doctored.What)
 		}
 	}
+	var table bytes.Buffer
+	chaos.WriteTable(&table, []*chaos.Report{report})
+	t.Logf("%s", &table)
 }

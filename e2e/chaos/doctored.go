@@ -31,7 +31,10 @@ func (r *Report) Doctored() []Doctored {
 			return true
 		}},
 		{"the last change was not handled", lastState, func(e *Evidence) bool {
-			uid := e.some(func(v []*Version) bool { return !v[len(v)-1].Gone })
+			uid := e.some(func(v []*Version) bool { // one that kopf has to handle
+				last := v[len(v)-1]
+				return !last.Gone && last.Object.size.fits()
+			})
 			return e.forget(uid, func(c *journal.Entry) bool {
 				return c.Handler == "value" && c.Value == e.Versions[uid][len(e.Versions[uid])-1].Object.value()
 			})
