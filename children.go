@@ -22,6 +22,7 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/ownership"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // This file applies the children that a reconcile handler wants, and deletes former children. It runs on the goroutine of the object's worker.
@@ -788,7 +789,9 @@ func (d *desiredSet) judge(ctx context.Context, c *Child) error {
 			return err
 		}
 		custom = &customReady{version: version, owner: d.owner.version}
-		custom.ready, custom.reason = rc.askReady(c.options.Ready, body)
+		if err = rc.askReady(custom, c.options.Ready, body); err != nil {
+			return err
+		}
 		rc.mu.Lock()
 		c.known.details().custom = custom
 		rc.mu.Unlock()
@@ -798,9 +801,12 @@ func (d *desiredSet) judge(ctx context.Context, c *Child) error {
 }
 
 // askReady calls the readiness function of the user, which may be slow.
-func (rc *reconciler) askReady(ask func(*Body) (ready bool, reason string), body *Body) (ready bool, reason string) {
+func (rc *reconciler) askReady(custom *customReady, ask func(*Body) (ready bool, reason string), body *Body) error {
 	defer rc.limiter.Yield()()
-	return ask(body)
+	return safecall.Do(func() error {
+		custom.ready, custom.reason = ask(body)
+		return nil
+	})
 }
 
 // prune deletes former children.

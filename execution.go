@@ -111,7 +111,12 @@ func (a *call) invoke(ctx context.Context, fn func(context.Context, Attempt) err
 		a.log.DebugContext(ctx, a.noun+" '"+string(h.id)+"' is invoked.", handlerAttr(h.id))
 		inner, span := a.trace(ctx)
 		regain := a.limiter.Yield()
-		err = safecall.Do(func() error { return fn(inner, attempt) })
+		err = safecall.Do(func() error {
+			if livepage.Included {
+				live.Enter()
+			}
+			return fn(inner, attempt)
+		})
 		regain()
 		if a.object != nil && a.object.Patch != nil {
 			a.object.Patch.warnReplacedText(handlerLogger(a.log, h.id), &h.replacedText)
@@ -588,7 +593,7 @@ func (c *cycle) callHandler(ctx context.Context, p *progress, arg *Change) error
 	subs := &subhandlers{cycle: c, parent: p}
 	defer func() { subs.closed = true }()
 	arg.subs = subs
-	err := safecall.Do(func() error { return p.handler.changes.change(inner, arg) }) // it may panic with the error of its context
+	err := safecall.Recover(func() error { return p.handler.changes.change(inner, arg) }) // it may panic with the error of its context
 	err = withPatchError(err, errors.Join(arg.err, arg.Patch.try(arg.Body)))
 	if err == nil {
 		err = subs.runRest(inner)

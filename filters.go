@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // Match is the labels or annotations that an object must have. The value of each key is a string, [Present], [Absent], or a predicate, a func(*FieldValue)
@@ -342,23 +343,44 @@ func (h *handler) matchesObjectFor(o *Object, why *mismatch) bool {
 
 // guarded evaluates filters. If they panic, the handler does not match, and the panic is logged once per handler.
 func (h *handler) guarded(c *Change, why *mismatch, fits func() bool) (ok bool) {
-	defer func() {
-		if v := recover(); v != nil {
-			if ok = false; why != nil {
-				if why.panicked, why.fits = v, false; !why.kept { // an explanation shows it instead
-					return
-				}
-			}
-			h.filters.panicked.Do(func() {
-				c.Logger.Error("A filter of a handler panicked; it matches nothing", handlerKey, h.id, "panic", fmt.Sprint(v), "help", "K118")
-			})
-		}
-	}()
-	if ok = fits(); why != nil {
+	call := safecall.Recover
+	if h.calls() {
+		call = safecall.Do
+	}
+	err := call(func() error {
+		ok = fits()
+		return nil
+	})
+	if ok = ok && err == nil; why != nil {
 		why.fits = ok
 	}
-	return ok
+	panicked, failed := err.(*safecall.PanicError)
+	if !failed {
+		return ok
+	}
+	if why != nil {
+		if why.panicked = panicked.Value; !why.kept { // an explanation shows it instead
+			return false
+		}
+	}
+	h.filters.panicked.Do(func() {
+		c.Logger.Error("A filter of a handler panicked; it matches nothing", handlerKey, h.id,
+			"panic", fmt.Sprint(panicked.Value), "help", "K118")
+	})
+	return false
 }
+
+// calls reports whether some of the handler's filters are functions of the user.
+func (h *handler) calls() bool {
+	f := &h.filters
+	return f.when != nil || f.whenEvent != nil || f.whenObject != nil ||
+		h.admission != nil && h.admission.when != nil ||
+		f.value.calls() || f.old.calls() || f.new.calls() ||
+		slices.ContainsFunc(f.labels, keyCriterion.calls) || slices.ContainsFunc(f.annotations, keyCriterion.calls)
+}
+
+// calls reports whether the criterion is a predicate. Nil is none.
+func (c *criterion) calls() bool { return c != nil && c.predicate != nil }
 
 // narrow reduces a change to the handler's field.
 func (h *handler) narrow(c *Change) {

@@ -658,7 +658,7 @@ const activityGracePeriod = 2 * time.Second
 // await calls a function of the user on a goroutine, and waits for it. It abandons the function some time after the end of ctx.
 func (r *run) await(ctx context.Context, what string, run func() (any, error)) (any, error) {
 	var value any
-	err := errors.New("the function has ended its goroutine")
+	var err error
 	var task sync.WaitGroup
 	var settled atomic.Bool // whether it has returned, or is abandoned
 	task.Go(func() {

@@ -57,7 +57,7 @@ func TestPanicStacks(t *testing.T) {
 					t.Error(err)
 				}
 				stack := stackIn(log.String())
-				whole := strings.Contains(stack, "debug.Stack") && strings.Contains(stack, "safecall.Do(")
+				whole := strings.Contains(stack, "debug.Stack") && strings.Contains(stack, "safecall.protect(")
 				if !strings.HasPrefix(stack, tt.begins) || whole != (tt.begins == "goroutine ") {
 					t.Errorf("got the stack\n%s", stack)
 				}

@@ -112,12 +112,11 @@ func (p *prober) await(ctx context.Context, h *handler) (any, error) {
 	go func() {
 		var a answer
 		err := safecall.Do(func() (err error) {
-			a.value, err = p.run.callProbe(ctx, h)
+			if a.value, err = p.run.callProbe(ctx, h); err == nil {
+				a.value, err = rawjson.Normalize(a.value)
+			}
 			return err
 		})
-		if err == nil {
-			a.value, err = rawjson.Normalize(a.value)
-		}
 		a.err = err
 		p.mu.Lock()
 		p.running = slices.DeleteFunc(p.running, func(id HandlerID) bool { return id == h.id })

@@ -312,7 +312,7 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 			e.Logger = tracedLogger(ctx, e.Logger)
 			r.queue.setRunning(c.entry, h.id)
 			defer r.queue.setRunning(c.entry, "")
-			err := safecall.Do(func() error { return h.event(ctx, e) })
+			err := safecall.Recover(func() error { return h.event(ctx, e) })
 			return errors.Join(err, e.Patch.check())
 		})
 		r.limiter.ReleaseHandler()

@@ -537,9 +537,11 @@ func (rc *reconciler) invoke(traced context.Context, c *cycle, rec *reconciling,
 	if c.reactor.queue.deletes(c.entry) { // its event came before
 		return &cancelledError{ErrSuperseded}
 	}
-	regain := rc.limiter.Yield()
-	err := safecall.Do(func() error { return h.reconcile.call(ctx, arg) })
-	switch regain(); {
+	err := safecall.Recover(func() error {
+		defer rc.limiter.Yield()()
+		return h.reconcile.call(ctx, arg)
+	})
+	switch {
 	case err == nil:
 		err = desired.apply(workpool.NewContext(ctx, rc.limiter))
 	case isUnchanged(err):

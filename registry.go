@@ -18,6 +18,7 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/rights"
+	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
@@ -516,12 +517,15 @@ func (h *handler) resources(found []discovery.Resource) (able []discovery.Resour
 
 // selected returns the resources that match the selector. If a predicate panics, none match.
 func (h *handler) selected(found []discovery.Resource) (fit []discovery.Resource, problem string) {
-	defer func() {
-		if v := recover(); v != nil {
-			fit, problem = nil, fmt.Sprintf("The option Where of handler %q has panicked, and the handler is not called: %v", h.id, v)
-		}
-	}()
-	return h.selector.Select(found), ""
+	err := safecall.Do(func() error {
+		fit = h.selector.Select(found)
+		return nil
+	})
+	if panicked, ok := err.(*safecall.PanicError); ok {
+		const text = "The option Where of handler %q has panicked, and the handler is not called: %v"
+		return nil, fmt.Sprintf(text, h.id, panicked.Value)
+	}
+	return fit, ""
 }
 
 // indexSpec has the options of indices only. The functions know the types of keys and values.

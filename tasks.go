@@ -97,7 +97,7 @@ func (t *task) fire() {
 	b.mu.Unlock()
 	for {
 		wasStopping, wait, more := t.stopper.IsSet(), time.Minute, true
-		err := safecall.Do(func() error {
+		err := safecall.Recover(func() error { // without another goroutine for each daemon
 			wait, more = t.step()
 			return nil
 		})
@@ -449,7 +449,7 @@ func (t *task) call(traced context.Context, o *Object, a Attempt) error {
 	ctx, release := t.stopper.Attempt(traced, deadline)
 	defer release()
 	var r *resulting
-	err := safecall.Do(func() error { // it may panic with the error of its context
+	err := safecall.Recover(func() error { // it may panic with the error of its context
 		if h.kind == kindTimer {
 			arg := &Timer{Object: *o, Attempt: a, stopper: &t.stopper, call: callContext{ctx}}
 			r = &arg.resulting
@@ -565,10 +565,12 @@ type pendingWrite struct {
 // send sends the merge patch first, and then the transformations, which can conflict with changes of other clients. It drops refused parts and those that
 // panic. The rest stays in the patch for the next attempt.
 func (w *pendingWrite) send(s *sender, known *Body, handler HandlerID) error {
-	known, err := w.refresh(s, known)
-	if err == nil {
-		known, err = w.request(s, known, handler)
-	}
+	err := safecall.Do(func() (err error) { // it may call a storage of the user
+		if known, err = w.refresh(s, known); err == nil {
+			known, err = w.request(s, known, handler)
+		}
+		return err
+	})
 	if err == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -38,6 +39,7 @@ var _ = ClusterSuite("admission_reviews", func(t *testing.T, c *C) {
 	c.Run(t, "AC-16 mutating handlers see deletions only if they are for them alone", proveAdmissionDeletions)
 	c.Run(t, "AC-18 all handlers are called, each once, though the first denies", proveAdmissionAllCalled)
 	c.Run(t, "AC-19 any error denies and is logged, with no events", proveAdmissionErrors)
+	c.Run(t, "DF-41 runtime.Goexit denies a review, and in its filter fails it", proveAdmissionGoexit)
 	c.Run(t, "AC-20 the default code is 500", proveAdmissionCodes)
 	c.Run(t, "AC-21 the worst error is told", proveAdmissionWorst)
 	c.Run(t, "AC-24 the answer repeats version, kind and uid", proveAdmissionAnswer)
@@ -469,6 +471,27 @@ func proveAdmissionErrors(c *C) {
 	op.Stop()
 	if posts := op.Wire.Requests("POST"); len(posts) > 0 {
 		c.Errorf("events were posted: %v", posts)
+	}
+}
+
+func proveAdmissionGoexit(c *C) {
+	r := &kopf.Registry{}
+	exit := func(context.Context, *kopf.Admission) error { runtime.Goexit(); return nil }
+	r.OnValidate(Examples, exit, &kopf.AdmissionOptions{ID: "exits"})
+	r.OnMutate(Examples, func(_ context.Context, a *kopf.Admission) error {
+		a.Patch.Transform(func(map[string]any) error { runtime.Goexit(); return nil })
+		return nil
+	}, &kopf.AdmissionOptions{ID: "transforms"})
+	when := func(*kopf.Admission) bool { runtime.Goexit(); return true }
+	r.OnValidate(Examples, exit, &kopf.AdmissionOptions{ID: "filtered", When: when})
+	s, _ := c.Reviewed(r)
+	for _, id := range []string{"exits", "transforms"} {
+		if s.ask(c, id, nil)["allowed"] != false {
+			c.Errorf("%s: the operation is admitted", id)
+		}
+	}
+	if _, err := s.raw(c, &kopf.ReviewRequest{Handler: "filtered", Body: c.reviewOf(nil)}); err == nil {
+		c.Error("a review was answered though its filter has ended its goroutine")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -308,6 +309,22 @@ func probingProbes(t *testing.T, c *C) {
 		if n := calls.count("temporary"); n != 3 {
 			c.Errorf("the failing probe was called %d times, want 3", n)
 		}
+	})
+	c.Run(t, "DF-41 a probe that calls runtime.Goexit has failed, and is called again", func(c *C) {
+		c.OnlyInBubble("it waits")
+		var l calls
+		p, r := newPipe(), &kopf.Registry{}
+		r.OnProbe(func(context.Context, *kopf.Probe) (any, error) {
+			l.add("call")
+			runtime.Goexit()
+			return nil, nil
+		}, &kopf.ProbeOptions{ID: "exits"})
+		c.Operator(r, probed(p, "http://0.0.0.0/"))
+		for range 2 {
+			wantAnswer(c, "a request", p.ask("GET", "/"), `500 {"failed":["exits"]}`)
+			c.Pass(time.Minute)
+		}
+		c.expect(&l, "call", "call")
 	})
 	c.Run(t, "OP-T36 without an option, a probe has 10 seconds", func(c *C) {
 		c.OnlyInBubble("it waits")

@@ -34,7 +34,7 @@ type Running struct {
 	key       string
 	call      Call
 	kind      Kind
-	goroutine []byte // start of its stack trace; nil without stacks
+	goroutine []byte // start of its stack trace; nil without stacks, and before Enter
 }
 
 // Kind says how the calls of a handler are tracked.
@@ -47,23 +47,30 @@ const (
 	Endless              // of a daemon: its duration has no meaning
 )
 
-// Begin records the start of a call, on the goroutine of the call.
+// Begin records the start of a call.
 func (c *Calls) Begin(key string, object *inspection.Object, handler string, kind Kind) *Running {
 	if c == nil {
 		return nil
 	}
 	r := &Running{calls: c, key: key, call: Call{Object: object, Handler: handler, Since: time.Now().UTC()}, kind: kind}
-	if c.stacks {
-		var head [64]byte
-		text := head[:runtime.Stack(head[:], false)]
-		if i := bytes.IndexByte(text, '['); i > 0 { // "goroutine 7 [running]:"
-			r.goroutine = bytes.Clone(text[:i+1])
-		}
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running[r] = struct{}{}
 	return r
+}
+
+// Enter records the goroutine of the call, which calls it.
+func (r *Running) Enter() {
+	if r == nil || !r.calls.stacks {
+		return
+	}
+	var head [64]byte
+	text := head[:runtime.Stack(head[:], false)]
+	if i := bytes.IndexByte(text, '['); i > 0 { // "goroutine 7 [running]:"
+		r.calls.mu.Lock()
+		defer r.calls.mu.Unlock()
+		r.goroutine = bytes.Clone(text[:i+1])
+	}
 }
 
 // End records the end of the call. A retry after an error is kept until the next call ends, or until the object is settled or forgotten.

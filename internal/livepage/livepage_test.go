@@ -427,7 +427,9 @@ func TestCallsWithoutViewers(t *testing.T) {
 
 // handlerUnderTest blocks, so that it appears in a stack trace.
 func handlerUnderTest(c *Calls, began, end chan struct{}) {
-	defer c.Begin("a", object("a"), "h", Ordinary).End(false, 0, time.Time{}, nil)
+	r := c.Begin("a", object("a"), "h", Ordinary)
+	defer r.End(false, 0, time.Time{}, nil)
+	r.Enter()
 	close(began)
 	<-end
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // Object is an object in JSON, with the bytes of its stanzas, nil for absent ones.
@@ -199,12 +200,22 @@ func (c *Changes) mergeKeeping(kept map[string]any) map[string]any {
 // Apply applies the changes to a decoded object, in place, and returns it. Whatever transformations and removals of whole objects do, the object keeps the
 // fields that kept returns. Apply calls kept only if there are some of these. It returns a [TransformError] if a transformation fails.
 func (c *Changes) Apply(object map[string]any, o *Object, kept func() map[string]any) (changed map[string]any, err error) {
-	at := 0
-	defer func() {
-		if v := recover(); v != nil {
-			err = &TransformError{At: at, panicked: v}
-		}
-	}()
+	call, at := safecall.Recover, 0
+	if slices.ContainsFunc(c.Transforms, func(t Transformation) bool { return t.Touched() == nil }) {
+		call = safecall.Do // because it is a function of the user
+	}
+	err = call(func() (err error) {
+		changed, err = c.apply(object, o, kept, &at)
+		return err
+	})
+	if p, ok := err.(*safecall.PanicError); ok {
+		return nil, &TransformError{At: at, panicked: p.Value}
+	}
+	return changed, err
+}
+
+// apply stores the index of the transformation that it applies.
+func (c *Changes) apply(object map[string]any, o *Object, kept func() map[string]any, at *int) (map[string]any, error) {
 	var own map[string]any
 	if len(c.Transforms) > 0 || slices.ContainsFunc(keptFields, c.clears) {
 		own = kept()
@@ -214,7 +225,7 @@ func (c *Changes) Apply(object map[string]any, o *Object, kept func() map[string
 			if isEarly(t) != early {
 				continue
 			}
-			at = i
+			*at = i
 			if err := t.Apply(object, o); err != nil {
 				return nil, &TransformError{At: i, err: err}
 			}

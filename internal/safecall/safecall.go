@@ -1,7 +1,8 @@
-// Package safecall calls functions of users, which may panic.
+// Package safecall calls functions of users, which may panic or end their goroutine.
 package safecall
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"runtime/debug"
@@ -21,11 +22,16 @@ func ErrorText(err error, otherwise string) string {
 
 // PanicError is a panic of a user's function, turned into an arbitrary error.
 type PanicError struct {
-	Value any
+	Value any // of the panic, or ErrExited
 	Stack []byte
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+func (e *PanicError) Error() string {
+	if e.Value == ErrExited {
+		return ErrExited.Error()
+	}
+	return fmt.Sprintf("panic: %v", e.Value)
+}
 
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
@@ -40,18 +46,45 @@ func StackOf(err error) []byte {
 	return nil
 }
 
-// Do calls a user's function, and converts a panic to an error with its stack trace. It also converts an error that is a nil pointer, whose text cannot be
-// read.
-func Do(fn func() error) (err error) {
+// ErrExited is the value of a [PanicError] after runtime.Goexit.
+var ErrExited = errors.New("runtime.Goexit was called, as by t.FailNow of a test")
+
+// Do calls a user's function on a goroutine of its own, and waits for it. Otherwise,
+// runtime.Goexit would end the caller, with all that it holds. Do converts that to an error
+// with its stack trace, and also what [Recover] converts.
+func Do(fn func() error) error {
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		protect(fn, &err)
+	}()
+	<-done
+	return err
+}
+
+// Recover calls a function, and converts a panic to an error with its stack trace. It also
+// converts an error that is a nil pointer, whose text cannot be read. It does not return
+// after runtime.Goexit, so a function of a user needs a [Do] around it.
+func Recover(fn func() error) (err error) {
+	protect(fn, &err)
+	return err
+}
+
+// protect calls a function, and stores its error.
+func protect(fn func() error, err *error) {
+	returned := false
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: userFrames(debug.Stack())}
+			*err = &PanicError{Value: v, Stack: userFrames(debug.Stack())}
+		} else if !returned {
+			*err = &PanicError{Value: ErrExited, Stack: userFrames(debug.Stack())}
 		}
 	}()
-	if err = fn(); err != nil {
-		_ = err.Error()
+	if *err = fn(); *err != nil {
+		_ = (*err).Error()
 	}
-	return err
+	returned = true
 }
 
 // own is the name of this package, and module that of kopf.
@@ -60,8 +93,9 @@ var (
 	module = strings.TrimSuffix(own, "/internal/safecall")
 )
 
-// userFrames returns the frames of a stack trace between the panic and kopf, which has called the function that panicked. If kopf itself has panicked, it
-// returns the whole stack trace.
+// userFrames returns the frames of a stack trace between the panic, or runtime.Goexit, and
+// kopf, which has called the function. If kopf itself has panicked, it returns the whole
+// stack trace.
 func userFrames(stack []byte) []byte {
 	var frames []string // each with its place on the next line
 	for line := range strings.Lines(string(stack)) {
@@ -71,7 +105,9 @@ func userFrames(stack []byte) []byte {
 			frames = append(frames, line)
 		}
 	}
-	start := slices.IndexFunc(frames, func(f string) bool { return strings.HasPrefix(f, "panic(") }) + 1
+	start := slices.IndexFunc(frames, func(f string) bool {
+		return strings.HasPrefix(f, "panic(") || strings.HasPrefix(f, "runtime.Goexit(")
+	}) + 1
 	for start < len(frames) && strings.HasPrefix(frames[start], "runtime.") {
 		start++
 	}
@@ -79,7 +115,7 @@ func userFrames(stack []byte) []byte {
 		return stack
 	}
 	kept := frames[start:]
-	if end := slices.IndexFunc(kept, func(f string) bool { return strings.HasPrefix(f, own+".Do(") }); end >= 0 {
+	if end := slices.IndexFunc(kept, func(f string) bool { return strings.HasPrefix(f, own+".protect(") }); end >= 0 {
 		kept = kept[:end]
 	}
 	for isFramework(kept[len(kept)-1]) { // the first one is not

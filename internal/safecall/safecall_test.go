@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,22 @@ func TestPanicError(t *testing.T) {
 	}
 	if StackOf(io.EOF) != nil || (&PanicError{Value: 1}).Unwrap() != nil {
 		t.Error("there is a stack or a cause where there can be none")
+	}
+}
+
+// TestGoexit checks that the end of a function's goroutine is an error, and ends no other one.
+func TestGoexit(t *testing.T) {
+	for name, fn := range map[string]func() error{
+		"at once": exits, "nested": func() error { return Do(exits) }, "within Recover": func() error { return Recover(exits) },
+	} {
+		ended := false
+		err := Do(func() error {
+			defer func() { ended = true }()
+			return fn()
+		})
+		if !errors.Is(err, ErrExited) || StackOf(err) == nil || !ended {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }
 
@@ -53,6 +70,16 @@ func recurses(n int) error {
 
 func nestedDo() error { return Do(panics) }
 
+func exits() error {
+	runtime.Goexit()
+	return nil
+}
+
+func exitsInDefer() error {
+	defer runtime.Goexit()
+	return panics()
+}
+
 // framework panics in a function of kopf.
 func framework() error { return errors.New((*PanicError)(nil).Error()) }
 
@@ -78,6 +105,8 @@ func TestStackOfPanic(t *testing.T) {
 		"another package":    {repeats, []string{"Repeat", "repeats"}},
 		"a panic in a panic": {panicsAgain, []string{"func1", "panic", "panics", "panicsAgain"}},
 		"a nested call":      {nestedDo, []string{"panics"}},
+		"Goexit":             {exits, []string{"exits"}},
+		"Goexit in a panic":  {exitsInDefer, []string{"panic", "panics", "exitsInDefer"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stack := StackOf(Do(tt.fn))
@@ -97,7 +126,7 @@ func TestStackOfPanic(t *testing.T) {
 	})
 	t.Run("the framework", func(t *testing.T) {
 		stack := string(StackOf(Do(framework)))
-		for _, want := range []string{"goroutine ", "debug.Stack(", "(*PanicError).Error(", ".framework(", own + ".Do("} {
+		for _, want := range []string{"goroutine ", "debug.Stack(", "(*PanicError).Error(", ".framework(", own + ".protect("} {
 			if !strings.Contains(stack, want) {
 				t.Errorf("the stack is without %q:\n%s", want, stack)
 			}
@@ -112,9 +141,9 @@ func TestStackOfPanic(t *testing.T) {
 	})
 	t.Run("frames of the framework between and below", func(t *testing.T) {
 		frame := func(name, file string) string { return name + "(0x1)\n\t" + file + ":12 +0x1\n" }
-		outer := frame(own+".Do", "/kopf/internal/safecall/safecall.go") + frame(module+".(*cycle).run", "/kopf/reactor.go") + "created by " + module + ".x in goroutine 1\n\t/kopf/x.go:1\n"
+		outer := frame(own+".protect", "/kopf/internal/safecall/safecall.go") + frame(module+".(*cycle).run", "/kopf/reactor.go") + "created by " + module + ".x in goroutine 1\n\t/kopf/x.go:1\n"
 		kept := frame("main.work-range1", "/op/main.go") + frame(module+".(*Client).List.func1", "/kopf/client_objects.go") + frame("main.work", "/op/main.go")
-		stack := "goroutine 7 [running]:\n" + frame("runtime/debug.Stack", "/go/stack.go") + frame(own+".Do.func1", "/kopf/internal/safecall/safecall.go") + frame("panic", "/go/panic.go") +
+		stack := "goroutine 7 [running]:\n" + frame("runtime/debug.Stack", "/go/stack.go") + frame(own+".protect.func1", "/kopf/internal/safecall/safecall.go") + frame("panic", "/go/panic.go") +
 			frame("runtime.panicmem", "/go/panic.go") + frame("runtime.sigpanic", "/go/signal.go") + kept + frame(module+".(*cycle).callHandler.func1", "/kopf/execution.go") + outer
 		if got := string(userFrames([]byte(stack))); got != kept {
 			t.Errorf("got\n%swant\n%s", got, kept)
