@@ -113,7 +113,8 @@ func (e *ForbiddenError) Error() string { return e.Err.Error() + "; " + e.Hint }
 // Unwrap returns the refusal.
 func (e *ForbiddenError) Unwrap() error { return e.Err }
 
-// Acquire competes for the Lease until this replica holds it, or the context ends. It returns a [ForbiddenError] if the API server rejects the first request.
+// Acquire competes for the Lease until this replica holds it, or the context ends. It returns a [ForbiddenError] if the API server rejects the first requests,
+// up to the creation of a missing Lease.
 func (e *Elector) Acquire(ctx context.Context) (*Term, error) {
 	first := e.started.IsZero()
 	if first {
@@ -125,7 +126,7 @@ func (e *Elector) Acquire(ctx context.Context) (*Term, error) {
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return nil, context.Cause(ctx)
-		case err == nil:
+		case err == nil && code != http.StatusNotFound:
 			e.setReached()
 		}
 		switch {
@@ -140,7 +141,8 @@ func (e *Elector) Acquire(ctx context.Context) (*Term, error) {
 			warned = time.Time{}
 			e.Log.Info("Standing for the Lease again", e.attrs()...)
 		}
-		first = first && code == 0 && err != nil
+		unanswered, missing := code == 0 && err != nil, code == http.StatusNotFound && err == nil
+		first = first && (unanswered || missing) // only the creation shows whether this replica may write it
 		wait := e.RetryPeriod + rand.N(e.RetryPeriod*(jitter-100)/100+1)
 		if free := time.Until(e.freeAt); !e.freeAt.IsZero() && free > 0 {
 			wait = min(wait, free)
@@ -183,23 +185,31 @@ func (e *Elector) try(ctx context.Context) (term *Term, code int, err error) {
 	e.freeAt = time.Time{}
 	ctx, done := await.Outlive(ctx, answerGrace) // a Lease acquired without a response would stay taken until it expires
 	defer done()
+	l, write := missingLease(e.Namespace, e.Name), e.Leases.Create
 	raw, code, err := e.get(ctx)
-	if code == http.StatusNotFound {
-		if e.seenFor > time.Since(e.seenAt) { // a user has deleted it, and its holder will recreate it
-			e.freeAt = e.seenAt.Add(e.seenFor)
-			return nil, code, nil
+	if code != http.StatusNotFound {
+		if err != nil {
+			return nil, code, err
 		}
-		return e.take(ctx, newLease(e.Namespace, e.Name), e.Leases.Create)
-	} else if err != nil {
-		return nil, code, err
+		if l, err = parseLease(raw); err != nil {
+			return nil, code, err
+		}
+		write = e.Leases.Update
 	}
-	l, err := parseLease(raw)
-	if err != nil {
-		return nil, code, err
+	if e.observe(l); e.seenFor > time.Since(e.seenAt) {
+		e.freeAt = e.seenAt.Add(e.seenFor)
+		return nil, code, nil
 	}
-	if e.seenAt.IsZero() || !bytes.Equal(l.spec, e.seen) {
+	return e.take(ctx, l, write)
+}
+
+// observe records what a candidate has seen, and how long that must be unchanged.
+func (e *Elector) observe(l *lease) {
+	changed := e.seenAt.IsZero() || !bytes.Equal(l.spec, e.seen)
+	if changed {
 		e.seenLeast = 0
-		if !e.seenAt.IsZero() && l.holder != "" && l.holder == e.Holder() && l.renewTime == e.seenRenewal { // a user has changed it, and the holder does not know yet
+		byUser := l.abandoned() || l.holder != "" && l.holder == e.Holder() && l.renewTime == e.seenRenewal
+		if !e.seenAt.IsZero() && byUser { // the holder does not know yet
 			e.seenLeast = e.seenFor
 		}
 		e.seen, e.seenAt, e.seenRenewal = l.spec, time.Now(), l.renewTime
@@ -207,24 +217,24 @@ func (e *Elector) try(ctx context.Context) (term *Term, code int, err error) {
 			e.heldAt = e.seenAt
 		}
 	}
-	if e.setHolder(l.holder) && l.holder != "" && l.holder != e.Identity {
+	e.seenFor = max(e.reserved(l), e.seenLeast)
+	switch moved := e.setHolder(l.holder); {
+	case moved && l.holder != "" && l.holder != e.Identity:
 		e.Log.Info("Standing by for the holder of the Lease", e.attrs("holder", l.holder, "help", "K213")...)
+	case changed && l.abandoned():
+		e.Log.Info("Waiting before taking a Lease that was not released", e.attrs("wait", e.seenFor, "help", "K221")...)
 	}
-	if e.seenFor = max(e.reserved(l), e.seenLeast); e.seenFor > time.Since(e.seenAt) {
-		e.freeAt = e.seenAt.Add(e.seenFor)
-		return nil, code, nil
-	}
-	return e.take(ctx, l, e.Leases.Update)
 }
 
-// reserved returns how long the Lease must be unchanged before it may be taken, by the clock of this replica, whatever times the holder has written.
+// reserved returns how long the Lease must be unchanged before it may be taken, by the clock of
+// this replica, whatever times the holder has written.
 func (e *Elector) reserved(l *lease) time.Duration {
 	switch {
 	case l.holder == e.Identity: // the response to an earlier attempt was lost, or a renewal was late
 		return 0
 	case l.holder != "" && l.duration > 0:
 		return l.duration
-	case l.holder != "":
+	case l.holder != "" || l.abandoned():
 		return e.LeaseDuration
 	case time.Since(e.started) < settled:
 		return 0
@@ -465,7 +475,7 @@ func (e *Elector) reread(ctx context.Context) (holder string, code int, err erro
 	if err != nil {
 		return "", code, err
 	}
-	if l.holder == e.Identity { // values that a user has removed are written again
+	if l.holder == e.Identity || l.abandoned() { // values that a user has removed are written again
 		l.acquireTime, l.transitions = cmp.Or(l.acquireTime, e.lease.acquireTime), max(l.transitions, e.lease.transitions)
 		e.lease = l
 		return "", code, nil
@@ -500,7 +510,7 @@ func (e *Elector) Release(ctx context.Context) error {
 	defer cancel()
 	for attempt := 0; ; attempt++ {
 		now := time.Now()
-		raw, err := e.lease.with(record{duration: time.Second, acquireTime: now.UTC().Format(microTime), transitions: e.lease.transitions}, now)
+		raw, err := e.lease.with(record{duration: releasedDuration, acquireTime: now.UTC().Format(microTime), transitions: e.lease.transitions}, now)
 		if err != nil {
 			return err
 		}

@@ -46,6 +46,13 @@ func parseLease(raw []byte) (*lease, error) {
 	return l, nil
 }
 
+// releasedDuration is in a released Lease, also by client-go.
+const releasedDuration = time.Second
+
+// abandoned reports whether a Lease has no holder, but was not released: a user has deleted or
+// emptied it, and its holder may go on until it notices, or no replica has ever had it.
+func (l *lease) abandoned() bool { return l.holder == "" && l.duration != releasedDuration }
+
 // whole returns an integer, or 0 for another value.
 func whole(value any) int64 {
 	number, _ := value.(json.Number)
@@ -78,4 +85,11 @@ func newLease(namespace, name string) *lease {
 	return &lease{object: map[string]any{
 		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"namespace": namespace, "name": name},
 	}}
+}
+
+// missingLease stands for a Lease that does not exist. Its spec differs from that of any other.
+func missingLease(namespace, name string) *lease {
+	l := newLease(namespace, name)
+	l.spec = []byte("missing")
+	return l
 }
