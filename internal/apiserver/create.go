@@ -92,8 +92,14 @@ func (a *apiRequest) createObject(object map[string]any, applied bool) (raw []by
 	if err := a.admitBuiltin(nil, object); err != nil {
 		return nil, 0, err
 	}
+	status := object["status"]
 	if err := a.admit(nil, object, true); err != nil {
 		return nil, 0, err
+	}
+	if a.dropsStatus() { // as a webhook has set it
+		if delete(object, "status"); status != nil {
+			object["status"] = status
+		}
 	}
 	a.name = unstructured.Text(rawjson.AsMap(object["metadata"]), "name") // which a webhook may have changed
 	if err := a.complete(nil, object, applied); err != nil {
@@ -136,15 +142,14 @@ func (a *apiRequest) prepareNew(object map[string]any, applied bool) error {
 	}
 	types.Named("ObjectMeta").Decode(meta)
 	fits := applied || a.managed().TypeError(object, true) == ""
-	dropsStatus := a.kind.hasStatus && !a.kind.is("nodes", "") // whose status is stored with them
-	if dropsStatus && a.subresource == "" {
+	if a.dropsStatus() && a.subresource == "" {
 		delete(object, "status")
 	}
 	a.kind.initialize(object)
 	if !applied && fits {
 		managedfields.Update(nil, object, a.managed())
 	}
-	if dropsStatus && a.subresource == "status" { // it is not stored, and has a manager all the same
+	if a.dropsStatus() && a.subresource == "status" { // it is not stored, and has a manager all the same
 		delete(object, "status")
 	}
 	meta["uid"] = a.server.newUID()
@@ -153,6 +158,11 @@ func (a *apiRequest) prepareNew(object map[string]any, applied bool) error {
 		meta["generation"] = json.Number("1")
 	}
 	return nil
+}
+
+// dropsStatus reports whether the status of a new object is not that of its creator.
+func (a *apiRequest) dropsStatus() bool {
+	return a.kind.hasStatus && !a.kind.is("nodes", "") // whose status is stored with them
 }
 
 // namespaceLabel is the label that contains the name of each namespace.

@@ -20,6 +20,7 @@ import (
 
 var _ = Suite("admission_in_process", func(t *testing.T, c *C) {
 	c.Run(t, "AC-10 the API server in memory asks the operator beside it", inMemoryReviews)
+	c.Run(t, "AC-10 a webhook cannot set the status of a new object", inMemoryStatus)
 	c.Run(t, "DF-55 a warning of several lines reaches the user", inMemoryWarnings)
 	c.Run(t, "DF-52 a check can't be avoided by removing the label that it looks for", inMemoryRemovedLabel)
 	c.Run(t, "AC-33 without the operator, the in-memory server obeys the failure policy", inMemoryPolicy)
@@ -95,6 +96,32 @@ func (x *crossing) ref(name string) kopf.ObjectReference {
 
 // badSpec are the causes of a denial.
 var badSpec = []kopf.ErrorCause{{Reason: "FieldValueInvalid", Message: "it is true", Field: "spec.bad"}, {Message: "it is not good"}}
+
+func inMemoryStatus(c *C) {
+	x := c.cross(func(r *kopf.Registry) {
+		r.OnMutate("poddisruptionbudgets", func(_ context.Context, a *kopf.Admission) error {
+			a.Patch.Set("status.desiredHealthy", 7)
+			a.Patch.Set("metadata.labels.by", "webhook")
+			return nil
+		}, &kopf.AdmissionOptions{ID: "mutate"})
+	})
+	budget := map[string]any{
+		"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+		"metadata": map[string]any{"name": "new", "namespace": x.c.Namespace},
+		"spec":     map[string]any{"minAvailable": 1},
+	}
+	if err := x.client.Create(c.Context(), budget, nil); err != nil {
+		c.Fatal(err)
+	}
+	ref := kopf.ObjectReference{APIVersion: "policy/v1", Kind: "PodDisruptionBudget", Namespace: x.c.Namespace, Name: "new"}
+	var stored kopf.Body
+	if err := x.client.Get(c.Context(), ref, &stored, nil); err != nil {
+		c.Fatal(err)
+	}
+	if stored.Labels()["by"] != "webhook" || stored.Status().Int("desiredHealthy") == 7 {
+		c.Errorf("got the object %v, want the webhook's label, and not its status", &stored)
+	}
+}
 
 func inMemoryReviews(c *C) {
 	var l calls
