@@ -37,6 +37,11 @@ type Definition struct {
 	Description string
 	// Scale adds the subresource "scale", for kubectl scale and autoscalers. Default: none.
 	Scale *Scale
+	// EmbeddedObjectMeta adds the name, namespace, labels, annotations and finalizers of a
+	// metav1.ObjectMeta inside of the object, such as that of a PodTemplateSpec, as the option
+	// generateEmbeddedObjectMeta of controller-gen does. Default: false, with which the schema has no
+	// fields of it, and API servers drop them.
+	EmbeddedObjectMeta bool
 	// Install creates or updates the CustomResourceDefinition in the cluster when the operator starts. It needs the permissions to get, create and patch it.
 	// Default: false, with which kopf compares the definition with that of the cluster, and warns of differences.
 	Install bool
@@ -92,6 +97,7 @@ func (k *DefinedKind) make(t reflect.Type, d *Definition) (err error) {
 	o := definition.Options{
 		Group: d.Group, Version: d.Version, Kind: d.Kind, Plural: d.Plural, Singular: d.Singular, ListKind: d.ListKind,
 		ShortNames: slices.Clone(d.ShortNames), Categories: slices.Clone(d.Categories), Cluster: d.Cluster, Description: d.Description,
+		EmbeddedObjectMeta: d.EmbeddedObjectMeta,
 	}
 	if d.Scale != nil {
 		o.Scale = &definition.Scale{Replicas: string(d.Scale.Replicas), StatusReplicas: string(d.Scale.StatusReplicas), Selector: string(d.Scale.Selector)}

@@ -22,6 +22,7 @@ type Options struct {
 	Cluster                          bool
 	Description                      string
 	Scale                            *Scale // nil for none
+	EmbeddedObjectMeta               bool   // see [structschema.Options]
 }
 
 // Scale has the paths of the scale subresource, such as "spec.replicas".
@@ -46,7 +47,9 @@ const tooLarge = 200 << 10
 // Of returns the definition of a struct. See [structschema.Of].
 func Of(t, meta reflect.Type, describe structschema.Describe, o Options) (*Definition, error) {
 	o.complete(t.Name())
-	kind, err := structschema.Of(t, meta, describe)
+	kind, err := structschema.Of(t, structschema.Options{
+		Meta: meta, Describe: describe, EmbeddedObjectMeta: o.EmbeddedObjectMeta,
+	})
 	if err == nil {
 		err = o.check()
 	}

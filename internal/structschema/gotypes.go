@@ -200,16 +200,15 @@ func (b *builder) ownDescription(t reflect.Type) (d typeDescription, err error) 
 		}
 	}()
 	pointer := reflect.New(t).Interface()
-	d.Description = b.describe(pointer)
+	d.Description = b.options.Describe(pointer)
+	d.Atomic = d.Atomic || isAtomic(t)
 	if d.enum, err = methodEnum(pointer); err != nil {
 		return d, err
 	}
 	switch {
 	case d.Schema != nil:
-	case t.Name() == "Condition" && t.PkgPath() == "k8s.io/apimachinery/pkg/apis/meta/v1": // its limits are only in comments
-		d.Schema = ConditionSchema()
 	default:
-		d.Schema = kubernetesSchema(pointer)
+		d.Schema = b.kubernetesType(t, pointer)
 	}
 	if d.Schema == nil {
 		return d, nil

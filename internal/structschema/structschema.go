@@ -52,19 +52,29 @@ type Column struct {
 	Priority                              int
 }
 
-// Of returns the schema of a kind, from a struct that embeds the given metadata type and has a spec and a status. Errors begin with the path of the field.
-func Of(t, meta reflect.Type, describe Describe) (*Kind, error) {
-	b := &builder{describe: describe, kind: &Kind{}}
-	if err := b.kindOf(t, meta); err != nil {
+// Options are the options of a schema.
+type Options struct {
+	Meta     reflect.Type // of the embedded metadata
+	Describe Describe
+	// EmbeddedObjectMeta generates the fields of a nested metav1.ObjectMeta, as controller-gen's
+	// option generateEmbeddedObjectMeta does. Without them, API servers drop its labels.
+	EmbeddedObjectMeta bool
+}
+
+// Of returns the schema of a kind, from a struct that embeds the metadata type and has a spec and a
+// status. Errors begin with the path of the field.
+func Of(t reflect.Type, o Options) (*Kind, error) {
+	b := &builder{options: o, kind: &Kind{}}
+	if err := b.kindOf(t, o.Meta); err != nil {
 		return nil, err
 	}
 	return b.kind, nil
 }
 
 type builder struct {
-	describe Describe
-	kind     *Kind
-	open     []reflect.Type // types that contain the present one
+	options Options
+	kind    *Kind
+	open    []reflect.Type // types that contain the present one
 }
 
 // place is the place of a schema in the object.
@@ -212,6 +222,7 @@ func fieldsOf(t reflect.Type, depth int, at place) (all []field, err error) {
 		f := t.Field(i)
 		read, err := newField(f)
 		read.depth = depth
+		read.tags.addMarkers(t, f.Type, read.name)
 		switch inlined := read.inlines(f.Anonymous); {
 		case err != nil:
 			return nil, at.field(f.Name).fault(err)
@@ -291,7 +302,10 @@ func (b *builder) object(fields []field, at place) (map[string]any, guards, erro
 		}
 		properties[f.name] = schema
 	}
-	schema := map[string]any{"type": "object", "properties": properties}
+	schema := map[string]any{"type": "object"}
+	if len(properties) > 0 || at.path == "" {
+		schema["properties"] = properties
+	}
 	if len(required) > 0 {
 		slices.SortFunc(required, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
 		schema["required"] = required
@@ -480,61 +494,8 @@ func checkEnum(schema map[string]any, t reflect.Type) error {
 	return nil
 }
 
-// kubernetesSchema returns the schema of a type with the methods of a k8s.io/apimachinery type, or nil.
-func kubernetesSchema(pointer any) map[string]any {
-	typed, ok := pointer.(interface{ OpenAPISchemaType() []string })
-	if !ok {
-		return nil
-	}
-	format := ""
-	if f, ok := pointer.(interface{ OpenAPISchemaFormat() string }); ok {
-		format = f.OpenAPISchemaFormat()
-	}
-	types := typed.OpenAPISchemaType()
-	if of, ok := pointer.(interface{ OpenAPIV3OneOfTypes() []string }); ok && len(of.OpenAPIV3OneOfTypes()) > 1 {
-		either := []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}
-		schema := map[string]any{"x-kubernetes-int-or-string": true, "anyOf": either}
-		if format != "int-or-string" {
-			schema["pattern"] = QuantityPattern
-		}
-		return schema
-	}
-	if len(types) != 1 {
-		return map[string]any{"x-kubernetes-preserve-unknown-fields": true}
-	}
-	schema := map[string]any{"type": types[0]}
-	if format != "" {
-		schema["format"] = format
-	}
-	return schema
-}
-
-// ConditionSchema returns the schema of metav1.Condition.
-func ConditionSchema() map[string]any {
-	text := func(constraints map[string]any) map[string]any {
-		constraints["type"] = "string"
-		return constraints
-	}
-	return map[string]any{
-		"type": "object", "required": []string{"lastTransitionTime", "message", "reason", "status", "type"},
-		"properties": map[string]any{
-			"lastTransitionTime": text(map[string]any{"format": "date-time"}),
-			"message":            text(map[string]any{"maxLength": 32768}),
-			"observedGeneration": map[string]any{"type": "integer", "format": "int64", "minimum": 0},
-			"reason":             text(map[string]any{"minLength": 1, "maxLength": 1024, "pattern": `^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`}),
-			"status":             text(map[string]any{"enum": []string{"True", "False", "Unknown"}}),
-			"type": text(map[string]any{
-				"maxLength": 316, "pattern": `^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`,
-			}),
-		},
-	}
-}
-
 // DurationPattern is the pattern of durations: see [time.ParseDuration].
 const DurationPattern = `^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
-
-// QuantityPattern is the pattern of quantities.
-const QuantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`
 
 // composite returns the schema of a struct, a list or a map, or an error for other types.
 func (b *builder) composite(t reflect.Type, g tags, at place) (map[string]any, guards, error) {

@@ -19,6 +19,8 @@ import (
 // Meta replaces the metadata type of the public package.
 type Meta struct{}
 
+var options = Options{Meta: reflect.TypeFor[Meta](), Describe: describe}
+
 type described struct{}
 
 func (described) describe() Description {
@@ -159,7 +161,7 @@ func kindWith(t reflect.Type, tag string) reflect.Type {
 
 // schemaOf returns the schema of the field, and the kind.
 func schemaOf(t reflect.Type, tag string) (string, *Kind, error) {
-	k, err := Of(kindWith(t, tag), reflect.TypeFor[Meta](), describe)
+	k, err := Of(kindWith(t, tag), options)
 	if err != nil {
 		return "", nil, err
 	}
@@ -461,18 +463,18 @@ func TestKinds(t *testing.T) {
 		}{}, "spec: the type time.Time is string in JSON: want an object"},
 	} {
 		t.Run("TD-1 "+tt.name, func(t *testing.T) {
-			if _, err := Of(reflect.TypeOf(tt.kind), reflect.TypeFor[Meta](), describe); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := Of(reflect.TypeOf(tt.kind), options); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q in it", err, tt.want)
 			}
 		})
 	}
 	t.Run("TD-1 a pointer", func(t *testing.T) {
-		if _, err := Of(reflect.TypeFor[*struct{ Meta }](), reflect.TypeFor[Meta](), describe); err == nil || !strings.Contains(err.Error(), "is a pointer: want the struct struct {") {
+		if _, err := Of(reflect.TypeFor[*struct{ Meta }](), options); err == nil || !strings.Contains(err.Error(), "is a pointer: want the struct struct {") {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("TD-1 metadata alone", func(t *testing.T) {
-		k, err := Of(reflect.TypeFor[struct{ Meta }](), reflect.TypeFor[Meta](), describe)
+		k, err := Of(reflect.TypeFor[struct{ Meta }](), options)
 		if err != nil || k.HasStatus || k.Schema["required"] != nil {
 			t.Errorf("got %+v, %v", k, err)
 		}
@@ -515,7 +517,7 @@ func TestRequiredInStatus(t *testing.T) {
 		Meta
 		Spec   base   `json:"spec"`
 		Status status `json:"status"`
-	}](), reflect.TypeFor[Meta](), describe)
+	}](), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -542,7 +544,7 @@ func TestRequiredInStatus(t *testing.T) {
 	if _, err := Of(reflect.TypeFor[struct {
 		Meta
 		Status status `json:"status" required:"true"`
-	}](), reflect.TypeFor[Meta](), describe); err == nil || !strings.Contains(err.Error(), `status: the tag required:"true" does not fit`) {
+	}](), options); err == nil || !strings.Contains(err.Error(), `status: the tag required:"true" does not fit`) {
 		t.Errorf("TD-12: got %v", err)
 	}
 }
@@ -721,7 +723,7 @@ func FuzzTags(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, tag string, which uint8) {
 		typ := fuzzed[int(which)%len(fuzzed)]
-		k, err := Of(kindWith(typ, tag), reflect.TypeFor[Meta](), describe)
+		k, err := Of(kindWith(typ, tag), options)
 		if err != nil {
 			return
 		}
