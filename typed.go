@@ -344,9 +344,7 @@ type Quantity string
 
 // Schema implements [Schemer].
 func (Quantity) Schema() Schema {
-	s := IntOrString{}.Schema()
-	s["pattern"] = structschema.QuantityPattern
-	return s
+	return structschema.QuantitySchema()
 }
 
 // UnmarshalJSON reads a text or a number. It fails for anything else.

@@ -254,6 +254,21 @@ var _ = Suite("types_definitions", func(t *testing.T, c *C) {
 			objects.refused(field, spec, "spec."+field)
 		}
 	})
+	c.Run(t, "DF-88 a quantity can be a number beyond 32 bits, as for Kubernetes", func(c *C) {
+		_, objects := definedAs[of[everything]](c, &kopf.Registry{}, &kopf.Definition{Kind: "Everything"})
+		spec := valid()
+		spec["amounts"] = map[string]any{"memory": 3_000_000_000}
+		objects.Create("a", map[string]any{"spec": spec})
+		var decoded of[everything]
+		if err := objects.Get("a").Decode(&decoded); err != nil {
+			c.Fatal(err)
+		}
+		if got := decoded.Spec.Amounts["memory"]; got != "3000000000" {
+			c.Errorf("got %q", got)
+		}
+		spec["port"] = 3_000_000_000
+		objects.refused("port", spec, "spec.port")
+	})
 	c.Run(t, "TD-10 what Go writes is taken and kept", func(c *C) {
 		_, objects := definedAs[of[written]](c, &kopf.Registry{}, &kopf.Definition{Kind: "Written"})
 		value := written{Protocols: []protocol{0, 1}, Texts: map[string]*pointerText{"a": new(pointerText)}, Large: 4_000_000_000, Small: -128}
