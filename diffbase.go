@@ -486,7 +486,7 @@ func storedEssence(body *Body, p *PersistenceSettings) (*Essence, error) {
 // stripRecords removes the temporary data of operators from the tracked fields.
 func (p *PersistenceSettings) stripRecords(e *Essence, body *Body) {
 	p.ProgressStorage.Clear(e)
-	for _, key := range []string{formerKey, trackedKey, handledUIDKey} {
+	for _, key := range []string{formerKey, trackedKey, markers.Reconciled, handledUIDKey} {
 		if key != handledUIDKey || p.IgnoreCopies {
 			siblingStorage(p.DiffBaseStorage, key).(ownDiffBase).strip(e, body)
 		}

@@ -475,6 +475,7 @@ type Reconcile struct {
 
 	requeueAfter time.Duration // negative for never
 	desired      children      // nil in a hand-made argument
+	spec         *specRecord   // nil in a hand-made argument
 	resulting
 }
 
@@ -488,6 +489,16 @@ func (r *Reconcile) RequeueAfter(after time.Duration) {
 		r.requeueAfter = after
 	}
 }
+
+// SpecChanged reports whether the spec is another one than in the last successful call that has also
+// asked this. Use it before you change something outside of the cluster, which a call for a child, a
+// watched object, a Resync or a restart should not repeat. It is true if there was no such call for
+// the object yet, and in a hand-made argument.
+//
+// kopf stores a digest of the spec on the object when a call that has asked succeeds, unless it is
+// stored already. All fields but the metadata and the status count as the spec, except for fields that
+// are not tracked. A function literal needs an ID for that.
+func (r *Reconcile) SpecChanged() bool { return r.spec == nil || r.spec.changed(r.Body) }
 
 // SetCondition sets a condition of the object. See [Patch.SetCondition].
 func (r *Reconcile) SetCondition(c Condition) { r.Patch.SetCondition(c) }
@@ -535,5 +546,5 @@ const (
 	TriggerResync TriggerReason = "Resync"
 )
 
-// Watched is the argument of the function Objects of a [Watch]: an object that has changed. It has no Patch and no Client.
+// Watched is the argument of the functions of a [Watch]: an object that has changed. It has no Patch and no Client.
 type Watched struct{ Object }

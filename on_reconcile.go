@@ -15,7 +15,8 @@ import (
 
 // ReconcileOptions are the options of reconcile handlers. Zero values mean the defaults.
 type ReconcileOptions struct {
-	// ID names the handler in logs and metrics, and its result in the status. kopf stores nothing else under it. Default: the name of the function.
+	// ID names the handler in logs and metrics, its result in the status, and its digest of the spec: see
+	// [Reconcile.SpecChanged]. kopf stores nothing else under it. Default: the name of the function.
 	ID HandlerID
 	// Where narrows the selector to the resources for which the function returns true. Default: all resources.
 	Where func(Resource) bool
@@ -30,6 +31,11 @@ type ReconcileOptions struct {
 	Fields []FieldPath
 	// Owns are the kinds of the children. Their changes trigger the handler of their owner, and [Reconcile.Desired] accepts only these kinds. Default: none.
 	Owns []Selector
+	// ChildFields are the paths of the fields of a kind in Owns whose changes trigger the handler, such
+	// as "status.phase". These changes of a child always trigger it: that it appears, ends or leaves its
+	// owner, becomes ready or not, or that another client changes what kopf has applied. List the fields
+	// that the option Ready of [DesiredOptions] reads. Default: all fields.
+	ChildFields map[Selector][]FieldPath
 	// Watches are other kinds whose changes trigger the handler. Default: none.
 	Watches []Watch
 	// Sources trigger the handler from elsewhere. Default: none.
@@ -60,7 +66,14 @@ type Watch struct {
 	Of Selector
 	// Labels are the labels that an object of the kind must have. Default: any.
 	Labels Match
-	// Objects returns the objects to reconcile for an object of the kind. kopf calls it for each change, and also reconciles the objects that it returned for
+	// Fields are the paths of the fields whose changes trigger the handler, such as "spec" or
+	// "status.phase". Default: all fields. An object that appears, ends, or begins or ceases to match
+	// the Labels and When always triggers it.
+	Fields []FieldPath
+	// When is a predicate for an object of the kind. An object for which it is false counts as missing.
+	// It must be fast and change nothing. Default: always true.
+	When func(*Watched) bool
+	// Objects returns the objects to reconcile for an object of the kind. kopf calls it for each of these changes, and also reconciles the objects that it returned for
 	// that object before. kopf ignores the UID, APIVersion and Kind of the references. Nil means all objects of the handler.
 	Objects func(*Watched) []ObjectReference
 }
@@ -102,7 +115,8 @@ type followSpec struct {
 	selector discovery.Selector
 	owns     bool
 	labels   []keyCriterion
-	watch    Watch // none for owned kinds
+	fields   []FieldPath // whose changes count; none for all
+	watch    Watch       // none for owned kinds
 }
 
 func (r *Registry) onReconcile(s Selector, fn ReconcileFunc, opts *ReconcileOptions) error {
@@ -140,15 +154,23 @@ func (s *reconcileSpec) check(o *ReconcileOptions) error {
 	if len(s.manager) > 128 {
 		return fmt.Errorf("invalid option Manager %q: want at most 128 bytes", s.manager)
 	}
-	for _, path := range s.fields {
-		if keys := path.Keys(); len(keys) == 0 || slices.Contains(keys, "") {
-			return fmt.Errorf("invalid path %q in the option Fields: want keys joined by dots, as in \"status.phase\"", path)
-		}
+	if err := checkPaths("Fields", s.fields); err != nil {
+		return err
 	}
 	if slices.Contains(s.sources, nil) {
 		return errors.New("invalid option Sources: want no nil")
 	}
 	return s.checkFollows(o)
+}
+
+// checkPaths validates the paths of an option.
+func checkPaths(option string, paths []FieldPath) error {
+	for _, path := range paths {
+		if keys := path.Keys(); len(keys) == 0 || slices.Contains(keys, "") {
+			return fmt.Errorf("invalid path %q in the option %s: want keys joined by dots, as in \"status.phase\"", path, option)
+		}
+	}
+	return nil
 }
 
 func (s *reconcileSpec) checkFollows(o *ReconcileOptions) error {
@@ -160,7 +182,16 @@ func (s *reconcileSpec) checkFollows(o *ReconcileOptions) error {
 		if f.owns = true; slices.Contains(o.Owns[:i], selector) {
 			return fmt.Errorf("invalid option Owns: the selector %q is there twice", selector)
 		}
+		f.fields = slices.Clone(o.ChildFields[selector])
+		if err := checkPaths("ChildFields", f.fields); err != nil {
+			return err
+		}
 		s.follows = append(s.follows, f)
+	}
+	for selector := range o.ChildFields {
+		if !slices.Contains(o.Owns, selector) {
+			return fmt.Errorf("invalid selector %q in the option ChildFields: want one of Owns", selector)
+		}
 	}
 	for _, watch := range o.Watches {
 		f, err := newFollow("Watches", watch.Of)
@@ -170,7 +201,10 @@ func (s *reconcileSpec) checkFollows(o *ReconcileOptions) error {
 		if f.labels, err = newMatch("label", watch.Labels); err != nil {
 			return fmt.Errorf("the watch of %q: %w", watch.Of, err)
 		}
-		f.watch = watch
+		if err = checkPaths("Fields", watch.Fields); err != nil {
+			return fmt.Errorf("the watch of %q: %w", watch.Of, err)
+		}
+		f.fields, f.watch = slices.Clone(watch.Fields), watch
 		s.follows = append(s.follows, f)
 	}
 	return nil

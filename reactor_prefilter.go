@@ -200,7 +200,10 @@ func (p *prefilter) base(storage DiffBaseStorage) bool {
 		keys := s.keys(nil)
 		p.stored.Annotation = keys[0]
 		p.stored.Prefixes = append(p.stored.Prefixes, cmp.Or(s.Prefix, markers.DefaultPrefix))
-		p.stored.Keys = append(s.withKey(trackedKey).(*AnnotationsDiffBaseStorage).keys(nil), keys...)
+		p.stored.Keys = keys
+		for _, key := range []string{trackedKey, markers.Reconciled} {
+			p.stored.Keys = append(p.stored.Keys, s.withKey(key).(*AnnotationsDiffBaseStorage).keys(nil)...)
+		}
 		return len(keys) == 1 && len(s.IgnoredFields) == 0
 	case *StatusDiffBaseStorage:
 		p.stored.Field = s.field()

@@ -15,7 +15,9 @@ import (
 	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/kindschema"
 	"github.com/kopf-go/kopf/internal/kstatus"
+	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/ownership"
+	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/schedule"
 	"github.com/kopf-go/kopf/internal/workpool"
@@ -118,7 +120,7 @@ type reconciler struct {
 	kinds    []*childKind
 	streams  map[*source]*followedStream
 	listed   map[*reactor]bool // reactors with a complete list so far
-	watched  map[watchedKey][]ObjectReference
+	watched  map[watchedKey]watchedState
 	parents  map[string]string      // the UIDs of the parents of sets, by the IDs of the sets
 	applying map[string][]*applying // by the keys of the families whose children are applied
 
@@ -141,7 +143,7 @@ type objectName struct{ namespace, name string }
 func (engine) runner(o *observer) reconcileRunner {
 	rc := &reconciler{
 		environment: &o.environment, seed: maphash.MakeSeed(), reactors: make(map[*reactor]*reconciled), families: make(map[string]*family), unseen: make(map[string]*child),
-		streams: make(map[*source]*followedStream), listed: make(map[*reactor]bool), watched: make(map[watchedKey][]ObjectReference),
+		streams: make(map[*source]*followedStream), listed: make(map[*reactor]bool), watched: make(map[watchedKey]watchedState),
 		parents: make(map[string]string), applying: make(map[string][]*applying), observer: o,
 	}
 	o.meter.SetReconciling(rc)
@@ -181,7 +183,7 @@ func (rc *reconciler) drop(r *reactor) {
 			rc.removeLocked(c)
 		}
 	}
-	maps.DeleteFunc(rc.watched, func(key watchedKey, _ []ObjectReference) bool { return key.reactor == r })
+	maps.DeleteFunc(rc.watched, func(key watchedKey, _ watchedState) bool { return key.reactor == r })
 	delete(rc.listed, r)
 	delete(rc.reactors, r)
 }
@@ -409,12 +411,17 @@ func (rc *reconciler) digest(c *cycle, h *handler, body *Body) uint64 {
 	var sum maphash.Hash
 	sum.SetSeed(rc.seed)
 	maphash.WriteComparable(&sum, digest)
-	for _, path := range h.reconcile.fields {
+	addFields(&sum, body, h.reconcile.fields)
+	return sum.Sum64()
+}
+
+// addFields adds the fields of an object to a digest.
+func addFields(sum *maphash.Hash, body *Body, fields []FieldPath) {
+	for _, path := range fields {
 		raw, _ := body.find(path.Keys()...)
-		maphash.WriteComparable(&sum, len(raw))
+		maphash.WriteComparable(sum, len(raw))
 		sum.Write(raw) // it never fails
 	}
-	return sum.Sum64()
 }
 
 // failing adds the handlers in retry, and reports whether one has failed permanently.
@@ -476,7 +483,7 @@ func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error 
 	log := postedLogger(c.log, body.Reference(), rc.events)
 	o := c.reactor.object(c.entry, c.served, body, log)
 	o.Param, o.Logger = h.param, handlerLogger(log, h.id)
-	arg := &Reconcile{Object: o, Triggers: s.triggers, requeueAfter: -1}
+	arg := &Reconcile{Object: o, Triggers: s.triggers, requeueAfter: -1, spec: &specRecord{served: c.served, handler: h}}
 	desired := &desiredSet{reconciler: rc, reconciling: rec, cycle: c, client: o.Client, owner: body, log: o.Logger, set: setID(body.Reference(), c.served.resource), state: s, triggers: s.triggers}
 	arg.desired = desired
 	early := s.schedule.IsEarly(time.Now())
@@ -552,6 +559,9 @@ func (rc *reconciler) invoke(traced context.Context, c *cycle, rec *reconciling,
 	if err == nil && arg.result != nil {
 		err = arg.storeResult(h)
 	}
+	if err == nil && arg.spec.asked {
+		err = arg.spec.store(arg.Body, arg.Patch)
+	}
 	switch cause := context.Cause(ctx); {
 	case err == nil:
 	case cause == errCallTimeout && errors.Is(err, context.DeadlineExceeded):
@@ -570,6 +580,71 @@ func (r *Reconcile) storeResult(h *handler) error {
 		return Permanent(fmt.Errorf("the result of the function literal at %s is stored under the handler's ID: give the handler an ID", h.registered.where))
 	}
 	r.Patch.put(r.result, "status", string(h.id))
+	return nil
+}
+
+// specRecord is the stored digest of an object's spec at the last success of a handler. It is next to
+// the last-handled configuration, with those of the other reconcile handlers.
+type specRecord struct {
+	served  *resolved
+	handler *handler
+	asked   bool // whether the handler has asked for it in this call
+}
+
+func (s *specRecord) storage() DiffBaseStorage {
+	return siblingStorage(s.served.persistence.DiffBaseStorage, markers.Reconciled)
+}
+
+// stored returns the digests by the IDs of the handlers. A damaged record has none.
+func (s *specRecord) stored(body *Body) map[string]any {
+	e, err := s.storage().Fetch(body)
+	if err != nil {
+		return nil
+	}
+	return e.Map()
+}
+
+// digest returns the digest of the spec of an object. It contains the UID, because another object may
+// be a copy with the record.
+func (s *specRecord) digest(body *Body) string {
+	e := essenceOf(body, nil, s.served.persistence)
+	e.Remove("metadata")
+	uid, _ := rawjson.Encode(body.UID()) // a string, so there is no error
+	e.in().Set(uid, "metadata", "uid")
+	return e.in().SortedDigest()
+}
+
+func (s *specRecord) changed(body *Body) bool {
+	s.asked = true
+	return s.stored(body)[string(s.handler.id)] != s.digest(body)
+}
+
+// store adds the digest to the patch of a successful call, which may change the spec itself. It drops
+// those of former handlers.
+func (s *specRecord) store(body *Body, patch *Patch) error {
+	if checkID(s.handler.id) != nil {
+		return Permanent(fmt.Errorf("the digest of the spec for the function literal at %s is stored under the handler's ID: give the handler an ID", s.handler.registered.where))
+	}
+	before, after := s.stored(body), body
+	if !patch.Empty() {
+		after = patch.applied(body)
+	}
+	digest := s.digest(after)
+	if before[string(s.handler.id)] == digest {
+		return nil
+	}
+	digests := &Essence{}
+	for _, rec := range s.served.reconciles {
+		id := string(rec.handler.id)
+		text, _ := before[id].(string)
+		if rec.handler == s.handler {
+			text = digest
+		}
+		if raw, _ := rawjson.Encode(text); text != "" {
+			digests.in().Set(raw, id)
+		}
+	}
+	s.storage().Store(digests, body, patch)
 	return nil
 }
 

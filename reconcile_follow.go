@@ -205,6 +205,7 @@ type childDetails struct {
 	conflict *flapping.Tracker // since the first change of applied fields by another client
 	custom   *customReady      // the last result of the user's readiness function
 	pruned   bool              // whether kopf has deleted it as unwanted, until it is wanted again
+	seen     uint64            // the digest of what triggers the handler, with the option ChildFields; 0 without it
 }
 
 // unseen is an applied child without an event so far.
@@ -345,8 +346,11 @@ func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawE
 			left = before.family.key
 		}
 	}
-	if by != nil && rc.showLocked(r, e, by, key, ev.Body) {
-		changed = append(changed, e.child)
+	if by != nil {
+		shown := rc.showLocked(r, e, by, key, ev.Body)
+		if rc.fieldsChangedLocked(e.child, by, ev.Body) && shown {
+			changed = append(changed, e.child)
+		}
 	}
 	return slices.DeleteFunc(changed, func(c *child) bool {
 		all := rc.applying[c.family.key]
@@ -446,6 +450,26 @@ func (rc *reconciler) showLocked(r *reactor, e *entry, by *follow, key string, b
 	c.details().own = 0
 	rc.showEvent(c, b)
 	return true
+}
+
+// fieldsChangedLocked reports whether the fields of a child that trigger the handler differ from those
+// of its last event. Without the option ChildFields, these are all.
+func (rc *reconciler) fieldsChangedLocked(c *child, by *follow, b *Body) bool {
+	if len(by.spec.fields) == 0 {
+		return true
+	}
+	var sum maphash.Hash
+	sum.SetSeed(rc.seed)
+	applied, apiVersion := ownership.FieldsOf(b.of(b.managers), by.manager)
+	digest, _ := b.Annotation(wantedAnnotation)
+	maphash.WriteComparable(&sum, [2]string{apiVersion, digest})
+	maphash.WriteComparable(&sum, string(applied))
+	maphash.WriteComparable(&sum, c.going)
+	maphash.WriteComparable(&sum, c.reason())
+	addFields(&sum, b, by.spec.fields)
+	before, now := c.details().seen, max(1, sum.Sum64())
+	c.details().seen = now
+	return now != before
 }
 
 // kindLocked returns the index of the shared kind for the children of a reactor. It reuses those of
@@ -709,6 +733,12 @@ type watchedKey struct {
 	key     string
 }
 
+// watchedState is the state of a watched object that matches the labels and the predicate.
+type watchedState struct {
+	refs   []ObjectReference // that the option Objects has returned
+	digest uint64            // of the fields in the option Fields; 0 without it
+}
+
 // notify implements [reconcileRunner].
 func (rc *reconciler) notify(c *cycle) {
 	for _, f := range c.served.follows {
@@ -723,13 +753,20 @@ func (rc *reconciler) notify(c *cycle) {
 func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
 	e, o := c.entry, c.object(c.event.Body)
 	key := watchedKey{c.reactor, f.spec, e.key}
-	fits := c.event.Type != Deleted && (&filters{labels: f.spec.labels}).fitsMeta(&o, nil)
-	var now []ObjectReference
-	if fits && f.spec.watch.Objects != nil {
-		now = rc.objectsOf(f, o)
-	}
 	rc.mu.Lock()
 	before, known := rc.watched[key]
+	rc.mu.Unlock()
+	fits := c.event.Type != Deleted && (&filters{labels: f.spec.labels}).fitsMeta(&o, nil) && rc.mayWatch(f, o)
+	var now watchedState
+	if fits && len(f.spec.fields) > 0 {
+		if now.digest = rc.digestOf(o.Body, f.spec.fields); known && now.digest == before.digest {
+			return
+		}
+	}
+	if fits && f.spec.watch.Objects != nil {
+		now.refs = rc.objectsOf(f, o)
+	}
+	rc.mu.Lock()
 	if delete(rc.watched, key); fits {
 		rc.watched[key] = now
 	}
@@ -743,7 +780,7 @@ func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
 		return
 	}
 	var done []objectName
-	for _, ref := range slices.Concat(before, now) {
+	for _, ref := range slices.Concat(before.refs, now.refs) {
 		if name := (objectName{ref.Namespace, ref.Name}); !slices.Contains(done, name) {
 			done = append(done, name)
 			rc.trigger(f.handler, ref, reason)
@@ -751,18 +788,42 @@ func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
 	}
 }
 
-// objectsOf returns the objects that a watched object refers to.
+// digestOf returns a digest of some fields of an object.
+func (rc *reconciler) digestOf(b *Body, fields []FieldPath) uint64 {
+	var sum maphash.Hash
+	sum.SetSeed(rc.seed)
+	addFields(&sum, b, fields)
+	return sum.Sum64()
+}
+
+// mayWatch reports whether the predicate of a watch is true for an object. A panic counts as false.
+func (rc *reconciler) mayWatch(f *follow, o Object) (may bool) {
+	when := f.spec.watch.When
+	if when == nil {
+		return true
+	}
+	rc.ask(f, o, "When", func(w *Watched) { may = when(w) })
+	return may
+}
+
+// objectsOf returns the objects that a watched object refers to, none after a panic.
 func (rc *reconciler) objectsOf(f *follow, o Object) (refs []ObjectReference) {
+	rc.ask(f, o, "Objects", func(w *Watched) { refs = f.spec.watch.Objects(w) })
+	return refs
+}
+
+// ask calls a function of a watch, and logs its first panic.
+func (rc *reconciler) ask(f *follow, o Object, option string, call func(*Watched)) {
 	o.Patch, o.Param, o.Client = newPatch(nil, &o.Resource, o.Body), f.handler.param, nil
 	err := safecall.Do(func() error {
-		refs = f.spec.watch.Objects(&Watched{o})
+		call(&Watched{o})
 		return nil
 	})
 	if err == nil {
-		return refs
+		return
 	}
 	f.handler.filters.panicked.Do(func() {
-		rc.log.Error("The option Objects of a watch panicked; it names no objects", handlerKey, f.handler.id, "error", err, "stack", string(safecall.StackOf(err)), "help", "K715")
+		rc.log.Error("A function of a watch panicked; the object counts as missing", "option", option,
+			handlerKey, f.handler.id, "error", err, "stack", string(safecall.StackOf(err)), "help", "K715")
 	})
-	return nil
 }

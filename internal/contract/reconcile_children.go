@@ -662,9 +662,9 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 		op := c.Operator(r)
 		c.configMaps().Create("x", nil)
 		c.configMaps().Create("y", nil)
-		c.WaitFor("the line", func() bool { return len(op.Logs.Find("The option Objects of a watch panicked")) > 0 })
+		c.WaitFor("the line", func() bool { return len(op.Logs.Find("A function of a watch panicked")) > 0 })
 		c.Pass(time.Second)
-		if n := len(op.Logs.Find("The option Objects of a watch panicked")); n != 1 {
+		if n := len(op.Logs.Find("A function of a watch panicked")); n != 1 {
 			c.Errorf("got %d lines, want 1", n)
 		}
 		c.expect(l, "a")

@@ -17,13 +17,14 @@ const (
 	TrackedFields = "tracked-fields"                                   // tracked fields of the last-handled state
 	HandlingBase  = "handling-base"                                    // of version 0.1.0; removed, but not read any more
 	HandledUID    = "handled-uid"                                      // uid of the object that the annotations belong to
+	Reconciled    = "reconciled-spec"                                  // digests of the spec at the last success of reconcile handlers
 	LastApplied   = "kubectl.kubernetes.io/last-applied-configuration" // of kubectl
 )
 
 // IsReserved reports whether the name of an operator's annotation does not belong to a handler.
 func IsReserved(name string) bool {
 	switch name {
-	case LastHandled, Managed, HandlingState, TrackedFields, HandlingBase, HandledUID, "touch-dummy":
+	case LastHandled, Managed, HandlingState, TrackedFields, HandlingBase, HandledUID, Reconciled, "touch-dummy":
 		return true
 	}
 	return false

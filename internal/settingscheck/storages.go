@@ -206,7 +206,7 @@ func (s *Storage) annotationPlaces(stored []string) (all []place) {
 			add("", fmt.Sprintf("the progress of the handler %q", id), "handler "+id, id, s.v2Only)
 		}
 	}
-	for _, name := range []string{markers.HandlingState, markers.TrackedFields, markers.HandlingBase, markers.HandledUID, markers.Managed} {
+	for _, name := range []string{markers.HandlingState, markers.TrackedFields, markers.HandlingBase, markers.HandledUID, markers.Reconciled, markers.Managed} {
 		add("", fmt.Sprintf("the annotation %q", s.prefix+"/"+name), name, name, true)
 	}
 	setting := fmt.Sprintf("%s %q", s.keySetting(), s.key)
@@ -229,7 +229,7 @@ func (s *Storage) statusPlaces() (all []place) {
 	if s.Field == nil || s.progress {
 		return all
 	}
-	for _, name := range []string{markers.TrackedFields, markers.HandlingBase, markers.HandledUID} {
+	for _, name := range []string{markers.TrackedFields, markers.HandlingBase, markers.HandledUID, markers.Reconciled} {
 		path := append(slices.Clone(s.Field[:len(s.Field)-1]), name)
 		all = append(all, place{"", fmt.Sprintf("the field %q", strings.Join(path, ".")), name, path, false})
 	}
