@@ -508,6 +508,9 @@ func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error 
 	if out.err == nil && !out.cancelled {
 		call.meter.Settled(arg.requeueAfter >= 0)
 	}
+	if err != nil && !arg.Patch.Empty() && desired.losesOnce() {
+		arg.Patch = newPatch(c.served.persistence, &c.served.resource, body)
+	}
 	rec.keepConditions(arg, desired, out, err)
 	return rc.send(c, rec, arg, body, err)
 }

@@ -1,0 +1,651 @@
+package kopf
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/applyset"
+	"github.com/kopf-go/kopf/internal/errtype"
+	"github.com/kopf-go/kopf/internal/flapping"
+	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/ownership"
+	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/safecall"
+)
+
+// This file applies the children that a reconcile handler wants, and deletes former children. It runs on the goroutine of the object's worker.
+
+// apply applies the children that differ, and deletes former children.
+func (d *desiredSet) apply(ctx context.Context) error {
+	if d.err != nil {
+		return d.err
+	}
+	switch {
+	case d.none && len(d.wanted) > 0:
+		return errors.New("the handler called NoChildren, and declared children: want one of them")
+	case len(d.reconciling.owns) == 0:
+		return nil
+	case len(d.wanted) == 0 && !d.none:
+		d.kept = true
+		d.warnOfFormer()
+		return nil
+	}
+	keys := []string{d.owner.UID(), d.set}
+	for _, c := range d.wanted {
+		if key := d.keyOf(c); !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	d.applying = d.reconciler.beginApplying(keys)
+	defer d.reconciler.endApplying(keys, d.applying)
+	if err := d.storeScope(ctx); err != nil {
+		return err
+	}
+	var failures []error
+	waiting := false
+	for _, c := range d.wanted {
+		if i := slices.IndexFunc(c.options.After, func(a *Child) bool { return !a.state.ready }); i >= 0 {
+			waiting = true
+			c.state.ready = false
+			c.state.reason = "Waiting for " + c.options.After[i].ref.Kind
+			continue
+		}
+		err := d.applyChild(ctx, c)
+		if err == nil {
+			err = d.judge(ctx, c)
+		}
+		if cancelled := (*cancelledError)(nil); errtype.As(err, &cancelled) {
+			return err
+		}
+		if err != nil {
+			c.failed, c.state.ready, c.state.reason = true, false, "Failed"
+			failures = append(failures, fmt.Errorf("%s %s: %w", c.ref.Kind, c.ref, err))
+		}
+	}
+	if len(failures) > 0 {
+		return errors.Join(failures...)
+	}
+	if waiting {
+		return nil
+	}
+	return d.prune(ctx)
+}
+
+// applyChild applies a child, unless it matches the desired state.
+func (d *desiredSet) applyChild(ctx context.Context, c *Child) error {
+	if c.known == nil {
+		return d.create(ctx, c)
+	}
+	verdict, going := d.reconciler.check(c)
+	if verdict == ownership.Unknown && !going && !c.options.Once {
+		// The result of one apply also holds for other children of the kind, so they wait for it. Otherwise all of them would be applied after a restart.
+		taught, err := d.reconciler.teaching.Begin(ctx, c.ref.APIVersion+" "+c.ref.Kind)
+		if err != nil {
+			return err
+		}
+		defer taught()
+		verdict, going = d.reconciler.check(c)
+	}
+	switch {
+	case going:
+		c.state.ready, c.state.reason = false, "Terminating"
+		return nil
+	case verdict == ownership.Owned, c.options.Once:
+		return nil
+	}
+	if wait := d.reconciler.backOff(c); wait > 0 {
+		return Temporary(fmt.Errorf("another client changes it back again and again"), wait)
+	}
+	return d.send(ctx, c, "uid", c.known.uid())
+}
+
+// check compares a child with its desired state, and reports whether it is being deleted.
+func (rc *reconciler) check(c *Child) (verdict ownership.Result, going bool) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	k, digest := c.known, c.config.Digest()
+	if k.going {
+		return ownership.Drifted, true
+	}
+	same := k.digest == maphash.String(rc.seed, digest)
+	if same && k.owned {
+		return ownership.Owned, false
+	}
+	if !same || !k.applied || k.more == nil {
+		return ownership.Drifted, false
+	}
+	apiVersion, fields, _ := strings.Cut(k.more.fields, "\n")
+	if verdict = rc.checker.Check(c.config, digest, []byte(fields), apiVersion); verdict == ownership.Owned {
+		k.setOwned()
+	}
+	return verdict, false
+}
+
+// backOff returns the delay before kopf reapplies a child that another client keeps changing.
+func (rc *reconciler) backOff(c *Child) time.Duration {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	k, wanted := c.known, maphash.String(rc.seed, c.config.Digest())
+	if k.digest != wanted && k.mine != uint16(wanted) {
+		return 0
+	}
+	more := k.details() // another client, such as another version of the operator, has changed the child
+	if more.conflict.Remaining() <= 0 {
+		more.conflict = flapping.New()
+		return 0
+	}
+	pause := max(more.conflict.Pause(), 0)
+	if pause == 0 && more.conflict.Count(maxFlappingRounds, time.Minute) {
+		rc.log.Warn("Another client changes a child again and again; slowing down", "kind", c.ref.Kind, "object", c.ref, handlerKey, rc.handlerOfLocked(k).id, "help", "K710")
+	}
+	return pause
+}
+
+// maxFlappingRounds is how often in a row kopf reapplies a child without a delay after changes of another client.
+const maxFlappingRounds = 5
+
+// errUndone means that a child was deleted before the response to its apply.
+var errUndone = errors.New("it was deleted while it was made")
+
+// nameKey identifies a child by its name, also after its deletion.
+func (c *Child) nameKey() string { return keptKey(c.resource, c.ref.Namespace, c.ref.Name) }
+
+// mayRemake checks a child that was deleted before kopf makes it again. The garbage collector may
+// have deleted it because its owner is gone, while the stream of the owner is silent. The call is
+// cancelled then. A child that is deleted again and again has to wait.
+func (d *desiredSet) mayRemake(c *Child) error {
+	remade := d.state.remade
+	maps.DeleteFunc(remade, func(_ string, t *flapping.Tracker) bool { return t.Remaining() == 0 })
+	t := remade[c.nameKey()]
+	if t == nil && !d.isDeleted(c) {
+		return nil
+	}
+	if t == nil {
+		d.state.noteRemade(c)
+	} else if wait := t.Pause(); wait > 0 {
+		return Temporary(errors.New("another client deletes it again and again"), wait)
+	}
+	owner, err := d.cycle.sender.get(d.owner)
+	switch {
+	case errors.Is(err, errGone):
+		return &cancelledError{errGone}
+	case err == nil && owner.deleting:
+		return &cancelledError{ErrSuperseded}
+	case StatusCode(err) == http.StatusForbidden: // it is assumed to exist
+		return nil
+	}
+	return err
+}
+
+// isDeleted reports whether the call may have been triggered by the deletion of a child.
+func (d *desiredSet) isDeleted(c *Child) bool {
+	return len(d.triggers) == maxTriggers || slices.ContainsFunc(d.triggers, func(t Trigger) bool {
+		o := t.Object
+		return t.Reason == TriggerChild && o.Kind == c.ref.Kind && o.Namespace == c.ref.Namespace && o.Name == c.ref.Name
+	})
+}
+
+// noteRemade records that a child was deleted.
+func (s *reconcileState) noteRemade(c *Child) *flapping.Tracker {
+	if s.remade == nil {
+		s.remade = make(map[string]*flapping.Tracker)
+	}
+	t := flapping.New()
+	s.remade[c.nameKey()] = t
+	return t
+}
+
+// countRemaking counts a creation of a child that was deleted before, or meanwhile.
+func (d *desiredSet) countRemaking(c *Child, err error) {
+	undone := errors.Is(err, errUndone)
+	t := d.state.remade[c.nameKey()]
+	if err != nil && !undone || t == nil && !undone {
+		return
+	}
+	if t == nil {
+		t = d.state.noteRemade(c)
+	}
+	if t.Count(maxFlappingRounds, time.Minute) {
+		d.log.Warn("Another client deletes a child again and again; slowing down", "kind", c.ref.Kind, "child", c.ref, "help", "K717")
+	}
+}
+
+// create creates a child. The apply has a resource version that no object has, so it fails instead of merging into an existing object.
+func (d *desiredSet) create(ctx context.Context, c *Child) error {
+	if err := d.mayRemake(c); err != nil {
+		return err
+	}
+	if c.options.Create != nil {
+		body, err := d.client.object(ctx, c.resource, c.ref.Namespace, c.ref.Name)
+		if err == nil { // its stream may be late
+			return d.takeOver(ctx, c, body)
+		}
+		if StatusCode(err) != http.StatusNotFound {
+			return err
+		}
+		if err := d.make(ctx, c); err != nil {
+			return err
+		}
+	}
+	err := d.send(ctx, c, "resourceVersion", "1")
+	d.countRemaking(c, err)
+	if StatusCode(err) != http.StatusConflict {
+		return err
+	}
+	body, err := d.client.object(ctx, c.resource, c.ref.Namespace, c.ref.Name)
+	if StatusCode(err) == http.StatusNotFound {
+		return Temporary(errors.New("it was there, and is gone now"), time.Second)
+	}
+	if err != nil {
+		return err
+	}
+	return d.takeOver(ctx, c, body)
+}
+
+// make adds the fields of the option Create to a missing child.
+func (d *desiredSet) make(ctx context.Context, c *Child) error {
+	c.made = true
+	fields, err := d.askFields(ctx, c)
+	if err != nil {
+		return err
+	}
+	if fields, err = rawjson.NormalizeObject(fields); err != nil {
+		return Permanent(fmt.Errorf("the result of the option Create: %w", err))
+	}
+	declared, err := rawjson.NormalizeObject(json.RawMessage(c.config.JSON("", "")))
+	if err != nil {
+		return err
+	}
+	made := &Child{options: c.options}
+	if err := d.configure(made, rawjson.Merge(declared, fields)); err != nil {
+		return Permanent(fmt.Errorf("the result of the option Create: %w", err))
+	}
+	if made.ref != c.ref {
+		return Permanent(fmt.Errorf("the option Create returned a %s %s: want the declared child", made.ref.Kind, made.ref))
+	}
+	c.config = made.config
+	return nil
+}
+
+// askFields calls the option Create, which may be slow.
+func (d *desiredSet) askFields(ctx context.Context, c *Child) (fields any, err error) {
+	defer d.reconciler.limiter.Yield()()
+	return c.options.Create(ctx)
+}
+
+// takeOver applies a child that existed already, if it may belong to the owner.
+func (d *desiredSet) takeOver(ctx context.Context, c *Child, body *Body) error {
+	controller := controllerOf(body)
+	set, _ := body.Label(applyset.PartOfLabel)
+	own := true
+	switch {
+	case body.Deleting():
+		return Temporary(errors.New("an object of its name is being deleted"), 5*time.Second)
+	case controller.UID == d.owner.UID() && !c.member, controller.UID == "" && c.member && set == d.set, c.options.Keep && d.manages(body): // its watch stream will show it
+	case controller.UID == "" && set == "" && c.options.Adopt:
+		own = false
+	default:
+		return &ForeignError{Object: body.Reference(), Controller: controller, ApplySet: set}
+	}
+	if c.ref.UID, c.found = body.UID(), body; !c.options.Once {
+		return d.send(ctx, c, "uid", body.UID())
+	}
+	digest, _ := body.Annotation(wantedAnnotation)
+	if mine := c.made || c.options.Create == nil; own && mine && digest != c.config.Digest() {
+		return Temporary(errors.New("it exists already, with the values of another call"), time.Second)
+	}
+	return nil
+}
+
+// losesOnce reports whether a call has not created a missing child with Once, so that the values of the call for that child are lost.
+func (d *desiredSet) losesOnce() bool {
+	for _, c := range d.wanted {
+		if c.options.Once && (c.made || c.options.Create == nil) && c.known == nil && (c.found == nil || c.failed) {
+			d.log.Warn("Not storing the patch of a failed call, because a child with Once is missing", "kind", c.ref.Kind, "child", c.ref,
+				"hint", "use the option Create for values that are known only once", "help", "K718")
+			return true
+		}
+	}
+	return false
+}
+
+// manages reports whether the field manager of the handler has applied an object.
+func (d *desiredSet) manages(body *Body) bool {
+	return d.appliedFields(body) != nil
+}
+
+// appliedFields returns the fields that the handler's field manager has applied.
+func (d *desiredSet) appliedFields(body *Body) []byte {
+	managed := body.of(body.managers)
+	fields, _ := ownership.FieldsOf(managed, d.reconciling.manager)
+	return fields
+}
+
+// controllerOf returns the controller of an object, empty if it has none.
+func controllerOf(body *Body) ObjectReference {
+	references := body.of(body.owners)
+	ref := ownership.ControllerOf(references)
+	if ref == nil {
+		return ObjectReference{}
+	}
+	return ObjectReference{APIVersion: rawjson.StringAt(ref, "apiVersion"), Kind: rawjson.StringAt(ref, "kind"), Name: rawjson.StringAt(ref, "name"), Namespace: body.Namespace(), UID: rawjson.StringAt(ref, "uid")}
+}
+
+// send applies a child, with a precondition.
+func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) error {
+	query := url.Values{"fieldManager": {d.reconciling.manager}, "force": {"true"}}
+	r := &request{method: http.MethodPatch, path: c.resource.path(c.ref.Namespace, c.ref.Name, ""), query: query, contentType: string(ApplyPatch), body: c.config.JSON(field, value)}
+	if c.member { // an unread response could leave a child that the cleanup has not seen
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		ctx = d.cycle.sender.ctx
+	}
+	c.before = d.appliedState(c)
+	body, err := d.client.body(ctx, r)
+	if d.count(c.resource, metrics.Apply, err); err == nil && d.reconciler.settings.Process.Audit != nil {
+		d.applied = append(d.applied, c.ref.Kind+" "+c.ref.String())
+	}
+	if checker := &d.reconciler.checker; err == nil && field == "uid" && c.config.HasEmptyMap() && checker.Lost(c.config, d.appliedFields(body), body.raw) {
+		if err = d.reconciler.noteApplied(d, c, body); err != nil {
+			return err
+		}
+		body, err = d.client.body(ctx, r)
+		if d.count(c.resource, metrics.Apply, err); err == nil {
+			checker.NoteLost(c.config, d.appliedFields(body), body.raw)
+		}
+	}
+	switch {
+	case err == nil:
+		d.log.Debug("Applied a child", "kind", c.ref.Kind, "child", body.Reference(), "version", body.version)
+		return d.reconciler.noteApplied(d, c, body)
+	case field == "uid" && (StatusCode(err) == http.StatusConflict || isCause(err, "metadata.uid")):
+		return Temporary(fmt.Errorf("it is gone, or another one of its name is there: %w", err), time.Second)
+	case field == "uid" && c.options.Recreate && isImmutable(err):
+		return d.recreate(ctx, c)
+	}
+	return err
+}
+
+// isCause reports whether an API server refuses the value of a field.
+func isCause(err error, field string) bool {
+	var e *APIError
+	return errtype.As(err, &e) && e.Code == http.StatusUnprocessableEntity && slices.ContainsFunc(e.Causes, func(c ErrorCause) bool { return c.Field == field })
+}
+
+func isImmutable(err error) bool {
+	var e *APIError
+	return errtype.As(err, &e) && e.Code == http.StatusUnprocessableEntity && slices.ContainsFunc(e.Causes, func(c ErrorCause) bool {
+		return strings.Contains(c.Message, "immutable") || strings.Contains(c.Message, "may not change") || strings.Contains(c.Message, "updates to") && strings.Contains(c.Message, "forbidden")
+	})
+}
+
+// recreate deletes a child whose change is refused. After the deletion, kopf calls the handler again, which creates the child.
+func (d *desiredSet) recreate(ctx context.Context, c *Child) error {
+	d.log.Info("Deleting a child to make it anew, because a field of it is immutable", "kind", c.ref.Kind, "child", c.ref)
+	c.state.ready, c.state.reason = false, "Terminating"
+	if c.known != nil {
+		return d.delete(ctx, c.known, "Foreground")
+	}
+	// Another client has created the child, or its watch stream has not shown it yet. No other event might call the handler.
+	return cmp.Or(d.deleteObject(ctx, c.ref, "Foreground"), Temporary(errors.New("it is being deleted, to be made anew"), 5*time.Second))
+}
+
+func (d *desiredSet) delete(ctx context.Context, known *child, propagation string) error {
+	rc := d.reconciler
+	rc.mu.Lock()
+	ref := known.ref()
+	ref.UID = known.uid()
+	rc.mu.Unlock()
+	err := d.deleteObject(ctx, ref, propagation)
+	if err == nil {
+		rc.mu.Lock()
+		known.going = true
+		rc.mu.Unlock()
+	}
+	return err
+}
+
+// count counts a write request for a child.
+func (d *desiredSet) count(r Resource, verb metrics.Verb, err error) {
+	for _, owned := range d.reconciling.owns {
+		if owned.isVersionOf(r) { // the applied version may differ from the watched one
+			d.reconciler.meter.Resource(owned.Name()).Wrote(verb, StatusCode(err), err == nil)
+		}
+	}
+}
+
+// deleteObject deletes the object with the UID. It also succeeds if the object is gone, or if another object has its name.
+func (d *desiredSet) deleteObject(ctx context.Context, ref ObjectReference, propagation string) error {
+	err := d.client.Delete(ctx, ref, &DeleteOptions{Propagation: propagation, UID: ref.UID})
+	if r, unowned := d.resourceOf(ref.APIVersion, ref.Kind); unowned == nil {
+		d.count(r, metrics.Delete, err)
+	}
+	if err == nil && d.reconciler.settings.Process.Audit != nil {
+		d.deleted = append(d.deleted, ref.Kind+" "+ref.String())
+	}
+	if code := StatusCode(err); (code == http.StatusNotFound || code == http.StatusConflict) && !isDenied(err) {
+		return nil
+	}
+	return err
+}
+
+// noteApplied records the result of an apply. It fails if the child is gone by now.
+func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
+	managed := body.of(body.managers)
+	fields, apiVersion := ownership.FieldsOf(managed, d.reconciling.manager)
+	verdict := rc.checker.Learn(c.config, fields, apiVersion)
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	c.ref.UID = body.uid
+	k := c.known
+	if k == nil {
+		if k = rc.memberLocked(d.keyOf(c), body.uid); k == nil && slices.Contains(d.applying.gone, body.uid) {
+			return Temporary(errUndone, time.Second)
+		} else if k == nil {
+			k = rc.addUnseenLocked(d, c, body)
+		}
+		c.known, k.family.owner = k, d.owner.UID()
+	}
+	k.mine = uint16(maphash.String(rc.seed, c.config.Digest()))
+	changed := c.before != d.appliedStateOf(body)
+	own, came := apirequest.VersionNumber(body.version), d.applying
+	early := slices.ContainsFunc(came.shown, func(s shownChild) bool { return s.child == k && s.version == own }) // the watch event came before the response
+	unchanged := k.version == own && !early
+	if verdict != ownership.Owned && unchanged {
+		rc.checker.Accept(c.config, fields)
+		verdict = ownership.Owned
+	}
+	if k.version <= own { // otherwise another client has changed it since
+		rc.show(k, body, fields, apiVersion, verdict == ownership.Owned)
+	}
+	switch {
+	case unchanged:
+	case changed:
+		came.own = append(came.own, own)
+	case !early: // an apply that changes nothing returns the version of another client, whose change the handler has not seen
+		came.shown = append(came.shown, shownChild{k, k.ref(), own})
+	}
+	if !unchanged && !early {
+		k.details().own = own
+	}
+	c.state = childState{exists: true, ready: k.ready, reason: k.reason()}
+	return nil
+}
+
+// appliedState is what a handler has applied to an object. It changes with each apply that changes
+// the object, unless it repeats a former one.
+type appliedState struct {
+	digest uint64 // of the annotation with the digest of the applied configuration
+	fields string // of the handler's field manager, with their version
+}
+
+// appliedState returns what the handler has applied to a child so far; the zero value for a new one.
+func (d *desiredSet) appliedState(c *Child) (s appliedState) {
+	rc := d.reconciler
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	switch {
+	case c.found != nil:
+		return d.appliedStateOf(c.found)
+	case c.known != nil:
+		if s.digest = c.known.digest; c.known.more != nil {
+			s.fields = c.known.more.fields
+		}
+	}
+	return s
+}
+
+func (d *desiredSet) appliedStateOf(b *Body) appliedState {
+	digest, _ := b.Annotation(wantedAnnotation)
+	managed := b.of(b.managers)
+	fields, apiVersion := ownership.FieldsOf(managed, d.reconciling.manager)
+	return appliedState{maphash.String(d.reconciler.seed, digest), apiVersion + "\n" + string(fields)}
+}
+
+// addUnseenLocked remembers a created child before its watch event.
+func (rc *reconciler) addUnseenLocked(d *desiredSet, c *Child, body *Body) *child {
+	k := &child{family: rc.familyLocked(d.keyOf(c)), kind: rc.kindOfLocked(d.reconciling.handler, c.resource)}
+	k.details().unseen = &unseen{ref: body.Reference()}
+	k.family.addLocked(k)
+	rc.unseen[body.uid] = k
+	return k
+}
+
+// judge finds out whether a child is ready, with the function of the user if there is one.
+func (d *desiredSet) judge(ctx context.Context, c *Child) error {
+	if c.options.Ready == nil || c.known == nil {
+		return nil
+	}
+	rc := d.reconciler
+	rc.mu.Lock()
+	custom, version, going := c.known.custom(), c.known.version, c.known.going
+	rc.mu.Unlock()
+	if going {
+		return nil
+	}
+	if custom == nil || custom.version != version || custom.owner != d.owner.version {
+		body, err := d.client.object(ctx, c.resource, c.ref.Namespace, c.ref.Name)
+		if err != nil {
+			return err
+		}
+		custom = &customReady{version: version, owner: d.owner.version}
+		if err = rc.askReady(custom, c.options.Ready, body); err != nil {
+			return err
+		}
+		rc.mu.Lock()
+		c.known.details().custom = custom
+		rc.mu.Unlock()
+	}
+	c.state.ready, c.state.reason = custom.ready, custom.reason
+	return nil
+}
+
+// askReady calls the readiness function of the user, which may be slow.
+func (rc *reconciler) askReady(custom *customReady, ask func(*Body) (ready bool, reason string), body *Body) error {
+	defer rc.limiter.Yield()()
+	return safecall.Do(func() error {
+		custom.ready, custom.reason = ask(body)
+		return nil
+	})
+}
+
+// prune deletes former children.
+func (d *desiredSet) prune(ctx context.Context) error {
+	rc := d.reconciler
+	var failures []error
+	for _, k := range d.withoutNamespacesInUse(d.former()) {
+		rc.setPruned(k, true)
+		err, ref := d.delete(ctx, k, "Background"), rc.refOf(k)
+		if err != nil {
+			rc.setPruned(k, false)
+			failures = append(failures, fmt.Errorf("delete %s %s: %w", ref.Kind, ref, err))
+			continue
+		}
+		d.log.Info("Deleted a child that is not desired any more", "kind", ref.Kind, "child", ref)
+	}
+	return errors.Join(failures...)
+}
+
+// former returns the children that the handler has applied, and does not want any more.
+func (d *desiredSet) former() (unwanted []*child) {
+	rc := d.reconciler
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	for _, key := range []string{d.owner.UID(), d.set} {
+		for _, k := range rc.families[key].all() {
+			if k.applied && !k.going && d.ownsLocked(k) && !d.wants(k) {
+				unwanted = append(unwanted, k)
+			}
+		}
+	}
+	return unwanted
+}
+
+func (d *desiredSet) wants(k *child) bool {
+	return slices.ContainsFunc(d.wanted, func(c *Child) bool { return c.known == k || c.ref.UID == k.uid() })
+}
+
+// maxNamedChildren limits the children that a message names.
+const maxNamedChildren = 10
+
+// warnOfFormer logs which children are kept because the handler has neither declared a child nor called NoChildren.
+func (d *desiredSet) warnOfFormer() {
+	former := d.former()
+	if len(former) == 0 {
+		return
+	}
+	var names []string
+	for _, k := range former[:min(len(former), maxNamedChildren)] {
+		ref := d.reconciler.refOf(k)
+		names = append(names, ref.Kind+" "+ref.String())
+	}
+	d.log.Warn("Keeping all children, because the handler has declared none", "children", len(former), "names", strings.Join(names, ", "),
+		"hint", "call NoChildren if there should be none, or return kopf.Unchanged", "help", "K716")
+}
+
+// ownsLocked reports whether the handler owns the kind of a child. A set has the members of one owner, whose handlers may own different kinds.
+func (d *desiredSet) ownsLocked(k *child) bool {
+	if !applyset.IsID(k.family.key) {
+		return d.reconciler.handlerOfLocked(k) == d.reconciling.handler
+	}
+	r := d.reconciler.kinds[k.kind].reactor.resource()
+	return slices.ContainsFunc(d.reconciling.owns, r.isVersionOf)
+}
+
+// withoutNamespacesInUse returns the children without the namespaces of desired children, whose deletion would delete those, too.
+func (d *desiredSet) withoutNamespacesInUse(children []*child) []*child {
+	return slices.DeleteFunc(children, func(k *child) bool {
+		ref := d.reconciler.refOf(k)
+		inUse := ref.APIVersion == "v1" && ref.Kind == "Namespace" && slices.ContainsFunc(d.wanted, func(c *Child) bool { return c.ref.Namespace == ref.Name })
+		if inUse {
+			d.log.Warn("Leaving a namespace that is not desired any more, because desired objects are in it", "child", ref, "help", "K713")
+		}
+		return inUse
+	})
+}
+
+// refOf returns the reference to a child, which its watch stream may set concurrently.
+func (rc *reconciler) refOf(k *child) ObjectReference {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	return k.ref()
+}
+
+// setPruned records whether kopf is deleting a child because the handler does not want it any more.
+func (rc *reconciler) setPruned(k *child, pruned bool) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	k.details().pruned = pruned
+}
