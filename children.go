@@ -43,6 +43,7 @@ type DesiredOptions struct {
 type children interface {
 	add(c *Child, object any)
 	addNone()
+	list(of Selector) []*Child
 	read(ctx context.Context, c *Child, into any) error
 }
 
@@ -328,8 +329,7 @@ func (rc *reconciler) find(d *desiredSet, c *Child) {
 		return
 	}
 	c.ref.UID = c.known.uid()
-	c.state = childState{exists: true, ready: c.known.ready, reason: c.known.reason()}
-	if c.options.Ready != nil {
+	if c.state = c.known.state(); c.options.Ready != nil {
 		c.state.ready, c.state.reason = false, "Unknown"
 		if custom := c.known.custom(); custom != nil {
 			c.state.ready, c.state.reason = custom.ready, custom.reason

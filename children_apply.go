@@ -451,10 +451,10 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	c.ref.UID = body.uid
 	k := c.known
 	if k == nil {
-		if k = rc.memberLocked(d.keyOf(c), body.uid); k == nil && slices.Contains(d.applying.gone, body.uid) {
+		if k = rc.memberLocked(d.keyOf(c), body.uid); k == nil && d.applying.gone[body.uid] {
 			return Temporary(errUndone, time.Second)
 		} else if k == nil {
-			k = rc.addUnseenLocked(d, c, body)
+			k = rc.addUnseenLocked(d.keyOf(c), rc.kindOfLocked(d.reconciling.handler, c.resource), body)
 		}
 		c.known, k.family.owner = k, d.owner.UID()
 	}
@@ -514,9 +514,9 @@ func (d *desiredSet) appliedStateOf(b *Body) appliedState {
 	return appliedState{maphash.String(d.reconciler.seed, digest), apiVersion + "\n" + string(fields)}
 }
 
-// addUnseenLocked remembers a created child before its watch event.
-func (rc *reconciler) addUnseenLocked(d *desiredSet, c *Child, body *Body) *child {
-	k := &child{family: rc.familyLocked(d.keyOf(c)), kind: rc.kindOfLocked(d.reconciling.handler, c.resource)}
+// addUnseenLocked remembers a written child before its watch event.
+func (rc *reconciler) addUnseenLocked(key string, kind uint16, body *Body) *child {
+	k := &child{family: rc.familyLocked(key), kind: kind}
 	k.details().unseen = &unseen{ref: body.Reference()}
 	k.family.addLocked(k)
 	rc.unseen[body.uid] = k

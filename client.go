@@ -38,9 +38,10 @@ import (
 // [StatusCode] returns its code. All methods end early with their contexts.
 type Client struct {
 	*clientCore
-	manager string      // default field manager; "" for none
-	leader  *leadership // writes need its term; nil without leader election
-	term    uint64      // the only term in which writes are allowed; 0 for any
+	manager string        // default field manager; "" for none
+	leader  *leadership   // writes need its term; nil without leader election
+	term    uint64        // the only term in which writes are allowed; 0 for any
+	writes  writeRecorder // of handlers; nil for none
 }
 
 // clientCore is shared by clients with different field managers.
@@ -102,7 +103,20 @@ func (c *Client) as(manager string) *Client {
 	if c == nil {
 		return nil
 	}
-	return &Client{c.clientCore, manager, c.leader, c.term}
+	return &Client{c.clientCore, manager, c.leader, c.term, c.writes}
+}
+
+// recording returns the client with a recorder of its writes.
+func (c *Client) recording(w writeRecorder) *Client {
+	return &Client{c.clientCore, c.manager, c.leader, c.term, w}
+}
+
+// beginWrite records a write of a whole object, until the returned function is called.
+func (c *Client) beginWrite(subresource string, dryRun bool) (end func(*Body)) {
+	if c == nil || c.writes == nil || subresource != "" || dryRun {
+		return func(*Body) {}
+	}
+	return c.writes.beginWrite()
 }
 
 // configure reads the settings once. Startup handlers can change them until then.

@@ -220,6 +220,8 @@ func (c *Client) write(ctx context.Context, method string, object any, opts *Wri
 		q.Set("force", strconv.FormatBool(o.Force))
 	}
 	var answer *Body
+	end := c.beginWrite(o.Subresource, o.DryRun)
+	defer func() { end(answer) }()
 	err = c.withPath(ctx, ref, o.Subresource, r, func() (err error) { answer, err = c.body(ctx, r); return err })
 	if err != nil {
 		return err
@@ -266,7 +268,10 @@ func (c *Client) Patch(ctx context.Context, of, patch any, opts *PatchOptions) (
 	if o.Type == ApplyPatch {
 		q.Set("force", strconv.FormatBool(o.Force))
 	}
-	return c.bodyOf(ctx, of, o.Subresource, &request{method: http.MethodPatch, query: q, contentType: string(o.Type), body: data})
+	end := c.beginWrite(o.Subresource, o.DryRun)
+	b, err := c.bodyOf(ctx, of, o.Subresource, &request{method: http.MethodPatch, query: q, contentType: string(o.Type), body: data})
+	end(b)
+	return b, err
 }
 
 // Delete deletes an object, which is given as for [Client.Get]. Finalizers block the deletion: the API server then only marks the object. A missing object is
@@ -282,7 +287,18 @@ func (c *Client) Delete(ctx context.Context, of any, opts *DeleteOptions) error 
 		return err
 	}
 	r := &request{method: http.MethodDelete, body: data, contentType: "application/json"}
-	return c.withPath(ctx, ref, "", r, func() error { return c.do(ctx, r) })
+	if c == nil || c.writes == nil || o.DryRun {
+		return c.withPath(ctx, ref, "", r, func() error { return c.do(ctx, r) })
+	}
+	r.read = func(answer io.Reader) error { // an object with finalizers, or a Status
+		data, _ := io.ReadAll(&apirequest.Bounded{Answer: answer, Left: rawjson.MaxObject}) // it is deleted in any case
+		ref.UID = cmp.Or(rawjson.StringAt(data, "metadata", "uid"), rawjson.StringAt(data, "details", "uid"))
+		return nil
+	}
+	if err = c.withPath(ctx, ref, "", r, func() error { return c.do(ctx, r) }); err == nil && ref.UID != "" {
+		c.writes.noteDeleted(ref)
+	}
+	return err
 }
 
 // kindOf returns the resource to list, and completes the options.

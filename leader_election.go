@@ -459,7 +459,7 @@ func (c *Client) during(term uint64) *Client {
 	if term == 0 {
 		term = noTerm
 	}
-	return &Client{c.clientCore, c.manager, c.leader, term}
+	return &Client{c.clientCore, c.manager, c.leader, term, c.writes}
 }
 
 // noTerm is the term of clients that were made between two terms, which never write.

@@ -480,6 +480,7 @@ func (o *observer) newReactor(what *resolved) *reactor {
 	r.serve(what)
 	if r.reconciler != nil {
 		r.reconciler.serve(r)
+		r.handed = r.handed.recording(r.reconciler)
 	}
 	if h := o.registry.first(func(h *handler) bool { return h.task != nil }); h != nil {
 		r.daemons = h.task.runner(o, r)

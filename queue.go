@@ -390,6 +390,13 @@ func (q *queue) setLive(e *entry, live *atomic.Pointer[Body]) bool {
 	return true
 }
 
+// entryOf returns the entry of an object, nil if there is none.
+func (q *queue) entryOf(key string) *entry {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.entries[key]
+}
+
 // memoryOf returns the memory of an object, nil if the object is unknown.
 func (q *queue) memoryOf(key string) *memory {
 	q.mu.Lock()

@@ -56,6 +56,7 @@ type reconcileRunner interface {
 	redefine(definition *Body)
 	// isParent reports whether an object has stored that it has children without an owner reference.
 	isParent(*cycle) bool
+	writeRecorder
 	// deleteMembers deletes those children, and reports whether all are gone. Otherwise, it returns the delay of the next check, unless a child wakes the
 	// object.
 	deleteMembers(*cycle) (wait time.Duration, gone bool)
@@ -123,6 +124,7 @@ type reconciler struct {
 	watched  map[watchedKey]watchedState
 	parents  map[string]string      // the UIDs of the parents of sets, by the IDs of the sets
 	applying map[string][]*applying // by the keys of the families whose children are applied
+	writing  map[*applying]struct{} // all of them, and writes of the clients of handlers
 
 	observer *observer
 
@@ -144,7 +146,7 @@ func (engine) runner(o *observer) reconcileRunner {
 	rc := &reconciler{
 		environment: &o.environment, seed: maphash.MakeSeed(), reactors: make(map[*reactor]*reconciled), families: make(map[string]*family), unseen: make(map[string]*child),
 		streams: make(map[*source]*followedStream), listed: make(map[*reactor]bool), watched: make(map[watchedKey]watchedState),
-		parents: make(map[string]string), applying: make(map[string][]*applying), observer: o,
+		parents: make(map[string]string), applying: make(map[string][]*applying), writing: make(map[*applying]struct{}), observer: o,
 	}
 	o.meter.SetReconciling(rc)
 	return rc

@@ -165,7 +165,7 @@ type family struct {
 type applying struct {
 	own   []uint64 // the versions after kopf's own writes
 	shown []shownChild
-	gone  []string // the UIDs of objects deleted since
+	gone  map[string]bool // the UIDs of objects deleted since
 }
 
 // shownChild is a state of a child in an event.
@@ -328,10 +328,8 @@ func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawE
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	if ev.Type == Deleted { // perhaps before the response to the apply, without earlier events
-		for _, all := range rc.applying {
-			for _, a := range all {
-				a.gone = append(a.gone, e.key)
-			}
+		for a := range rc.writing {
+			a.gone[e.key] = true
 		}
 	}
 	before := e.child
@@ -365,7 +363,8 @@ func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawE
 func (rc *reconciler) beginApplying(keys []string) *applying {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	came := &applying{}
+	came := &applying{gone: make(map[string]bool)}
+	rc.writing[came] = struct{}{}
 	for _, key := range keys {
 		rc.applying[key] = append(rc.applying[key], came)
 	}
@@ -385,6 +384,7 @@ func (rc *reconciler) endApplying(keys []string, came *applying) {
 func (rc *reconciler) dropApplying(keys []string, came *applying) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
+	delete(rc.writing, came)
 	for _, key := range keys {
 		if rc.applying[key] = slices.DeleteFunc(rc.applying[key], func(a *applying) bool { return a == came }); len(rc.applying[key]) == 0 {
 			delete(rc.applying, key)

@@ -174,7 +174,9 @@ var _ = Suite("reconcile_once", func(t *testing.T, c *C) {
 			return nil
 		}, nil)
 		c.Create("a", nil)
-		c.WaitFor("the failure", func() bool { return len(op.Logs.Find("failed permanently: ConfigMap "+c.Namespace+"/x: the option Create returned a")) == 1 })
+		c.WaitFor("the failure", func() bool {
+			return len(op.Logs.Find("failed permanently: ConfigMap "+c.Namespace+"/x: the option Create returned a")) == 1
+		})
 		if c.configMaps().Exists("x") || c.configMaps().Exists("y") {
 			c.Error("a child was made")
 		}

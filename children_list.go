@@ -1,0 +1,151 @@
+package kopf
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/discovery"
+	"github.com/kopf-go/kopf/internal/ownership"
+)
+
+// This file lists the children of an object from memory. The memory has the watch events, and the writes of handlers before their events.
+
+// Children returns the children of the object, from memory and without a request: all objects of a kind in the option Owns that the object controls, and its
+// children in other namespaces, sorted by namespace and name. It includes what this operator has just written by [Reconcile.Desired] or by the Client of a
+// handler, also before the watch event. A child that is being deleted is not ready, with the reason "Terminating". Children with the option Keep are missing.
+// Another kind fails the handler.
+func (r *Reconcile) Children(of Selector) []*Child {
+	if r.desired == nil { // in a hand-made argument
+		return nil
+	}
+	return r.desired.list(of)
+}
+
+// list implements [children].
+func (d *desiredSet) list(of Selector) []*Child {
+	kinds, err := d.ownedKinds(of)
+	if err != nil {
+		d.err = cmp.Or(d.err, err)
+		return nil
+	}
+	rc := d.reconciler
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	var all []*Child
+	for _, key := range []string{d.owner.UID(), d.set} {
+		for _, k := range rc.families[key].all() {
+			r := rc.kinds[k.kind].reactor.resource()
+			if !slices.ContainsFunc(kinds, func(kind discovery.Resource) bool { return r.isVersionOf(Resource(kind)) }) {
+				continue
+			}
+			c := &Child{set: d, resource: r, known: k, ref: k.ref(), state: k.state()}
+			c.ref.UID = k.uid()
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Child) int {
+		return cmp.Or(strings.Compare(a.ref.Namespace, b.ref.Namespace), strings.Compare(a.ref.Name, b.ref.Name))
+	})
+	return all
+}
+
+// ownedKinds returns the owned kinds that a selector selects. There is none if the API server does not have the kind.
+func (d *desiredSet) ownedKinds(of Selector) ([]discovery.Resource, error) {
+	spec, err := of.spec(nil)
+	if err != nil {
+		return nil, fmt.Errorf("the argument of Children: %w", err)
+	}
+	var owned []discovery.Resource
+	for _, r := range d.reconciling.owns {
+		owned = append(owned, discovery.Resource(r))
+	}
+	kinds := spec.Select(owned)
+	if len(kinds) == 0 && !slices.ContainsFunc(d.reconciling.handler.reconcile.follows, func(f *followSpec) bool { return f.owns && f.selector.Text == spec.Text }) {
+		return nil, Permanent(fmt.Errorf("invalid argument %q of Children: want a kind of ReconcileOptions.Owns", of))
+	}
+	return kinds, nil
+}
+
+// state returns the state of the child that users see.
+func (c *child) state() childState {
+	if c.going {
+		return childState{exists: true, reason: "Terminating"}
+	}
+	return childState{exists: true, ready: c.ready, reason: c.reason()}
+}
+
+// writeRecorder records the writes of handlers. It is an interface so that programs without reconcile handlers are linked without its implementation.
+type writeRecorder interface {
+	// beginWrite is called before a write. The returned function is called after it with the written object, nil if there is none.
+	beginWrite() (end func(*Body))
+	// noteDeleted is called after the deletion of an object with a UID.
+	noteDeleted(ObjectReference)
+}
+
+// beginWrite implements [writeRecorder].
+func (rc *reconciler) beginWrite() (end func(*Body)) {
+	write := rc.beginApplying(nil)
+	return func(b *Body) {
+		if b != nil {
+			rc.noteWritten(b, write)
+		}
+		rc.endApplying(nil, write)
+	}
+}
+
+// noteWritten records an object that a handler has written, if it is a child.
+func (rc *reconciler) noteWritten(b *Body, write *applying) {
+	if namespace := b.Namespace(); namespace != "" && !rc.observer.serves(namespace) {
+		return // no event would show its end
+	}
+	for _, r := range rc.reactorsOf(b.Reference()) {
+		key, by := familyOf(r.resource(), r.served.Load().follows, RawEvent{Type: Modified, Body: b})
+		e := r.queue.entryOf(b.UID())
+		if by == nil {
+			continue
+		}
+		rc.mu.Lock()
+		k := rc.memberLocked(key, b.UID())
+		if k == nil && !write.gone[b.UID()] && (e == nil || e.child == nil) {
+			k = rc.addUnseenLocked(key, rc.kindLocked(r, by), b)
+		}
+		if k != nil && k.version <= apirequest.VersionNumber(b.version) {
+			before := k.version // the event will call the handler
+			fields, apiVersion := ownership.FieldsOf(b.of(b.managers), by.manager)
+			rc.show(k, b, fields, apiVersion, false)
+			k.version = before
+		}
+		rc.mu.Unlock()
+	}
+}
+
+// noteDeleted implements [writeRecorder].
+func (rc *reconciler) noteDeleted(ref ObjectReference) {
+	for _, r := range rc.reactorsOf(ref) {
+		e := r.queue.entryOf(ref.UID)
+		rc.mu.Lock()
+		k := rc.unseen[ref.UID]
+		if e != nil && e.child != nil {
+			k = e.child
+		}
+		if k != nil {
+			k.going = true
+		}
+		rc.mu.Unlock()
+	}
+}
+
+// reactorsOf returns the reactors of a kind.
+func (rc *reconciler) reactorsOf(ref ObjectReference) []*reactor {
+	group, _, grouped := strings.Cut(ref.APIVersion, "/")
+	if !grouped {
+		group = ""
+	}
+	return slices.DeleteFunc(rc.allReactors(), func(r *reactor) bool {
+		have := r.resource()
+		return have.Group != group || have.Kind != ref.Kind
+	})
+}
