@@ -136,6 +136,7 @@ type desiredSet struct {
 	applying    *applying
 	applied     []string // children, for the audit
 	deleted     []string
+	listed      map[*child]bool     // by calls of Children
 	set         string              // the ID of the owner's set
 	hierarchy   *manifest.Hierarchy // nil before the first child
 	reference   map[string]any      // to the owner; nil before the first child

@@ -101,13 +101,69 @@ func (d *desiredSet) applyChild(ctx context.Context, c *Child) error {
 	case going:
 		c.state.ready, c.state.reason = false, "Terminating"
 		return nil
-	case verdict == ownership.Owned, c.options.Once:
+	case verdict == ownership.Owned:
 		return nil
+	case c.options.Once:
+		return d.mark(ctx, c)
 	}
 	if wait := d.reconciler.backOff(c); wait > 0 {
 		return Temporary(fmt.Errorf("another client changes it back again and again"), wait)
 	}
 	return d.send(ctx, c, "uid", c.known.uid())
+}
+
+// mark adds the annotation of declared children to a child with Once that another client has made, so that kopf deletes the child when the handler stops
+// declaring it. Nothing else of the child changes.
+func (d *desiredSet) mark(ctx context.Context, c *Child) error {
+	rc := d.reconciler
+	rc.mu.Lock()
+	marked := c.known.applied
+	rc.mu.Unlock()
+	if marked || c.options.Keep {
+		return nil
+	}
+	body, err := d.client.object(ctx, c.resource, c.ref.Namespace, c.ref.Name)
+	if err != nil || body.uid != c.known.uid() {
+		return err // its event will call the handler
+	}
+	contentType := ApplyPatch
+	if d.manages(body) { // an apply would remove the other fields of the manager
+		contentType = MergePatch
+	}
+	metadata := map[string]any{
+		"name": body.name, "uid": body.uid, "resourceVersion": body.version,
+		"annotations": map[string]any{wantedAnnotation: c.config.Digest()},
+	}
+	data, err := rawjson.Encode(map[string]any{"apiVersion": c.ref.APIVersion, "kind": c.ref.Kind, "metadata": metadata})
+	if err != nil {
+		return err
+	}
+	query := url.Values{"fieldManager": {d.reconciling.manager}}
+	if contentType == ApplyPatch {
+		query.Set("force", "true")
+	}
+	r := &request{method: http.MethodPatch, path: c.resource.path(c.ref.Namespace, c.ref.Name, ""), query: query, contentType: string(contentType), body: data}
+	body, err = d.client.body(ctx, r)
+	if d.count(c.resource, metrics.Apply, err); StatusCode(err) == http.StatusConflict {
+		return Temporary(fmt.Errorf("it has changed meanwhile: %w", err), time.Second)
+	}
+	if err == nil {
+		d.log.Debug("Marked a child of another client as declared", "kind", c.ref.Kind, "child", body.Reference())
+		rc.noteMarked(d, c.known, body)
+	}
+	return err
+}
+
+// noteMarked records the result of [desiredSet.mark].
+func (rc *reconciler) noteMarked(d *desiredSet, k *child, body *Body) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	own := apirequest.VersionNumber(body.version)
+	if d.applying.own = append(d.applying.own, own); k.version < own {
+		fields, apiVersion := ownership.FieldsOf(body.of(body.managers), d.reconciling.manager)
+		rc.show(k, body, fields, apiVersion, false)
+		k.details().own = own
+	}
 }
 
 // check compares a child with its desired state, and reports whether it is being deleted.
@@ -575,44 +631,66 @@ func (d *desiredSet) prune(ctx context.Context) error {
 		}
 		d.log.Info("Deleted a child that is not desired any more", "kind", ref.Kind, "child", ref)
 	}
+	d.logLeft()
 	return errors.Join(failures...)
 }
 
+// logLeft logs once which children stay because no handler has ever declared them, such as those of a former operator. It leaves out those that the handler has
+// listed in the call.
+func (d *desiredSet) logLeft() {
+	if d.state.left {
+		return
+	}
+	left := d.undeclared(func(k *child) bool { return !k.applied && !d.listed[k] })
+	if d.state.left = len(left) > 0; d.state.left {
+		d.log.Info("Leaving children that no handler has declared", "children", len(left), "names", d.namesOf(left),
+			"hint", "delete them, or declare them once: kopf deletes them when the handler stops declaring them", "help", "K719")
+	}
+}
+
 // former returns the children that the handler has applied, and does not want any more.
-func (d *desiredSet) former() (unwanted []*child) {
+func (d *desiredSet) former() []*child {
+	return d.undeclared(func(k *child) bool { return k.applied })
+}
+
+// undeclared returns the children of the owned kinds that the handler has not declared, and for which a function returns true.
+func (d *desiredSet) undeclared(fits func(*child) bool) (all []*child) {
 	rc := d.reconciler
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
+	known, uids := make(map[*child]bool, len(d.wanted)), make(map[string]bool, len(d.wanted))
+	for _, c := range d.wanted {
+		known[c.known], uids[c.ref.UID] = true, true
+	}
 	for _, key := range []string{d.owner.UID(), d.set} {
 		for _, k := range rc.families[key].all() {
-			if k.applied && !k.going && d.ownsLocked(k) && !d.wants(k) {
-				unwanted = append(unwanted, k)
+			if !k.going && d.ownsLocked(k) && !known[k] && !uids[k.uid()] && fits(k) {
+				all = append(all, k)
 			}
 		}
 	}
-	return unwanted
-}
-
-func (d *desiredSet) wants(k *child) bool {
-	return slices.ContainsFunc(d.wanted, func(c *Child) bool { return c.known == k || c.ref.UID == k.uid() })
+	return all
 }
 
 // maxNamedChildren limits the children that a message names.
 const maxNamedChildren = 10
 
-// warnOfFormer logs which children are kept because the handler has neither declared a child nor called NoChildren.
-func (d *desiredSet) warnOfFormer() {
-	former := d.former()
-	if len(former) == 0 {
-		return
-	}
+// namesOf returns the names of the first children.
+func (d *desiredSet) namesOf(children []*child) string {
 	var names []string
-	for _, k := range former[:min(len(former), maxNamedChildren)] {
+	for _, k := range children[:min(len(children), maxNamedChildren)] {
 		ref := d.reconciler.refOf(k)
 		names = append(names, ref.Kind+" "+ref.String())
 	}
-	d.log.Warn("Keeping all children, because the handler has declared none", "children", len(former), "names", strings.Join(names, ", "),
-		"hint", "call NoChildren if there should be none, or return kopf.Unchanged", "help", "K716")
+	return strings.Join(names, ", ")
+}
+
+// warnOfFormer logs which children are kept because the handler has neither declared a child nor called NoChildren.
+func (d *desiredSet) warnOfFormer() {
+	if former := d.former(); len(former) > 0 {
+		d.log.Warn("Keeping all children, because the handler has declared none", "children", len(former), "names", d.namesOf(former),
+			"hint", "call NoChildren if there should be none, or return kopf.Unchanged", "help", "K716")
+	}
 }
 
 // ownsLocked reports whether the handler owns the kind of a child. A set has the members of one owner, whose handlers may own different kinds.

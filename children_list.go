@@ -34,6 +34,9 @@ func (d *desiredSet) list(of Selector) []*Child {
 	rc := d.reconciler
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
+	if d.listed == nil {
+		d.listed = make(map[*child]bool)
+	}
 	var all []*Child
 	for _, key := range []string{d.owner.UID(), d.set} {
 		for _, k := range rc.families[key].all() {
@@ -44,6 +47,7 @@ func (d *desiredSet) list(of Selector) []*Child {
 			c := &Child{set: d, resource: r, known: k, ref: k.ref(), state: k.state()}
 			c.ref.UID = k.uid()
 			all = append(all, c)
+			d.listed[k] = true
 		}
 	}
 	slices.SortFunc(all, func(a, b *Child) int {

@@ -257,6 +257,7 @@ type objectReconcile struct{ states []*reconcileState }
 type reconcileState struct {
 	handler *handler
 	called  bool   // whether it was called in the epoch
+	left    bool   // whether children that no handler has declared were logged
 	epoch   epoch  // of the last call
 	digest  uint64 // of the relevant fields of the object, including later changes of the handlers
 

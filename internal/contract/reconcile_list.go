@@ -180,8 +180,7 @@ var _ = Suite("reconcile_list", func(t *testing.T, c *C) {
 		c.WaitFor("a call for the new child", func() bool { return len(calls.all()) == 2 })
 	})
 	c.Run(t, "DF-89 children in other namespaces are listed", func(c *C) {
-		other := c.Unique("other")
-		c.Of("v1", "Namespace").Create(other, nil)
+		other := c.namespace("other")
 		l := &listed{}
 		c.parenting(func(r *kopf.Reconcile) error {
 			m := desiredMap("x", nil)
@@ -190,7 +189,7 @@ var _ = Suite("reconcile_list", func(t *testing.T, c *C) {
 			r.Desired(desiredMap("y", nil), nil)
 			l.set(r.Children("configmaps"))
 			return nil
-		}, nil, func(op *kopf.Operator) { op.Namespaces = append(op.Namespaces, other) })
+		}, nil, in(other))
 		c.Create("a", nil)
 		c.WaitFor("the child", func() bool { return c.configMaps().Exists("y") })
 		c.Patch("a", spec(map[string]any{"size": 1}))
