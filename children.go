@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/applyset"
@@ -70,6 +69,16 @@ type childState struct {
 	reason        string
 }
 
+// childKey identifies a child in all versions of its kind.
+type childKey struct {
+	group, plural string
+	name          objectName
+}
+
+func (c *Child) key() childKey {
+	return childKey{c.resource.Group, c.resource.Plural, objectName{c.ref.Namespace, c.ref.Name}}
+}
+
 // Reference returns the reference to the child. It has no UID before the child exists.
 func (c *Child) Reference() ObjectReference { return c.ref }
 
@@ -130,9 +139,10 @@ type desiredSet struct {
 	owner       *Body
 	log         *slog.Logger
 	wanted      []*Child
-	none        bool  // NoChildren was called
-	kept        bool  // children that were not declared stay
-	err         error // the first error of a call of Desired
+	declared    map[childKey]*Child // the same
+	none        bool                // NoChildren was called
+	kept        bool                // children that were not declared stay
+	err         error               // the first error of a call of Desired
 	applying    *applying
 	applied     []string // children, for the audit
 	deleted     []string
@@ -185,16 +195,18 @@ func (d *desiredSet) want(c *Child, object any) error {
 	if err := d.configure(c, object); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(d.wanted, func(o *Child) bool {
-		return o.ref.Name == c.ref.Name && o.ref.Namespace == c.ref.Namespace && o.resource.isVersionOf(c.resource)
-	}) {
+	if d.declared[c.key()] != nil {
 		return fmt.Errorf("%s %s is desired twice", c.ref.Kind, c.ref)
 	}
 	for _, after := range c.options.After {
-		if after == nil || !slices.Contains(d.wanted, after) {
+		if after == nil || d.declared[after.key()] != after {
 			return fmt.Errorf("invalid option After of %s %s: want children that were desired before it in this call", c.ref.Kind, c.ref)
 		}
 	}
+	if d.declared == nil {
+		d.declared = make(map[childKey]*Child)
+	}
+	d.declared[c.key()] = c
 	d.wanted = append(d.wanted, c)
 	d.reconciler.find(d, c)
 	return nil
@@ -315,7 +327,7 @@ func (rc *reconciler) find(d *desiredSet, c *Child) {
 		families = append(families, kept)
 	}
 	for _, f := range families {
-		for _, known := range f.all() {
+		for _, known := range f.named(objectName{c.ref.Namespace, c.ref.Name}) {
 			if rc.is(known, c.resource, c.ref.Namespace, c.ref.Name) {
 				c.known = known
 				if known.more != nil {

@@ -43,10 +43,11 @@ func (d *desiredSet) apply(ctx context.Context) error {
 	}
 	keys := []string{d.owner.UID(), d.set}
 	for _, c := range d.wanted {
-		if key := d.keyOf(c); !slices.Contains(keys, key) {
-			keys = append(keys, key)
+		if c.options.Keep { // each one has a family of its own
+			keys = append(keys, d.keyOf(c))
 		}
 	}
+	maps.DeleteFunc(d.state.remade, func(_ string, t *flapping.Tracker) bool { return t.Remaining() == 0 })
 	d.applying = d.reconciler.beginApplying(keys)
 	defer d.reconciler.endApplying(keys, d.applying)
 	if err := d.storeScope(ctx); err != nil {
@@ -159,7 +160,7 @@ func (rc *reconciler) noteMarked(d *desiredSet, k *child, body *Body) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	own := apirequest.VersionNumber(body.version)
-	if d.applying.own = append(d.applying.own, own); k.version < own {
+	if d.applying.own[own] = true; k.version < own {
 		fields, apiVersion := ownership.FieldsOf(body.of(body.managers), d.reconciling.manager)
 		rc.show(k, body, fields, apiVersion, false)
 		k.details().own = own
@@ -221,9 +222,7 @@ func (c *Child) nameKey() string { return keptKey(c.resource, c.ref.Namespace, c
 // have deleted it because its owner is gone, while the stream of the owner is silent. The call is
 // cancelled then. A child that is deleted again and again has to wait.
 func (d *desiredSet) mayRemake(c *Child) error {
-	remade := d.state.remade
-	maps.DeleteFunc(remade, func(_ string, t *flapping.Tracker) bool { return t.Remaining() == 0 })
-	t := remade[c.nameKey()]
+	t := d.state.remade[c.nameKey()]
 	if t == nil && !d.isDeleted(c) {
 		return nil
 	}
@@ -507,7 +506,7 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	c.ref.UID = body.uid
 	k := c.known
 	if k == nil {
-		if k = rc.memberLocked(d.keyOf(c), body.uid); k == nil && d.applying.gone[body.uid] {
+		if k = rc.memberLocked(d.keyOf(c), objectName{c.ref.Namespace, c.ref.Name}, body.uid); k == nil && d.applying.gone[body.uid] {
 			return Temporary(errUndone, time.Second)
 		} else if k == nil {
 			k = rc.addUnseenLocked(d.keyOf(c), rc.kindOfLocked(d.reconciling.handler, c.resource), body)
@@ -517,7 +516,7 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	k.mine = uint16(maphash.String(rc.seed, c.config.Digest()))
 	changed := c.before != d.appliedStateOf(body)
 	own, came := apirequest.VersionNumber(body.version), d.applying
-	early := slices.ContainsFunc(came.shown, func(s shownChild) bool { return s.child == k && s.version == own }) // the watch event came before the response
+	early := came.early[earlyChild{k, own}] // the watch event came before the response
 	unchanged := k.version == own && !early
 	if verdict != ownership.Owned && unchanged {
 		rc.checker.Accept(c.config, fields)
@@ -529,9 +528,9 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	switch {
 	case unchanged:
 	case changed:
-		came.own = append(came.own, own)
+		came.own[own] = true
 	case !early: // an apply that changes nothing returns the version of another client, whose change the handler has not seen
-		came.shown = append(came.shown, shownChild{k, k.ref(), own})
+		came.show(k, k.ref(), own)
 	}
 	if !unchanged && !early {
 		k.details().own = own
@@ -663,7 +662,7 @@ func (d *desiredSet) undeclared(fits func(*child) bool) (all []*child) {
 		known[c.known], uids[c.ref.UID] = true, true
 	}
 	for _, key := range []string{d.owner.UID(), d.set} {
-		for _, k := range rc.families[key].all() {
+		for k := range rc.families[key].all() {
 			if !k.going && d.ownsLocked(k) && !known[k] && !uids[k.uid()] && fits(k) {
 				all = append(all, k)
 			}
@@ -704,9 +703,13 @@ func (d *desiredSet) ownsLocked(k *child) bool {
 
 // withoutNamespacesInUse returns the children without the namespaces of desired children, whose deletion would delete those, too.
 func (d *desiredSet) withoutNamespacesInUse(children []*child) []*child {
+	used := make(map[string]bool)
+	for _, c := range d.wanted {
+		used[c.ref.Namespace] = true
+	}
 	return slices.DeleteFunc(children, func(k *child) bool {
 		ref := d.reconciler.refOf(k)
-		inUse := ref.APIVersion == "v1" && ref.Kind == "Namespace" && slices.ContainsFunc(d.wanted, func(c *Child) bool { return c.ref.Namespace == ref.Name })
+		inUse := ref.APIVersion == "v1" && ref.Kind == "Namespace" && used[ref.Name]
 		if inUse {
 			d.log.Warn("Leaving a namespace that is not desired any more, because desired objects are in it", "child", ref, "help", "K713")
 		}

@@ -39,7 +39,7 @@ func (d *desiredSet) list(of Selector) []*Child {
 	}
 	var all []*Child
 	for _, key := range []string{d.owner.UID(), d.set} {
-		for _, k := range rc.families[key].all() {
+		for k := range rc.families[key].all() {
 			r := rc.kinds[k.kind].reactor.resource()
 			if !slices.ContainsFunc(kinds, func(kind discovery.Resource) bool { return r.isVersionOf(Resource(kind)) }) {
 				continue
@@ -112,7 +112,7 @@ func (rc *reconciler) noteWritten(b *Body, write *applying) {
 			continue
 		}
 		rc.mu.Lock()
-		k := rc.memberLocked(key, b.UID())
+		k := rc.memberLocked(key, objectName{b.Namespace(), b.Name()}, b.UID())
 		if k == nil && !write.gone[b.UID()] && (e == nil || e.child == nil) {
 			k = rc.addUnseenLocked(key, rc.kindLocked(r, by), b)
 		}

@@ -3,6 +3,7 @@ package kopf
 import (
 	"fmt"
 	"hash/maphash"
+	"iter"
 	"slices"
 	"strings"
 	"unique"
@@ -156,16 +157,18 @@ func (f *follow) controller(references []byte) (uid []byte) {
 
 // family has the children of one owner, those of its set, or one child without an owner reference because of Keep.
 type family struct {
-	key      string // the UID of the owner, the ID of its set, or the result of [keptKey]
-	owner    string // its UID; "" for a set; for a kept child, that of the object whose handler wanted it last, "" before
-	children []*child
+	key   string // the UID of the owner, the ID of its set, or the result of [keptKey]
+	owner string // its UID; "" for a set; for a kept child, that of the object whose handler wanted it last, "" before
+	few   []*child
+	many  map[objectName][]*child // instead of few, for more than maxFew; those of several kinds can have one name
 }
 
 // applying collects the events of children while they are applied, because events can come before responses.
 type applying struct {
-	own   []uint64 // the versions after kopf's own writes
+	own   map[uint64]bool // the versions after kopf's own writes
 	shown []shownChild
-	gone  map[string]bool // the UIDs of objects deleted since
+	early map[earlyChild]bool // the same children
+	gone  map[string]bool     // the UIDs of objects deleted since
 }
 
 // shownChild is a state of a child in an event.
@@ -173,6 +176,18 @@ type shownChild struct {
 	child   *child
 	ref     ObjectReference
 	version uint64
+}
+
+// earlyChild is a child with the version in an event.
+type earlyChild struct {
+	child   *child
+	version uint64
+}
+
+// show adds a state of a child.
+func (a *applying) show(c *child, ref ObjectReference, version uint64) {
+	a.shown = append(a.shown, shownChild{c, ref, version})
+	a.early[earlyChild{c, version}] = true
 }
 
 // child is the state of an owned object. It is small because there are many.
@@ -251,15 +266,19 @@ func (c *child) uid() string {
 	return c.entry.key
 }
 
+func (c *child) name() objectName {
+	if c.entry == nil {
+		return objectName{c.more.unseen.ref.Namespace, c.more.unseen.ref.Name}
+	}
+	return objectName{c.entry.namespace.name, c.entry.name}
+}
+
 // is reports whether the child has the name.
 func (rc *reconciler) is(c *child, r Resource, namespace, name string) bool {
 	if !rc.kinds[c.kind].reactor.resource().isVersionOf(r) {
 		return false
 	}
-	if c.entry == nil {
-		return c.more.unseen.ref.Namespace == namespace && c.more.unseen.ref.Name == name
-	}
-	return c.entry.namespace.name == namespace && c.entry.name == name
+	return c.name() == objectName{namespace, name}
 }
 
 // reason returns why the child is not ready by its status, "" if it is.
@@ -353,7 +372,7 @@ func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawE
 	return slices.DeleteFunc(changed, func(c *child) bool {
 		all := rc.applying[c.family.key]
 		for _, a := range all {
-			a.shown = append(a.shown, shownChild{c, e.ref(), apirequest.VersionNumber(ev.Body.version)})
+			a.show(c, e.ref(), apirequest.VersionNumber(ev.Body.version))
 		}
 		return len(all) > 0
 	}), left
@@ -363,7 +382,7 @@ func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawE
 func (rc *reconciler) beginApplying(keys []string) *applying {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	came := &applying{gone: make(map[string]bool)}
+	came := &applying{own: make(map[uint64]bool), early: make(map[earlyChild]bool), gone: make(map[string]bool)}
 	rc.writing[came] = struct{}{}
 	for _, key := range keys {
 		rc.applying[key] = append(rc.applying[key], came)
@@ -375,7 +394,7 @@ func (rc *reconciler) beginApplying(keys []string) *applying {
 func (rc *reconciler) endApplying(keys []string, came *applying) {
 	rc.dropApplying(keys, came)
 	for _, s := range came.shown {
-		if s.version == 0 || !slices.Contains(came.own, s.version) {
+		if s.version == 0 || !came.own[s.version] {
 			rc.triggerOwner(s.child, s.ref)
 		}
 	}
@@ -493,33 +512,82 @@ func (rc *reconciler) kindLocked(r *reactor, by *follow) uint16 {
 
 func (rc *reconciler) handlerOfLocked(c *child) *handler { return rc.kinds[c.kind].follow.handler }
 
+// maxFew limits the children of a family that are searched one by one.
+const maxFew = 16
+
 // addLocked adds a child. It avoids spare capacity, because most families do not grow.
 func (f *family) addLocked(c *child) {
-	all := make([]*child, len(f.children)+1)
-	copy(all, f.children)
-	all[len(f.children)] = c
-	if len(all) > 16 {
-		all = append(f.children, c)
+	if f.many == nil && len(f.few) < maxFew {
+		all := make([]*child, len(f.few)+1)
+		copy(all, f.few)
+		all[len(f.few)] = c
+		f.few = all
+		return
 	}
-	f.children = all
+	if f.many == nil {
+		f.many = make(map[objectName][]*child)
+		for _, c := range f.few {
+			f.many[c.name()] = append(f.many[c.name()], c)
+		}
+		f.few = nil
+	}
+	f.many[c.name()] = append(f.many[c.name()], c)
 }
 
-// memberLocked returns the child of a family with a UID, nil if there is none.
-func (rc *reconciler) memberLocked(key, uid string) *child {
-	for _, c := range rc.families[key].all() {
+// dropLocked removes a child, and reports whether the family is empty then.
+func (f *family) dropLocked(c *child) (empty bool) {
+	isIt := func(o *child) bool { return o == c }
+	if f.many == nil {
+		f.few = slices.DeleteFunc(f.few, isIt)
+		return len(f.few) == 0
+	}
+	name := c.name()
+	if f.many[name] = slices.DeleteFunc(f.many[name], isIt); len(f.many[name]) == 0 {
+		delete(f.many, name)
+	}
+	return len(f.many) == 0
+}
+
+// named returns the children of a family that may have a name. They are all children of a small family.
+func (f *family) named(name objectName) []*child {
+	switch {
+	case f == nil:
+		return nil
+	case f.many == nil:
+		return f.few
+	}
+	return f.many[name]
+}
+
+// all returns the children of a family, none for nil. The family must not change meanwhile.
+func (f *family) all() iter.Seq[*child] {
+	return func(yield func(*child) bool) {
+		if f == nil {
+			return
+		}
+		for _, c := range f.few {
+			if !yield(c) {
+				return
+			}
+		}
+		for _, same := range f.many {
+			for _, c := range same {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// memberLocked returns the child of a family with a name and a UID, nil if there is none.
+func (rc *reconciler) memberLocked(key string, name objectName, uid string) *child {
+	for _, c := range rc.families[key].named(name) {
 		if c.uid() == uid {
 			return c
 		}
 	}
 	return nil
-}
-
-// all returns the children of a family, none for nil.
-func (f *family) all() []*child {
-	if f == nil {
-		return nil
-	}
-	return f.children
 }
 
 // familyLocked returns the family with a key, and creates it if necessary.
@@ -540,8 +608,7 @@ func (rc *reconciler) removeLocked(c *child) {
 	if c.entry == nil {
 		delete(rc.unseen, c.uid())
 	}
-	f.children = slices.DeleteFunc(f.children, func(o *child) bool { return o == c })
-	if len(f.children) == 0 && rc.families[f.key] == f {
+	if f.dropLocked(c) && rc.families[f.key] == f {
 		delete(rc.families, f.key)
 	}
 }
@@ -570,7 +637,7 @@ func (rc *reconciler) CountChildren() metrics.Children {
 	defer rc.mu.Unlock()
 	all := make(metrics.Children)
 	for _, f := range rc.families {
-		for _, c := range f.children {
+		for c := range f.all() {
 			all.Add(rc.kinds[c.kind].reactor.served.Load().counts, c.ready, c.going)
 		}
 	}
@@ -661,7 +728,7 @@ func (rc *reconciler) noteListing(r *reactor, from *source, begun bool) (gone []
 	late = !begun && !rc.listed[r]
 	rc.listed[r] = rc.listed[r] || late
 	for _, f := range rc.families {
-		for _, c := range slices.Clone(f.children) {
+		for _, c := range slices.Collect(f.all()) {
 			if c.more == nil || !rc.kinds[c.kind].reactor.resource().isVersionOf(r.resource()) || from.namespace != "" && c.ref().Namespace != from.namespace {
 				continue
 			}
@@ -779,10 +846,10 @@ func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
 		rc.triggerAll(f.handler, reason, true)
 		return
 	}
-	var done []objectName
+	done := make(map[objectName]bool, len(now.refs))
 	for _, ref := range slices.Concat(before.refs, now.refs) {
-		if name := (objectName{ref.Namespace, ref.Name}); !slices.Contains(done, name) {
-			done = append(done, name)
+		if name := (objectName{ref.Namespace, ref.Name}); !done[name] {
+			done[name] = true
 			rc.trigger(f.handler, ref, reason)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -95,7 +96,7 @@ func TestBytesOfChildren(t *testing.T) {
 		}
 		r.queue.workers.Wait()
 		for _, f := range rc.families { // as a call of their handler does
-			for _, c := range f.children {
+			for c := range f.all() {
 				if !c.applied || c.more.fields == "" {
 					t.Fatal("the fields of a child are not known")
 				}
@@ -133,6 +134,43 @@ func TestChildGoesUnseen(t *testing.T) {
 			rc.follow(r, e, ev(body), epoch{})
 			if rc.families[owner] != nil || len(rc.unseen) > 0 {
 				t.Error("the child is still taken for one of its owner")
+			}
+		})
+	}
+}
+
+// TestFamilyOfManyChildren counts the children that kopf looks at to find each child of an owner by its name, and to remove it.
+func TestFamilyOfManyChildren(t *testing.T) {
+	for _, n := range []int{maxFew, 1000, 10_000} {
+		t.Run(fmt.Sprintf("DF-45 each of %d children is found by its name", n), func(t *testing.T) {
+			rc, r := newFollowing()
+			f := rc.familyLocked("owner")
+			var all []*child
+			for i := range n {
+				k := &child{family: f, kind: rc.kindLocked(r, r.served.Load().follows[0])}
+				name := fmt.Sprint("child-", i)
+				k.details().unseen = &unseen{ref: ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: name, UID: name}}
+				f.addLocked(k)
+				all = append(all, k)
+			}
+			if got := slices.Collect(f.all()); len(got) != n {
+				t.Errorf("got %d children", len(got))
+			}
+			looked := 0
+			for _, k := range all {
+				looked += len(f.named(k.name()))
+				if rc.memberLocked("owner", k.name(), k.uid()) != k {
+					t.Fatalf("the child %s is not found", k.uid())
+				}
+			}
+			if looked > n*maxFew {
+				t.Errorf("it looks at %d children to find %d", looked, n)
+			}
+			for _, k := range all {
+				rc.removeLocked(k)
+			}
+			if len(rc.families) > 0 {
+				t.Errorf("the family is left with %d children", len(slices.Collect(f.all())))
 			}
 		})
 	}

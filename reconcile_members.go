@@ -61,9 +61,11 @@ func (d *desiredSet) scope() *applyset.Scope {
 	s := applyset.Scope{}
 	for _, c := range d.wanted {
 		if c.member {
-			s = s.Add(applyset.GroupKind{Group: c.resource.Group, Kind: c.resource.Kind}, c.ref.Namespace)
+			s.Kinds = append(s.Kinds, applyset.GroupKind{Group: c.resource.Group, Kind: c.resource.Kind})
+			s.Namespaces = append(s.Namespaces, c.ref.Namespace)
 		}
 	}
+	s = s.Union(applyset.Scope{}) // sorted
 	return &s
 }
 
@@ -95,11 +97,12 @@ func (rc *reconciler) noteParent(set, uid string) {
 func (rc *reconciler) scopeOf(set string) (s applyset.Scope) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	for _, k := range rc.families[set].all() {
+	for k := range rc.families[set].all() {
 		r := rc.kinds[k.kind].reactor.resource()
-		s = s.Add(applyset.GroupKind{Group: r.Group, Kind: r.Kind}, k.ref().Namespace)
+		s.Kinds = append(s.Kinds, applyset.GroupKind{Group: r.Group, Kind: r.Kind})
+		s.Namespaces = append(s.Namespaces, k.ref().Namespace)
 	}
-	return s
+	return s.Union(applyset.Scope{}) // sorted
 }
 
 // maxScopeConflicts limits the retries of storing a scope after update conflicts.
