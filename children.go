@@ -14,7 +14,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file takes the declarations of the children that a reconcile handler wants. It runs on the goroutine of the object's worker.
+// This file takes the declarations of the children that a reconcile handler wants. It runs on the
+// goroutine of the object's worker.
 
 // DesiredOptions are the options of [Reconcile.Desired]. Zero values mean the defaults.
 type DesiredOptions struct {
@@ -25,12 +26,13 @@ type DesiredOptions struct {
 	Ready func(*Body) (ready bool, reason string)
 	// Recreate deletes and creates the child if the API server rejects a change because a field is immutable. Default: false, which makes it an error.
 	Recreate bool
-	// Once creates a missing child, and never changes it afterwards. If a call fails while such a child is missing, kopf does not send the Patch of the call.
-	// Default: false.
+	// Once creates a missing child, and never changes it afterwards. If a call fails while such a
+	// child is missing, kopf does not send the Patch of the call. Default: false.
 	Once bool
-	// Create returns further fields of the child, which kopf merges into the declared object. kopf calls it only if the child is missing, right before it
-	// creates the child, and does not send the Patch of the call if either fails. Use it for values that are known only once, such as generated passwords. It
-	// implies Once. Default: none.
+	// Create returns further fields of the child, which kopf merges into the declared object. kopf
+	// calls it only if the child is missing, right before it creates the child, and does not send
+	// the Patch of the call if either fails. Use it for values that are known only once, such as
+	// generated passwords. It implies Once. Default: none.
 	Create func(context.Context) (fields any, err error)
 	// Keep never deletes the child, neither when the handler leaves it out, nor with its owner. kopf adds no owner reference. Default: false.
 	Keep bool

@@ -24,7 +24,8 @@ import (
 	"github.com/kopf-go/kopf/internal/safecall"
 )
 
-// This file applies the children that a reconcile handler wants, and deletes former children. It runs on the goroutine of the object's worker.
+// This file applies the children that a reconcile handler wants, and deletes former children. It
+// runs on the goroutine of the object's worker.
 
 // apply applies the children that differ, and deletes former children.
 func (d *desiredSet) apply(ctx context.Context) error {
@@ -113,8 +114,9 @@ func (d *desiredSet) applyChild(ctx context.Context, c *Child) error {
 	return d.send(ctx, c, "uid", c.known.uid())
 }
 
-// mark adds the annotation of declared children to a child with Once that another client has made, so that kopf deletes the child when the handler stops
-// declaring it. Nothing else of the child changes.
+// mark adds the annotation of declared children to a child with Once that another client has made,
+// so that kopf deletes the child when the handler stops declaring it. Nothing else of the child
+// changes.
 func (d *desiredSet) mark(ctx context.Context, c *Child) error {
 	rc := d.reconciler
 	rc.mu.Lock()
@@ -124,7 +126,7 @@ func (d *desiredSet) mark(ctx context.Context, c *Child) error {
 		return nil
 	}
 	body, err := d.client.object(ctx, c.resource, c.ref.Namespace, c.ref.Name)
-	if err != nil || body.uid != c.known.uid() {
+	if err != nil || body.uid != c.ref.UID {
 		return err // its event will call the handler
 	}
 	contentType := ApplyPatch
@@ -143,7 +145,10 @@ func (d *desiredSet) mark(ctx context.Context, c *Child) error {
 	if contentType == ApplyPatch {
 		query.Set("force", "true")
 	}
-	r := &request{method: http.MethodPatch, path: c.resource.path(c.ref.Namespace, c.ref.Name, ""), query: query, contentType: string(contentType), body: data}
+	r := &request{
+		method: http.MethodPatch, path: c.resource.path(c.ref.Namespace, c.ref.Name, ""),
+		query: query, contentType: string(contentType), body: data,
+	}
 	body, err = d.client.body(ctx, r)
 	if d.count(c.resource, metrics.Apply, err); StatusCode(err) == http.StatusConflict {
 		return Temporary(fmt.Errorf("it has changed meanwhile: %w", err), time.Second)
@@ -363,7 +368,8 @@ func (d *desiredSet) takeOver(ctx context.Context, c *Child, body *Body) error {
 	return nil
 }
 
-// losesOnce reports whether a call has not created a missing child with Once, so that the values of the call for that child are lost.
+// losesOnce reports whether a call has not created a missing child with Once, so that the values of
+// the call for that child are lost.
 func (d *desiredSet) losesOnce() bool {
 	for _, c := range d.wanted {
 		if c.options.Once && (c.made || c.options.Create == nil) && c.known == nil && (c.found == nil || c.failed) {
@@ -634,8 +640,8 @@ func (d *desiredSet) prune(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// logLeft logs once which children stay because no handler has ever declared them, such as those of a former operator. It leaves out those that the handler has
-// listed in the call.
+// logLeft logs once which children stay because no handler has ever declared them, such as those of
+// a former operator. It leaves out those that the handler has listed in the call.
 func (d *desiredSet) logLeft() {
 	if d.state.left {
 		return
@@ -652,7 +658,8 @@ func (d *desiredSet) former() []*child {
 	return d.undeclared(func(k *child) bool { return k.applied })
 }
 
-// undeclared returns the children of the owned kinds that the handler has not declared, and for which a function returns true.
+// undeclared returns the children of the owned kinds that the handler has not declared, and for
+// which a function returns true.
 func (d *desiredSet) undeclared(fits func(*child) bool) (all []*child) {
 	rc := d.reconciler
 	rc.mu.Lock()

@@ -11,12 +11,15 @@ import (
 	"github.com/kopf-go/kopf/internal/ownership"
 )
 
-// This file lists the children of an object from memory. The memory has the watch events, and the writes of handlers before their events.
+// This file lists the children of an object from memory. The memory has the watch events, and the
+// writes of handlers before their events.
 
-// Children returns the children of the object, from memory and without a request: all objects of a kind in the option Owns that the object controls, and its
-// children in other namespaces, sorted by namespace and name. It includes what this operator has just written by [Reconcile.Desired] or by the Client of a
-// handler, also before the watch event. A child that is being deleted is not ready, with the reason "Terminating". Children with the option Keep are missing.
-// Another kind fails the handler.
+// Children returns the children of the object, from memory and without a request: all objects of a
+// kind in the option Owns that the object controls, and its children in other namespaces, sorted by
+// namespace and name. It includes what this operator has just written by [Reconcile.Desired] or by
+// the Client of a handler, also before the watch event. A child that is being deleted is not ready,
+// with the reason "Terminating". Children with the option Keep are missing. Another kind fails the
+// handler.
 func (r *Reconcile) Children(of Selector) []*Child {
 	if r.desired == nil { // in a hand-made argument
 		return nil
@@ -67,7 +70,8 @@ func (d *desiredSet) ownedKinds(of Selector) ([]discovery.Resource, error) {
 		owned = append(owned, discovery.Resource(r))
 	}
 	kinds := spec.Select(owned)
-	if len(kinds) == 0 && !slices.ContainsFunc(d.reconciling.handler.reconcile.follows, func(f *followSpec) bool { return f.owns && f.selector.Text == spec.Text }) {
+	declared := func(f *followSpec) bool { return f.owns && f.selector.Text == spec.Text }
+	if len(kinds) == 0 && !slices.ContainsFunc(d.reconciling.handler.reconcile.follows, declared) {
 		return nil, Permanent(fmt.Errorf("invalid argument %q of Children: want a kind of ReconcileOptions.Owns", of))
 	}
 	return kinds, nil
@@ -81,9 +85,11 @@ func (c *child) state() childState {
 	return childState{exists: true, ready: c.ready, reason: c.reason()}
 }
 
-// writeRecorder records the writes of handlers. It is an interface so that programs without reconcile handlers are linked without its implementation.
+// writeRecorder records the writes of handlers. It is an interface so that programs without
+// reconcile handlers are linked without its implementation.
 type writeRecorder interface {
-	// beginWrite is called before a write. The returned function is called after it with the written object, nil if there is none.
+	// beginWrite is called before a write. The returned function is called after it with the
+	// written object, nil if there is none.
 	beginWrite() (end func(*Body))
 	// noteDeleted is called after the deletion of an object with a UID.
 	noteDeleted(ObjectReference)

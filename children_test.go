@@ -11,7 +11,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// passes are the costs of three passes of a reconcile handler over the children of one owner: it creates all, changes none, and deletes all.
+// passes are the costs of three passes of a reconcile handler over the children of one owner: it
+// creates all, changes none, and deletes all.
 type passes struct {
 	create, unchanged, prune time.Duration // CPU time
 	allocated                uint64        // bytes in the first pass, with the API server
@@ -81,7 +82,8 @@ func reconcileChildren(tb testing.TB, n int) (p passes) {
 	return p
 }
 
-// TestMemoryOfManyChildren counts the bytes that a pass allocates for each child, which must not grow with the number of children.
+// TestMemoryOfManyChildren counts the bytes that a pass allocates for each child, which must not
+// grow with the number of children.
 func TestMemoryOfManyChildren(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it creates thousands of children")

@@ -139,7 +139,8 @@ func TestChildGoesUnseen(t *testing.T) {
 	}
 }
 
-// TestFamilyOfManyChildren counts the children that kopf looks at to find each child of an owner by its name, and to remove it.
+// TestFamilyOfManyChildren counts the children that kopf looks at to find each child of an owner by
+// its name, and to remove it.
 func TestFamilyOfManyChildren(t *testing.T) {
 	for _, n := range []int{maxFew, 1000, 10_000} {
 		t.Run(fmt.Sprintf("DF-45 each of %d children is found by its name", n), func(t *testing.T) {
