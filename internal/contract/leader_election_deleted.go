@@ -52,7 +52,7 @@ var _ = Suite("leader_election_deleted", func(t *testing.T, c *C) {
 			c.Errorf("got the Lease after %s, want a LeaseDuration", passed)
 		}
 		lines := a.Logs.Find("Waiting before taking a Lease that was not released")
-		if len(lines) != 1 || lines[0].Attrs["wait"] != "15s" || lines[0].Attrs["help"] != "K221" {
+		if len(lines) != 1 || lines[0].Attrs["wait"] != "15s" || lines[0].Attrs["help"] != "K223" {
 			c.Errorf("got the lines %+v, want one with the time", lines)
 		}
 	})

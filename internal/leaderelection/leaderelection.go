@@ -222,7 +222,7 @@ func (e *Elector) observe(l *lease) {
 	case moved && l.holder != "" && l.holder != e.Identity:
 		e.Log.Info("Standing by for the holder of the Lease", e.attrs("holder", l.holder, "help", "K213")...)
 	case changed && l.abandoned():
-		e.Log.Info("Waiting before taking a Lease that was not released", e.attrs("wait", e.seenFor, "help", "K221")...)
+		e.Log.Info("Waiting before taking a Lease that was not released", e.attrs("wait", e.seenFor, "help", "K223")...)
 	}
 }
 
