@@ -51,10 +51,12 @@ func randomValue(r *rand.Rand, depth int) any {
 	}
 }
 
+// randomTokens contain no tabs, of which kopf accepts a few more than kubectl.
 var randomTokens = []string{
 	"\n", "\n", "\n", "\n  ", "\n  ", "\n    ", " ", " ", " ", "  ", ": ", ": ", ":", "- ", "- ", "-", "? ", "[", "]", "{", "}", ", ", ",",
 	"a", "b", "c", "x y", "1", "0x1f", "010", "1.50", "yes", "null", "~", "'", "''", "'q'", "\"", "\"d\"", "\"\\n\\u00e9\"", "# c", "#", " #",
 	"|", "|-", "|+", "|2", ">", ">-", ">1-", "&x ", "*x", "!!str ", "!!int ", "!!float ", "!!bool ", "!!null ", "!t ", "<<: ", "---", "%", "@", "é",
+	"\u0085", "\u2028", "\u2029  ", "\u00a0", "😀",
 }
 
 func randomSyntax(r *rand.Rand) string {

@@ -58,7 +58,7 @@ func TestYAML(t *testing.T) {
 		accepted := 0
 		for seed := range uint64(proof.Rounds(10_000, 200_000)) {
 			random := rand.New(rand.NewPCG(seed, 2))
-			text := "spec:" + randomSyntax(random) + "\n"
+			text := "spec:" + randomSyntax(random) + []string{"\n", ""}[random.IntN(2)]
 			if !oddMarker.MatchString(text) && judgeYAML(t, fmt.Sprintf("seed %d", seed), []byte(text)) {
 				accepted++
 			}
@@ -68,16 +68,11 @@ func TestYAML(t *testing.T) {
 }
 
 // oddMarker matches starts and ends of documents that kubectl does not recognize: it reads up to there and silently drops the rest.
-var oddMarker = regexp.MustCompile(`(?m)^(\.\.\.|---[ \t]*[^ \t\n]|%)`)
-
-// oddSyntax matches rare syntax that only one of the two parsers accepts: block scalars without indentation, and keys that consist only
-// of tags and anchors, also on the line before. It also matches lines that begin with a line break of YAML 1.1, which is a letter in YAML 1.2.
-// (Snippets contain no tabs, of which kopf accepts a few more.)
-var oddSyntax = regexp.MustCompile("(?m)^ *[|>]|^ *([!&]\\S* +)+:|[{\\[,] *([!&]\\S* *)+$|^[\u0085\u2028\u2029]")
+var oddMarker = regexp.MustCompile("(?m)(^|[\u0085\u2028\u2029])(\\.\\.\\.|---[ \t]*[^ \t\n]|%)|[\u0085\u2028\u2029]---|---[\u0085\u2028\u2029]")
 
 // oddColon matches a colon on the line after its key, at the end of a list or map in brackets. YAML does not allow it. The library
 // reads it as a part of the key.
-var oddColon = regexp.MustCompile(`(?m)^ *:[\]},]`)
+var oddColon = regexp.MustCompile("(?m)(^|[\u0085\u2028\u2029]) *:[\\]},]")
 
 // manifests returns the YAML files of the Kubernetes module.
 func manifests(t *testing.T) []string {
@@ -111,8 +106,6 @@ func judgeYAML(t *testing.T, name string, data []byte) bool {
 	got, gotErr := kopf.ParseManifests(data)
 	switch {
 	case wantErr != nil && gotErr != nil:
-		return false
-	case (wantErr != nil || gotErr != nil) && oddSyntax.Match(data):
 		return false
 	case wantErr != nil:
 		t.Errorf("%s: we read what the library refuses (%v):\n%s\n%v", name, wantErr, clip(data), got)
@@ -155,6 +148,9 @@ func libraryManifests(data []byte) ([]map[string]any, error) {
 		}
 		if err != nil {
 			return nil, err
+		}
+		if written := bytes.TrimSuffix(doc, []byte("\n")); bytes.HasSuffix(data, written) {
+			doc = written // the reader has added a line end
 		}
 		text, err := yaml.YAMLToJSONStrict(doc)
 		if err != nil {

@@ -23,6 +23,7 @@ var _ = SerialSuite("manifests", func(t *testing.T, c *C) {
 	printing(t, c)
 	formats(t, c)
 	checking(t, c)
+	readingText(t, c)
 })
 
 // made is the output of a command.
@@ -513,6 +514,32 @@ func checking(t *testing.T, c *C) {
 		}
 		if m := c.print(website, "manifests", "--name=web", "--out", filepath.Join(folder, "rbac.yaml")); m.code != 1 || !strings.Contains(m.stderr, "--out: ") {
 			c.Errorf("a file: got %+v", m)
+		}
+	})
+}
+
+// readingText proves that manifests are read as by sigs.k8s.io/yaml, whose results these are. TestYAML of the e2e tests compares both for random text.
+func readingText(t *testing.T, c *C) {
+	c.Run(t, "DF-83 block scalars without a last line end, and line breaks beyond ASCII, are read as by the library of kubectl", func(c *C) {
+		for text, want := range map[string]string{
+			"a: |\n  x":                           "x",
+			"a: |+\n  x\n\n":                      "x\n\n",
+			"a: >\n  x\n  y":                      "x y",
+			"a:\n|-\n x":                          "x",
+			"a: |\n  x\u0085  y\u2028  z":         "x\ny\u2028z",
+			"a: >\n  x\u0085  y\u2029  z\n":       "x y\u2029z\n",
+			"a: 'x \u0085 y\u2028 z'":             "x y\u2028z",
+			"a: x\u0085 y\u2029 z\nb: 1":          "x y\u2029z",
+			"b: 1 # c\u0085a: x":                  "x",
+			"a: \"x\\u0085\\u2028\\u2029\u00a0\"": "x\u0085\u2028\u2029\u00a0",
+		} {
+			objects, err := kopf.ParseManifests([]byte(text))
+			if err != nil || len(objects) != 1 || objects[0]["a"] != want {
+				c.Errorf("%q: got %q, %v; want a: %q", text, objects, err, want)
+			}
+		}
+		if objects, err := kopf.ParseManifests([]byte("a: \u0080")); err == nil {
+			c.Errorf("a control character: got %q, want an error", objects)
 		}
 	})
 }

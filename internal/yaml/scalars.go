@@ -39,7 +39,7 @@ func (r *reader) plainLine(flow bool) string {
 scan:
 	for ; r.pos < len(r.src); r.skip(1) {
 		switch c := r.src[r.pos]; c {
-		case '\n':
+		case '\n', lineSeparator, paragraphSeparator:
 			break scan
 		case ':':
 			if r.blank(1) || flow && strings.IndexByte(",[]{}", r.at(1)) >= 0 {
@@ -49,7 +49,7 @@ scan:
 			if r.pos > start && r.blank(-1) || r.pos == start {
 				break scan
 			}
-		case ',', '[', ']', '{', '}':
+		case ',', '[', ']', '{', '}', '?':
 			if flow {
 				break scan
 			}
@@ -60,25 +60,25 @@ scan:
 	return text
 }
 
-// skipBreaks skips the end of the line, empty lines, and white space. It returns the number of line ends.
-func (r *reader) skipBreaks() int {
-	breaks := 0
+// skipBreaks skips the end of the line, empty lines, and white space. It returns the line breaks.
+func (r *reader) skipBreaks() string {
+	var found []byte
 	for {
 		r.skipSpaces()
-		if r.at(0) != '\n' {
-			return breaks
+		if !isBreak(r.at(0)) {
+			return string(found)
 		}
+		found = append(found, r.at(0))
 		r.skip(1)
-		breaks++
 	}
 }
 
-// fold returns the text that a number of line ends between words means.
-func fold(breaks int) string {
-	if breaks == 1 {
+// fold returns the text that line breaks between words mean. A separator is never folded.
+func fold(found string) string {
+	if found == "\n" {
 		return " "
 	}
-	return strings.Repeat("\n", breaks-1)
+	return separators.Replace(strings.TrimPrefix(found[:1], "\n") + found[1:])
 }
 
 // plainRest appends the continuation lines of a plain scalar in a block, which are indented by more than parent.
@@ -87,10 +87,10 @@ func (r *reader) plainRest(first string, parent int) string {
 	b.WriteString(first)
 	for {
 		end := r.pos
-		breaks := r.skipBreaks()
+		found := r.skipBreaks()
 		line := r.src[r.pos-r.column(r.pos) : r.pos]
 		indent := len(line) - len(strings.TrimLeft(line, " "))
-		if breaks == 0 || r.eof() || r.marker() || r.at(0) == '#' || indent <= parent {
+		if found == "" || r.eof() || r.marker() || r.at(0) == '#' || indent <= parent {
 			r.pos = end
 			return b.String()
 		}
@@ -104,7 +104,7 @@ func (r *reader) plainRest(first string, parent int) string {
 			r.fail(r.pos, "a mapping can't begin here: the lines above are a part of its key")
 		}
 		r.pos = stop
-		b.WriteString(fold(breaks))
+		b.WriteString(fold(found))
 		b.WriteString(text)
 	}
 }
@@ -115,8 +115,8 @@ func (r *reader) plainFlowRest(first string) string {
 	b.WriteString(first)
 	for {
 		end := r.pos
-		breaks := r.skipBreaks()
-		if breaks == 0 || r.eof() || r.marker() {
+		found := r.skipBreaks()
+		if found == "" || r.eof() || r.marker() {
 			r.pos = end
 			return b.String()
 		}
@@ -125,7 +125,7 @@ func (r *reader) plainFlowRest(first string) string {
 			r.pos = end
 			return b.String()
 		}
-		b.WriteString(fold(breaks))
+		b.WriteString(fold(found))
 		b.WriteString(text)
 	}
 }
@@ -157,15 +157,15 @@ func (r *reader) quoted() string {
 		case c == quote:
 			r.skip(1)
 			return string(b)
-		case c == '\\' && quote == '"' && r.at(1) == '\n': // the line continues
+		case c == '\\' && quote == '"' && isBreak(r.at(1)): // the line continues
 			r.skip(1)
-			b = append(b, strings.Repeat("\n", r.skipBreaks()-1)...)
+			b = append(b, separators.Replace(r.skipBreaks()[1:])...)
 			r.refuseMarker(start)
 			solid = len(b)
 		case c == '\\' && quote == '"':
 			b = r.escape(b)
 			solid = len(b)
-		case c == '\n':
+		case isBreak(c):
 			b = r.quotedBreak(b, solid, start)
 			solid = len(b)
 		default:
@@ -247,31 +247,32 @@ func (r *reader) blockScalar(parent int) string {
 	} else {
 		indent = r.blockIndent(parent + 1)
 	}
-	lines, ended := r.blockLines(indent)
-	rest := len(lines) // the index after the last line with text
-	for rest > 0 && lines[rest-1] == "" {
-		rest--
-	}
 	var b strings.Builder
-	if folded {
-		foldLines(&b, lines[:rest])
-	} else {
-		b.WriteString(strings.Join(lines[:rest], "\n"))
+	last, spaced := "", false // the break of the last line with text, and whether that line begins with white space
+	var empty []byte          // the breaks of the empty lines since
+	for _, line := range r.blockLines(indent) {
+		text := strings.TrimRight(line, breaks)
+		if text == "" {
+			empty = append(empty, line...)
+			continue
+		}
+		further := text[0] == ' ' || text[0] == '\t'
+		if !folded || spaced || further || last != "\n" {
+			b.WriteString(last)
+		} else if len(empty) == 0 {
+			b.WriteByte(' ')
+		}
+		b.Write(empty)
+		b.WriteString(text)
+		last, empty, spaced = line[len(text):], empty[:0], further
 	}
-	breaks := len(lines) - rest // empty lines at the end
-	if rest > 0 && (breaks > 0 || ended) {
-		breaks++
+	if chomp != '-' {
+		b.WriteString(last)
 	}
-	if !ended && breaks > 0 {
-		breaks--
+	if chomp == '+' {
+		b.Write(empty)
 	}
-	switch chomp {
-	case '-':
-		breaks = 0
-	case 0:
-		breaks = min(breaks, 1, rest)
-	}
-	return b.String() + strings.Repeat("\n", breaks)
+	return separators.Replace(b.String())
 }
 
 // blockHeader reads the line of the indicator: the handling of line ends at the end, and the indentation, if given.
@@ -302,7 +303,7 @@ func (r *reader) blockIndent(least int) int {
 			i++
 		}
 		indent = max(indent, i-start)
-		if i < len(r.src) && r.src[i] != '\n' {
+		if i < len(r.src) && !isBreak(r.src[i]) {
 			if r.src[i] == '\t' && i-start < least {
 				r.fail(i, "a tab can't be used for indentation")
 			}
@@ -312,51 +313,26 @@ func (r *reader) blockIndent(least int) int {
 	return indent
 }
 
-// blockLines reads the lines of a block without their indentation. It reports whether the last line has a line end.
-func (r *reader) blockLines(indent int) (lines []string, ended bool) {
+// blockLines reads the lines of a block without their indentation, each with its line break, which the last line of a text may not have.
+func (r *reader) blockLines(indent int) (lines []string) {
 	for !r.eof() && !r.marker() {
 		start := r.pos
 		for r.pos < start+indent && r.at(0) == ' ' {
 			r.skip(1)
 		}
-		if r.pos < start+indent && !r.eof() && r.at(0) != '\n' {
+		if r.pos < start+indent && !r.eof() && !isBreak(r.at(0)) {
 			if r.at(0) == '\t' {
 				r.fail(r.pos, "a tab can't be used for indentation")
 			}
 			r.pos = min(start, r.pos)
-			return lines, true
+			return lines
 		}
 		text := r.pos
 		r.skipLine()
-		lines = append(lines, r.src[text:r.pos])
-		if r.eof() {
-			return lines, false
-		}
 		r.skip(1)
+		lines = append(lines, r.src[text:r.pos])
 	}
-	return lines, true
-}
-
-// foldLines joins lines with spaces, except those that begin with white space.
-func foldLines(b *strings.Builder, lines []string) {
-	breaks, before := 0, false // line ends since the last text, and whether that text began with white space
-	for i, line := range lines {
-		if line == "" {
-			breaks++
-			continue
-		}
-		spaced := line[0] == ' ' || line[0] == '\t'
-		switch {
-		case i == breaks: // only empty lines before
-		case spaced || before:
-			breaks++
-		case breaks == 0:
-			b.WriteByte(' ')
-		}
-		b.WriteString(strings.Repeat("\n", breaks))
-		b.WriteString(line)
-		breaks, before = 0, spaced
-	}
+	return lines
 }
 
 // tag reads a tag, and returns its full form.

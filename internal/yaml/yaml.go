@@ -92,7 +92,22 @@ func parse(data []byte, redact bool) ([]any, error) {
 	return docs, nil
 }
 
-// yamlText converts a file to text: UTF-8 without a byte order mark, and with \n as the line end.
+// YAML 1.1 has three line breaks beyond ASCII. The next line is a line end like any other. A value keeps its separators. In the text
+// that is parsed, control characters stand for them, which are not allowed in YAML, so that each line break is one byte.
+const (
+	lineSeparator      = '\x1c' // U+2028
+	paragraphSeparator = '\x1d' // U+2029
+	breaks             = "\n\x1c\x1d"
+)
+
+var (
+	foreignBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\x1c", "\u2029", "\x1d")
+	separators    = strings.NewReplacer("\x1c", "\u2028", "\x1d", "\u2029")
+)
+
+func isBreak(c byte) bool { return c == '\n' || c == lineSeparator || c == paragraphSeparator }
+
+// yamlText converts a file to text: UTF-8 without a byte order mark, and with a byte for each line break.
 func yamlText(data []byte) (string, error) {
 	if len(data) >= 2 && data[0]^data[1] == 0xff^0xfe { // UTF-16, as some Windows shells write it
 		var order binary.ByteOrder = binary.LittleEndian
@@ -108,25 +123,32 @@ func yamlText(data []byte) (string, error) {
 		}
 	}
 	text := strings.TrimPrefix(string(data), "\ufeff")
-	if strings.Contains(text, "\r") {
-		text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
-	}
 	for i, c := range text {
-		if c < ' ' && c != '\n' && c != '\t' {
-			return "", yamlError(text, i, "the control character %q must be escaped", c)
+		problem := ""
+		switch {
+		case c == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)):
+			problem = "the text is not UTF-8"
+		case c < ' ' && c != '\n' && c != '\r' && c != '\t', c >= 0x7f && c < 0xa0 && c != 0x85, c == 0xfffe || c == 0xffff:
+			problem = fmt.Sprintf("the control character %q must be escaped", c)
 		}
-		if c == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) {
-			return "", yamlError(text, i, "the text is not UTF-8")
+		if problem != "" {
+			before := foreignBreaks.Replace(text[:i])
+			return "", yamlError(before, len(before), "%s", problem)
 		}
 	}
-	return text, nil
+	return foreignBreaks.Replace(text), nil
 }
 
 // yamlError returns a syntax error at a place of the text.
 func yamlError(text string, pos int, format string, args ...any) error {
 	before := text[:pos]
-	line := strings.Count(before, "\n") + 1
-	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
+	line, start := 1, 0
+	for i := range len(before) {
+		if isBreak(before[i]) {
+			line, start = line+1, i+1
+		}
+	}
+	column := utf8.RuneCountInString(before[start:]) + 1
 	return fmt.Errorf("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...))
 }
 
@@ -191,7 +213,7 @@ func (r *reader) eof() bool { return r.pos >= len(r.src) }
 //go:noinline
 func (r *reader) blank(offset int) bool {
 	switch r.at(offset) {
-	case ' ', '\t', '\n':
+	case ' ', '\t', '\n', lineSeparator, paragraphSeparator:
 		return true
 	}
 	return r.pos+offset >= len(r.src)
@@ -205,7 +227,7 @@ func (r *reader) column(pos int) int {
 	if pos < r.columnPos {
 		r.columnPos, r.line = 0, 0
 	}
-	if n := strings.LastIndexByte(r.src[r.columnPos:pos], '\n'); n >= 0 {
+	if n := strings.LastIndexAny(r.src[r.columnPos:pos], breaks); n >= 0 {
 		r.line = r.columnPos + n + 1
 	}
 	r.columnPos = pos
@@ -218,7 +240,7 @@ func (r *reader) indentation() int {
 	for i > 0 && r.src[i-1] == ' ' {
 		i--
 	}
-	if i > 0 && r.src[i-1] != '\n' {
+	if i > 0 && !isBreak(r.src[i-1]) {
 		return -1
 	}
 	return r.pos - i
@@ -226,7 +248,7 @@ func (r *reader) indentation() int {
 
 // marker reports whether "---" or "..." begins the line here.
 func (r *reader) marker() bool {
-	if r.pos > 0 && r.src[r.pos-1] != '\n' || !r.blank(3) {
+	if r.pos > 0 && !isBreak(r.src[r.pos-1]) || !r.blank(3) {
 		return false
 	}
 	return strings.HasPrefix(r.src[r.pos:], "---") || strings.HasPrefix(r.src[r.pos:], "...")
@@ -247,9 +269,9 @@ func (r *reader) skipBlank() {
 		switch {
 		case r.at(0) == '#':
 			r.skipLine()
-		case r.at(0) == '\n':
+		case isBreak(r.at(0)):
 		default:
-			if before := strings.TrimRight(r.src[start:r.pos], " "); before != "" && !r.eof() && (start == 0 || r.src[start-1] == '\n') {
+			if before := strings.TrimRight(r.src[start:r.pos], " "); before != "" && !r.eof() && (start == 0 || isBreak(r.src[start-1])) {
 				r.fail(r.pos-1, "a tab can't be used for indentation")
 			}
 			return
@@ -263,7 +285,7 @@ func (r *reader) skipBlank() {
 
 // skipLine moves to the end of the line.
 func (r *reader) skipLine() {
-	if n := strings.IndexByte(r.src[r.pos:], '\n'); n >= 0 {
+	if n := strings.IndexAny(r.src[r.pos:], breaks); n >= 0 {
 		r.skip(n)
 	} else {
 		r.pos = len(r.src)
@@ -334,7 +356,7 @@ func (r *reader) endOfLine() {
 	if r.at(0) == '#' {
 		r.skipLine()
 	}
-	if !r.eof() && r.at(0) != '\n' {
+	if !r.eof() && !isBreak(r.at(0)) {
 		r.fail(r.pos, "unexpected %s", r.here())
 	}
 }
@@ -357,7 +379,10 @@ func (r *reader) document() (v any, ok bool) {
 
 // here quotes the text at this place, for a message.
 func (r *reader) here() string {
-	text, _, _ := strings.Cut(r.src[r.pos:], "\n")
+	text := r.src[r.pos:]
+	if n := strings.IndexAny(text, breaks); n >= 0 {
+		text = text[:n]
+	}
 	switch {
 	case text == "":
 		return "end of the text"
@@ -377,14 +402,15 @@ func (r *reader) nest() {
 	}
 }
 
-// below reports whether the text here, on its own line, belongs to a value of a parent at a column. With dashes, as after "key:", a sequence at the column of
-// the parent belongs to it, too.
+// below reports whether the text here, on its own line, belongs to a value of a parent at a column. The indicator of a block scalar may be at the column of the
+// parent. With dashes, as after "key:", a sequence there belongs to it, too.
 func (r *reader) below(parent int, dashes bool) bool {
 	if r.eof() || r.marker() {
 		return false
 	}
 	in := r.indentation()
-	return in > parent || in < 0 || dashes && in == parent && r.indicator('-')
+	atParent := dashes && r.indicator('-') || r.at(0) == '|' || r.at(0) == '>'
+	return in > parent || in < 0 || in == parent && atParent
 }
 
 // block reads a value after an indicator, or at the start of a document. It returns nil if there is none. Continuation lines are indented by more than parent.
@@ -436,10 +462,10 @@ func (r *reader) content(parent int, compact bool, start int, outer, inner yamlP
 		return r.keep(props, before, r.scalar(r.blockScalar(parent), false, props))
 	}
 	r.hold(inner)
-	key := r.atom(false)
+	key := r.propertied(inner)
 	end := r.pos
 	if r.skipSpaces(); r.indicator(':') {
-		if !compact || strings.Contains(r.src[start:end], "\n") {
+		if !compact || strings.ContainsAny(r.src[start:end], breaks) {
 			r.fail(r.pos, "a mapping can't begin here")
 		}
 		first := r.finishKey(key, inner, before, start)
@@ -505,6 +531,14 @@ func (r *reader) atom(flow bool) (a yamlAtom) {
 		a.isText, a.plain, a.text = true, true, r.plainStart(flow)
 	}
 	return a
+}
+
+// propertied reads a value in a block that can be a key. A key can have properties and nothing else.
+func (r *reader) propertied(props yamlProps) yamlAtom {
+	if props.given() && r.indicator(':') {
+		return yamlAtom{isText: true, plain: true}
+	}
+	return r.atom(false)
 }
 
 // finish returns the value of an atom with its properties. The argument before is the number of nodes before it.
@@ -666,9 +700,9 @@ func (r *reader) implicitKey() yamlKey {
 	}
 	before := r.count
 	r.hold(props)
-	key := r.finishKey(r.atom(false), props, before, start)
+	key := r.finishKey(r.propertied(props), props, before, start)
 	end := r.pos
-	if r.skipSpaces(); !r.indicator(':') || strings.Contains(r.src[start:end], "\n") {
+	if r.skipSpaces(); !r.indicator(':') || strings.ContainsAny(r.src[start:end], breaks) {
 		r.pos = min(start, len(r.src))
 		r.fail(r.pos, "a key and a colon are expected, not %s", r.here())
 	}
@@ -783,7 +817,7 @@ func (r *reader) skipFlow(start int) {
 			r.fail(start, "the bracket is not closed")
 		case r.at(0) == '#':
 			r.skipLine()
-		case r.at(0) == '\n':
+		case isBreak(r.at(0)):
 			r.skip(1)
 		default:
 			if r.eof() {
@@ -797,7 +831,7 @@ func (r *reader) skipFlow(start int) {
 // flowEntry reads a value in brackets, or a key and its value. In braces, all entries have keys.
 func (r *reader) flowEntry(isMap bool, start int) (key yamlKey, v any, pair bool) {
 	pos, before := r.pos, r.count
-	if r.indicator('?') {
+	if r.at(0) == '?' {
 		pair = true
 		r.skip(1)
 		r.skipFlow(start)
@@ -808,6 +842,9 @@ func (r *reader) flowEntry(isMap bool, start int) (key yamlKey, v any, pair bool
 	end := r.pos
 	r.skipFlow(start)
 	if colon := r.at(0) == ':'; colon || pair || isMap {
+		if colon && !pair && strings.ContainsAny(r.src[pos:r.pos], breaks) {
+			r.fail(r.pos, "a key and its colon must be on one line")
+		}
 		key = r.finishKey(a, props, before, pos)
 		if colon {
 			r.skip(1)

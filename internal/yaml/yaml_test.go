@@ -2,6 +2,7 @@ package yaml
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +78,7 @@ var yamlCases = []struct{ name, yaml, json string }{
 	{"plain over lines in brackets", "[a\n  b, {c: d\n e}]", `["a b",{"c":"d e"}]`},
 	{"pairs in brackets", "[a: b, \"c\": d, ? e : f, g: ]", `[{"a":"b"},{"c":"d"},{"e":"f"},{"g":null}]`},
 	{"colons and dashes in brackets", "[a:b, -1, -a, a - b, x#y]", `["a:b",-1,"-a","a - b","x#y"]`},
-	{"JSON", "{\"a\": [1, 2.5, true, null, {\"b\": \"c\"}],\n\"d\"\n:\t\"e\"}", `{"a":[1,2.5,true,null,{"b":"c"}],"d":"e"}`},
+	{"JSON", "{\"a\": [1, 2.5, true, null, {\"b\": \"c\"}],\n\"d\"\t:\n\"e\"}", `{"a":[1,2.5,true,null,{"b":"c"}],"d":"e"}`},
 
 	{"documents", "a: 1\n---\nb: 2\n--- # c\n- 3\n...\n---\n--- |\n x\n---\n", `{"a":1} {"b":2} [3] "x\n"`},
 	{"a document on the line of its marker", "--- {a: 1}\n--- b\n---\tc\n", `{"a":1} "b" "c"`},
@@ -114,7 +115,18 @@ var yamlCases = []struct{ name, yaml, json string }{
 	{"what is no number", "[1.2.3, 0x, ., .., e1, 1e, 1:30, 1e400, 0x1p4, _1, 12ab, '1', --1]", `["1.2.3","0x",".","..","e1","1e","1:30","1e400","0x1p4","_1","12ab","1","--1"]`},
 	{"dates", "[2001-01-01, 2001-01-01T00:00:00Z, 12:30:45]", `["2001-01-01","2001-01-01T00:00:00Z","12:30:45"]`},
 	{"keys that are no text", "1: a\n1.50: b\ntrue: c\nno: d\n0x10: e\n2001-01-01: f\n", `{"1":"a","1.5":"b","true":"c","false":"d","16":"e","2001-01-01":"f"}`},
-	{"letters of all kinds", "ä: ß\n日本: 'x\u2028y'\nz: \"\u0085\"\n", `{"ä":"ß","日本":"x\u2028y","z":"\u0085"}`},
+	{"letters of all kinds", "ä: ß\n日本: '\u3000x\u00a0'\nz: \"\\N\"\n", `{"ä":"ß","日本":"\u3000x\u00a0","z":"\u0085"}`},
+
+	{"a next line is a line end", "a: 1\u0085b: |\u0085  x\u0085c: 'd\u0085e' # f\u0085", `{"a":1,"b":"x\n","c":"d e"}`},
+	{"separators end lines", "a: 1\u2028b: 2 # c\u2029d: [e,\u2028 f]", `{"a":1,"b":2,"d":["e","f"]}`},
+	{"separators stay in quotes", "a: 'x \u2028 y'\nb: \"x\u2029\n y\"\nc: \"x\n\u2028y\"", `{"a":"x\u2028y","b":"x\u2029\ny","c":"x\u2028y"}`},
+	{"separators stay in plain text", "a: x\u2028  y\nb: 1", `{"a":"x\u2028y","b":1}`},
+	{"an escaped separator", "a: \"x\\\u2028\u2029 y\"", `{"a":"x\u2029y"}`},
+	{"separators in a literal", "a: |\n  x\u2028  y\u2029\nb: 1", `{"a":"x\u2028y\u2029","b":1}`},
+	{"separators in a folded block", "a: >-\n  x\u2028  y\n  z\u2029", `{"a":"x\u2028y z"}`},
+	{"a literal at its key's column", "a:\n|\n x\nb: &c\n>-\n d\n", `{"a":"x\n","b":"d"}`},
+	{"a literal at its dash's column", "a:\n-\n|\n x\n- b\n", `{"a":["x\n","b"]}`},
+	{"keys of a tag only", "!!str : a\nb: {!c : d}\ne:\n  !f : g\n", `{"":"a","b":{"":"d"},"e":{"":"g"}}`},
 }
 
 func TestParseYAML(t *testing.T) {
@@ -201,6 +213,13 @@ func TestParseYAMLErrors(t *testing.T) {
 		{"a key of nothing", "~: a", "line 1, column 1: a key must be a string, a number or a boolean, not null"},
 		{"a list as a key", "? [a]\n: b", "a key must be a string, a number or a boolean, not a list"},
 		{"merge of text", "<<: a", "line 1, column 1: the key << needs a mapping or a list of mappings, not a string"},
+		{"a key over lines in braces", "a: {b\n : c}", "line 2, column 2: a key and its colon must be on one line"},
+		{"a key over lines in brackets", "a: [\"b\u2028c\": d]", "line 2, column 3: a key and its colon must be on one line"},
+		{"a place after separators", "a: 1\u2028b: 2\u0085c", "line 3, column 1: a key and a colon are expected"},
+		{"a place of a control character after separators", "a: 1\u2028b: \x7f", "line 2, column 4: the control character '\\x7f' must be escaped"},
+		{"a control character of Latin 1", "a: \u0080", "line 1, column 4: the control character '\\u0080' must be escaped"},
+		{"no character of Unicode", "a: \uffff", "line 1, column 4: the control character '\\uffff' must be escaped"},
+		{"a question mark in brackets", "a: [b?c]", "line 1, column 6: a comma or ']' is expected"},
 		{"a control character", "a: \x01", "line 1, column 4: the control character '\\x01' must be escaped"},
 		{"bytes that are no text", "a: \xff", "line 1, column 4: the text is not UTF-8"},
 		{"deep nesting", deep, "more than 10000 values are nested"},
@@ -294,13 +313,16 @@ func FuzzYAML(f *testing.F) {
 	})
 }
 
-// beyondYAML reports whether YAML reads a JSON text differently: numbers that no float holds, equal keys, merge keys, text that is not UTF-8, and a leading
-// tab.
+// beyondASCII matches the line breaks of YAML beyond ASCII, and characters that must be escaped. A line break before a colon is valid only in JSON.
+var beyondASCII = regexp.MustCompile("[\u007f-\u009f\u2028\u2029\ufffe\uffff]|[\r\n][ \t\r\n]*:")
+
+// beyondYAML reports whether YAML reads a JSON text differently: numbers that no float holds, equal keys, merge keys, text that is not UTF-8, a leading tab, and
+// what [beyondASCII] matches.
 func beyondYAML(data []byte, v any) bool {
 	if tab := strings.TrimLeft(string(data), " \r\n"); strings.HasPrefix(tab, "\t") {
 		return true
 	}
-	if !utf8.Valid(data) || strings.Contains(string(data), `"<<"`) {
+	if !utf8.Valid(data) || beyondASCII.Match(data) || strings.Contains(string(data), `"<<"`) {
 		return true
 	}
 	switch v := v.(type) {
