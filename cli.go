@@ -74,15 +74,15 @@ func (c *command) execute(ctx context.Context, args []string) int {
 		fmt.Fprint(c.stdout, call.Text)
 		return 0
 	}
-	if embedded.Included && (call.Command == "manifests" || call.Command == "explain-rights") {
+	if call.Command == "manifests" || call.Command == "explain-rights" {
 		return c.install(ctx, call, line.Name())
 	}
-	if embedded.Included && (call.Command == "status" || call.Command == "explain") {
+	if call.Command == "status" || call.Command == "explain" {
 		return c.inspect(ctx, call, line.Name())
 	}
 	logger := ConfigureLogging(logOptions(&call.Options, c.stderr))
 	if call.Command == "run" {
-		if err := c.serve(ctx, &call.Options, logger); err != nil {
+		if err := c.serve(ctx, call, logger); err != nil {
 			logger.Error("Operator has failed: "+cli.OneLine(err), "help", "K909")
 			return exitguard.ExitFailure
 		}
@@ -101,19 +101,15 @@ func logOptions(o *cli.Options, output io.Writer) *LogOptions {
 }
 
 // serve runs the operator, and its embedded API server with --embedded.
-func (c *command) serve(ctx context.Context, o *cli.Options, logger *slog.Logger) (err error) {
-	settings := NewSettings()
-	settings.Peering.Standalone = o.Standalone
-	settings.Peering.Priority = o.PeeringPriority()
-	settings.LeaderElection.Name, settings.LeaderElection.Namespace = o.LeaderElect, o.LeaderElectNamespace
-	settings.Process.Page = PageSettings{Enabled: o.Page, TokenFile: o.PageToken, TokenReview: o.PageAuth, Stacks: o.PageStacks}
+func (c *command) serve(ctx context.Context, call *cli.Call, logger *slog.Logger) (err error) {
+	o := &call.Options
 	op := &Operator{
-		Settings: settings, Namespaces: o.Namespaces, Clusterwide: o.Clusterwide, Logger: logger,
+		Namespaces: o.Namespaces, Clusterwide: o.Clusterwide, Logger: logger, flags: flagSettings(call),
 		Kubeconfig: o.Kubeconfig, KubeContext: o.Context, Peering: o.Peering, LivenessEndpoint: o.Liveness,
 	}
 	if c.guard != nil {
 		c.guard.Operate()
-		c.guard.Limit(settings.Process.UltimateExitingTimeout)
+		c.guard.Limit(NewSettings().Process.UltimateExitingTimeout)
 		op.guard = c.guard
 	}
 	if !embedded.Included || !o.Embedded {
@@ -130,6 +126,34 @@ func (c *command) serve(ctx context.Context, o *cli.Options, logger *slog.Logger
 	op.Connection = (&APIServer{server.API}).ConnectionInfo()
 	op.Connection.Server = server.URL // for the log only: the operator's requests do not use the network
 	return op.Run(ctx)
+}
+
+// flagSettings returns the settings that flags or environment variables give. The flag --peering needs no entry, because [Operator.Peering] is one.
+func flagSettings(call *cli.Call) (all []givenSetting) {
+	o := &call.Options
+	add := func(flag string, setting givenSetting) {
+		if call.Given[flag] {
+			all = append(all, setting)
+		}
+	}
+	priority := func(s *Settings) *int { return &s.Peering.Priority }
+	standalone := func(s *Settings) *bool { return &s.Peering.Standalone }
+	add("priority", given("--priority", "Peering.Priority", o.PeeringPriority(), priority))
+	if o.Dev {
+		add("dev", given("--dev", "Peering.Priority", o.PeeringPriority(), priority))
+	}
+	add("standalone", given("--standalone", "Peering.Standalone", o.Standalone, standalone))
+	if o.Peering != "" && !o.Standalone {
+		add("peering", given("--peering", "Peering.Standalone", false, standalone))
+	}
+	add("leader-elect", given("--leader-elect", "LeaderElection.Name", o.LeaderElect, func(s *Settings) *string { return &s.LeaderElection.Name }))
+	add("leader-elect-namespace", given("--leader-elect-namespace", "LeaderElection.Namespace", o.LeaderElectNamespace,
+		func(s *Settings) *string { return &s.LeaderElection.Namespace }))
+	add("page", given("--page", "Process.Page.Enabled", o.Page, func(s *Settings) *bool { return &s.Process.Page.Enabled }))
+	add("page-token", given("--page-token", "Process.Page.TokenFile", o.PageToken, func(s *Settings) *string { return &s.Process.Page.TokenFile }))
+	add("page-auth", given("--page-auth", "Process.Page.TokenReview", o.PageAuth, func(s *Settings) *bool { return &s.Process.Page.TokenReview }))
+	add("page-stacks", given("--page-stacks", "Process.Page.Stacks", o.PageStacks, func(s *Settings) *bool { return &s.Process.Page.Stacks }))
+	return all
 }
 
 // completionTimeout limits how long a shell waits for the names of namespaces.
@@ -160,12 +184,23 @@ func listNamespaces(o *cli.Options) []string {
 	}
 }
 
+// prepared returns an operator with its settings for a command, without its start-up handlers. It does not run.
+func prepared(o *cli.Options, logger *slog.Logger) (*run, error) {
+	op := &Operator{Namespaces: o.Namespaces, Logger: logger, Kubeconfig: o.Kubeconfig, KubeContext: o.Context}
+	r, err := op.prepare()
+	if err == nil {
+		err = r.Settings.validate(r.Registry.snapshot())
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Settings.Networking.ErrorBackoffs = nil // a person waits for the command
+	return r, nil
+}
+
 // connected calls a function with an operator that has a client, but does not run.
 func connected(o *cli.Options, logger *slog.Logger, do func(*run) error) error {
-	settings := NewSettings()
-	settings.Networking.ErrorBackoffs = nil // a person waits for the command
-	op := &Operator{Settings: settings, Namespaces: o.Namespaces, Logger: logger, Kubeconfig: o.Kubeconfig, KubeContext: o.Context}
-	r, err := op.prepare()
+	r, err := prepared(o, logger)
 	if err == nil {
 		err = r.connect()
 	}
@@ -209,14 +244,15 @@ func (r *run) peeringPlaces(ctx context.Context, name string) (places []peers.Pl
 	if err != nil {
 		return nil, err
 	}
-	exists, settings := false, &Settings{Peering: PeeringSettings{Name: name}}
+	exists, settings := false, *r.Settings
+	settings.Peering.Name = name
 	for _, kind := range found {
 		if !isPeering(kind, r.Clusterwide) {
 			continue
 		}
 		exists = true
 		for _, namespace := range namespaces {
-			object := &peeringServer{&peering{client: r.client, settings: settings}, Resource(kind), namespace}
+			object := &peeringServer{&peering{client: r.client, settings: &settings}, Resource(kind), namespace}
 			places = append(places, peers.Place{Resource: kind.Name(), Namespace: namespace, Object: object})
 		}
 	}

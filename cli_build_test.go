@@ -53,11 +53,34 @@ func TestBuilds(t *testing.T) {
 			{args: "run", variable: "KOPF_RUN_EMBEDDED=yes"},
 		} {
 			code, stdout, stderr := executed(t, without, tt.variable, strings.Fields(tt.args)...)
-			want := "operator: this operator was built with the tag noembed, which leaves out the embedded API server and the commands manifests, status and explain: " +
+			want := "operator: this operator was built with the tag noembed, which leaves out the embedded API server: " +
 				"build it without the tag, or run it on a cluster, without --embedded, --listen and --apply\n"
 			if code != cli.ExitUsage || stdout != "" || stderr != want {
 				t.Errorf("%s %s: got the exit code %d, %q and %q, want %d and %q", tt.variable, tt.args, code, stdout, stderr, cli.ExitUsage, want)
 			}
+		}
+	})
+	t.Run("DF-78 the commands are there without the server", func(t *testing.T) {
+		definition, err := filepath.Abs("examples/crd.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for args, want := range map[string]string{
+			"manifests --name web --only ServiceAccount --definitions " + definition: "kind: ServiceAccount",
+			"explain-rights --name web --definitions " + definition:                  "kopfexamples",
+			"explain --file " + example(t):                                           "the handlers for the creation are called",
+		} {
+			code, stdout, stderr := executed(t, without, "", strings.Fields(args)...)
+			if code != 0 || !strings.Contains(stdout, want) {
+				t.Errorf("%s: got the exit code %d and %q, want %q in it: %s", args, code, stdout, want, stderr)
+			}
+			_, same, _ := executed(t, with, "", strings.Fields(args)...)
+			if stdout != same {
+				t.Errorf("%s: got %q, and %q with the server", args, stdout, same)
+			}
+		}
+		if code, _, stderr := executed(t, without, "", "status"); code != 1 || !strings.Contains(stderr, "no login") {
+			t.Errorf("status: got the exit code %d: %s", code, stderr)
 		}
 	})
 	t.Run("the options are not offered", func(t *testing.T) {
@@ -85,6 +108,17 @@ func shipped(t *testing.T, args ...string) string {
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+// example writes an object to a file, and returns its path.
+func example(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "example.yaml")
+	object := "{apiVersion: kopf.dev/v1, kind: KopfExample, metadata: {name: a, namespace: default}}"
+	if err := os.WriteFile(path, []byte(object), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -43,34 +44,43 @@ type inspecting struct {
 
 // inspect runs the command status or explain, and returns the exit code.
 func (c *command) inspect(ctx context.Context, call *cli.Call, program string) int {
-	settings := NewSettings()
-	i := &inspecting{command: c, options: &call.Options, args: &call.Inspect, registry: DefaultRegistry(), inspector: &inspector{settings: settings, notes: &inspection.Notes{}}}
-	i.peering = inspection.Peering{Name: i.options.Peering, Priority: i.options.Priority}
-	failing := false
-	var err error
-	switch {
-	case i.args.File != "":
-		err = i.explainFile(ctx)
-	default:
-		quiet := *i.options
-		quiet.Namespaces = nil
-		err = connected(&quiet, slog.New(slog.DiscardHandler), func(r *run) error {
-			i.client, i.inspector.client = r.client, r.client
-			if call.Command == "explain" {
-				return i.explain(ctx)
-			}
-			failing, err = i.status(ctx)
-			return err
-		})
-	}
+	failing, err := c.inspectObjects(ctx, call)
 	if err != nil {
 		fmt.Fprintf(c.stderr, "%s %s: %s\n", program, call.Command, cli.OneLine(err))
 		return exitguard.ExitFailure
 	}
-	if failing && i.args.ExitCode {
+	if failing && call.Inspect.ExitCode {
 		return cli.ExitFailed
 	}
 	return 0
+}
+
+// inspectObjects runs the command, and reports whether handlers of any object fail.
+func (c *command) inspectObjects(ctx context.Context, call *cli.Call) (failing bool, err error) {
+	i := &inspecting{command: c, options: &call.Options, args: &call.Inspect, registry: DefaultRegistry()}
+	quiet := *i.options
+	quiet.Namespaces, quiet.Peering = nil, ""
+	r, err := prepared(&quiet, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return false, err
+	}
+	i.inspector = &inspector{settings: r.Settings, notes: &inspection.Notes{}}
+	i.peering = inspection.Peering{Name: i.options.Peering, Priority: r.Settings.Peering.Priority}
+	if call.Given["priority"] {
+		i.peering.Priority = i.options.Priority
+	}
+	if i.args.File != "" {
+		return false, i.explainFile(ctx)
+	}
+	if err := r.connect(); err != nil {
+		return false, err
+	}
+	defer r.client.close()
+	i.client, i.inspector.client = r.client, r.client
+	if call.Command == "explain" {
+		return false, i.explain(ctx)
+	}
+	return i.status(ctx)
 }
 
 // say prints a message to stderr.
@@ -101,7 +111,16 @@ func (i *inspecting) resource() (Resource, error) {
 	return Resource(r), err
 }
 
-// handled returns the handlers of a resource, with the storages of an operator that uses the prefix.
+// ownPrefix returns the prefix under which this operator stores its data, and whether its settings choose the storages. Otherwise, a start-up handler may
+// choose others.
+func (i *inspecting) ownPrefix() (prefix string, chosen bool) {
+	p := i.inspector.settings.Persistence
+	prefix = append(slices.Concat(prefixesOf(p.DiffBaseStorage), prefixesOf(p.ProgressStorage)), markers.DefaultPrefix)[0]
+	p.untracked = "" // is not a choice
+	return prefix, !reflect.DeepEqual(p, NewSettings().Persistence)
+}
+
+// handled returns the handlers of a resource, with the storages of an operator that uses the prefix. Those of this operator are in its settings.
 func (i *inspecting) handled(r Resource, body *Body, prefix string) *resolved {
 	what := &resolved{resource: r}
 	if served := i.served[r.Name()]; served != nil {
@@ -109,6 +128,10 @@ func (i *inspecting) handled(r Resource, body *Body, prefix string) *resolved {
 		what = &known
 	}
 	p := i.inspector.settings.Persistence
+	if own, chosen := i.ownPrefix(); chosen && own == prefix {
+		what.persistence = p.resolve(p.resolve(true).inStatus(body)) // the schema may not keep it there
+		return what
+	}
 	p.ProgressStorage, p.DiffBaseStorage = &SmartProgressStorage{Prefix: prefix}, &SmartDiffBaseStorage{Prefix: prefix}
 	for _, f := range body.Finalizers() { // the operator may have another name for it
 		if strings.HasPrefix(f, prefix+"/") {
@@ -119,13 +142,19 @@ func (i *inspecting) handled(r Resource, body *Body, prefix string) *resolved {
 	return what
 }
 
-// prefixesOn returns the prefixes of the operators' data on an object, or the default prefix.
+// prefixesOn returns the prefixes of the operators' data on an object, or the prefix of this operator. If its settings choose the storages, its own prefix is
+// the first one.
 func (i *inspecting) prefixesOn(body *Body) []string {
 	if i.args.Prefix != "" {
 		return []string{i.args.Prefix}
 	}
+	own, chosen := i.ownPrefix()
 	_, inStatus := body.find("status", defaultName)
-	return markers.AllPrefixes(body.of(body.annotations), inStatus)
+	all := markers.AllPrefixes(body.of(body.annotations), own, inStatus)
+	if chosen {
+		all = append([]string{own}, slices.DeleteFunc(all, func(prefix string) bool { return prefix == own })...)
+	}
+	return all
 }
 
 // namespace returns the namespace of the arguments.
@@ -180,7 +209,7 @@ func (i *inspecting) explainFile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if i.found, err = builtinResources(ctx, definitions); err != nil {
+	if i.found, err = builtinResources(definitions); err != nil {
 		return err
 	}
 	ref, note := body.Reference(), ""
@@ -308,12 +337,13 @@ func (i *inspecting) explainReviews(r Resource, body *Body, x *inspection.Explan
 func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x *inspection.Explanation) error {
 	server := inspectionServer{discovering{i.client}}
 	x.AddPause(i.pausedBy(ctx, body.namespace))
-	if name := i.options.LeaderElect; name != "" {
+	election := i.inspector.settings.LeaderElection
+	if name := cmp.Or(i.options.LeaderElect, election.Name); name != "" {
 		namespace, err := i.namespace(ctx, leasesResource)
 		if err != nil {
 			return err
 		}
-		x.AddHolder(ctx, server, name, leasesResource.URL(cmp.Or(i.options.LeaderElectNamespace, namespace), name, ""))
+		x.AddHolder(ctx, server, name, leasesResource.URL(cmp.Or(i.options.LeaderElectNamespace, election.Namespace, namespace), name, ""))
 	}
 	if account := i.args.ServiceAccount; account != "" {
 		x.AddMissing(ctx, server, account, r.Group, r.Plural, body.namespace)
@@ -323,10 +353,14 @@ func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x 
 
 // pausedBy returns the peer for which the operator pauses in a namespace.
 func (i *inspecting) pausedBy(ctx context.Context, namespace string) *inspection.Pause {
+	peering := &i.inspector.settings.Peering
+	if peering.Standalone && i.options.Peering == "" {
+		return &inspection.Pause{}
+	}
 	var paths []string
 	for _, r := range i.found {
 		if isPeering(r, true) || isPeering(r, false) && namespace != "" {
-			paths = append(paths, Resource(r).URL(url.PathEscape(namespace), cmp.Or(i.options.Peering, i.inspector.settings.Peering.Name), ""))
+			paths = append(paths, Resource(r).URL(url.PathEscape(namespace), cmp.Or(i.options.Peering, peering.Name), ""))
 		}
 	}
 	return i.peering.In(ctx, inspectionServer{discovering{i.client}}, namespace, paths)

@@ -105,6 +105,7 @@ import (
 	"log/slog"
 	"net"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -129,7 +130,7 @@ import (
 type Operator struct {
 	// Registry contains the handlers. Default: [DefaultRegistry].
 	Registry *Registry
-	// Settings are the settings of the operator. Default: [NewSettings].
+	// Settings are the settings of the operator, which [Configure] changes. Default: [NewSettings].
 	Settings *Settings
 	// Namespaces are names or patterns of the namespaces to serve, such as "team-*" or "*,!kube-*". The first comma-separated part of a pattern selects
 	// namespaces. Later parts refine it: "!glob" excludes, and "glob" includes again. Default: the whole cluster.
@@ -165,6 +166,7 @@ type Operator struct {
 	Ready func()
 
 	guard *exitguard.Guard // of Main, nil without it
+	flags []givenSetting   // of the command line
 }
 
 // Run runs an operator with all defaults until the context is canceled. It returns an error if the operator cannot start or continue. See [Operator.Run].
@@ -271,12 +273,27 @@ func (o *Operator) prepare() (*run, error) {
 	r.pauser = &pauser.Pauser{}
 	r.meter = newMetrics(r.Registry, r.pauser, r.Logger)
 	r.Clusterwide = len(r.Namespaces) == 0
-	r.Settings.Peering.Clusterwide = r.Clusterwide
-	if r.Peering != "" {
-		r.Settings.Peering.Name, r.Settings.Peering.Mandatory = r.Peering, true
+	if err := r.configure(); err != nil {
+		return nil, err
 	}
 	r.client = r.newClient()
 	return r, nil
+}
+
+// configure sets the settings that Configure, the fields of the operator, and the flags give, in the order of rising precedence.
+func (r *run) configure() error {
+	if err := r.Registry.configure(r.Settings); err != nil {
+		return err
+	}
+	r.Settings.Peering.Clusterwide = r.Clusterwide
+	if r.Peering != "" {
+		r.Settings.Peering.Mandatory = true
+		r.flags = append(slices.Clone(r.flags), given("Operator.Peering", "Peering.Name", r.Peering, func(s *Settings) *string { return &s.Peering.Name }))
+	}
+	for _, f := range r.flags {
+		f.set(r.Settings)
+	}
+	return nil
 }
 
 func (r *run) run(ctx context.Context) error {

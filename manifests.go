@@ -1,7 +1,9 @@
 package kopf
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/cli"
 	"github.com/kopf-go/kopf/internal/discovery"
+	"github.com/kopf-go/kopf/internal/embedded"
 	"github.com/kopf-go/kopf/internal/exitguard"
 	"github.com/kopf-go/kopf/internal/installation"
 	"github.com/kopf-go/kopf/internal/rights"
@@ -89,20 +92,19 @@ func (h *handler) rights() rights.Handler {
 	return own
 }
 
-// builtinResources returns the resources of Kubernetes and of some definitions, as the embedded API server has them.
-func builtinResources(ctx context.Context, definitions []map[string]any) ([]discovery.Resource, error) {
-	server := NewAPIServer(&APIServerOptions{DisableGarbageCollector: true, Logger: slog.New(slog.DiscardHandler)})
+// builtinResources returns the resources of Kubernetes and of some definitions. Builds with the embedded API server also check the definitions.
+func builtinResources(definitions []map[string]any) (found []discovery.Resource, err error) {
+	for _, b := range discovery.Builtins() {
+		found = append(found, b.Resource)
+	}
+	var texts []json.RawMessage
 	for _, d := range definitions {
-		if err := server.Apply([]byte(installation.YAML(d))); err != nil {
-			return nil, err
-		}
+		texts = append(texts, json.RawMessage(installation.YAML(d)))
+		found = append(found, discovery.Defined(d)...)
 	}
-	client, err := NewClient(server.ConnectionInfo(), nil)
-	if err != nil {
-		return nil, err
+	if embedded.Included {
+		err = embedded.Check(texts)
 	}
-	defer client.close()
-	found, _, err := client.discover(ctx, nil)
 	return found, err
 }
 
@@ -120,13 +122,17 @@ func (c *command) install(ctx context.Context, call *cli.Call, program string) i
 
 // describe prints the manifests or permissions, and returns whether the checked folder differs.
 func (c *command) describe(ctx context.Context, call *cli.Call, program string) (differs bool, err error) {
-	registry := DefaultRegistry()
+	registry, settings := DefaultRegistry(), NewSettings()
+	if err := registry.configure(settings); err != nil {
+		return false, err
+	}
+	settings.complete(call)
 	definitions, warnings, err := call.ReadDefinitions(registry.definitions())
 	c.warn(warnings)
 	if err != nil {
 		return false, err
 	}
-	found, err := builtinResources(ctx, definitions)
+	found, err := builtinResources(definitions)
 	if err == nil && call.Install().Discover {
 		err = connected(&call.Options, slog.New(slog.DiscardHandler), func(r *run) error {
 			there, _, err := r.client.discover(ctx, nil)
@@ -144,12 +150,14 @@ func (c *command) describe(ctx context.Context, call *cli.Call, program string) 
 		}
 	}
 	m, note := call.Model(program, definitions, webhooks)
-	fmt.Fprint(c.stderr, note)
+	if m.Webhooks != nil && !settings.Admission.fits(m) {
+		fmt.Fprint(c.stderr, note)
+	}
 	for _, h := range registry.snapshot() {
 		m.Reconciling = m.Reconciling || h.reconcile != nil
 		m.Children = m.Children || h.reconcile != nil && slices.ContainsFunc(h.reconcile.follows, func(f *followSpec) bool { return f.owns })
 	}
-	settings, narrow := NewSettings(), len(m.Namespaces) > 0
+	narrow := len(m.Namespaces) > 0
 	settings.LeaderElection.Name = m.Lease
 	settings.Peering.Name, settings.Peering.Standalone = call.Peering, call.Peering == ""
 	if m.Webhooks != nil {
@@ -166,6 +174,28 @@ func (c *command) describe(ctx context.Context, call *cli.Call, program string) 
 		return false, nil
 	}
 	return call.Write(m, c.stdout, c.stderr)
+}
+
+// complete adds the options that are not given, and that the settings have.
+func (s *Settings) complete(call *cli.Call) {
+	call.LeaderElect = cmp.Or(call.LeaderElect, s.LeaderElection.Name)
+	if p := &s.Peering; !p.Standalone && (p.Mandatory || p.Name != NewSettings().Peering.Name) {
+		call.Peering = cmp.Or(call.Peering, p.Name)
+	}
+	o := call.Install()
+	o.WebhookConfiguration = cmp.Or(o.WebhookConfiguration, s.Admission.Managed)
+	if server, ok := s.Admission.Server.(interface{ port() int }); ok {
+		o.WebhookPort = cmp.Or(o.WebhookPort, server.port())
+	}
+}
+
+// fits reports whether the settings are those that the manifests expect.
+func (s *AdmissionSettings) fits(m *installation.Model) bool {
+	server, ok := s.Server.(interface {
+		port() int
+		serviceName() string
+	})
+	return ok && server.port() == m.Webhooks.Port && server.serviceName() == m.Name && s.Managed == m.Webhooks.Configuration
 }
 
 func (c *command) warn(warnings []string) {

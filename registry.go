@@ -107,7 +107,49 @@ type Registry struct {
 	handlers []*handler
 	defined  definedKinds              // nil for none
 	needs    []rights.Declaration      // of handlers by their clients
+	settings []settingsFunc            // of Configure
 	late     map[*lateWarning]struct{} // of running operators that have not warned yet
+}
+
+// settingsFunc is a function that sets settings, and the line of its registration.
+type settingsFunc struct {
+	set   func(*Settings)
+	where string
+}
+
+// Configure registers a function in the default registry that sets the settings of operators. See [Registry.Configure].
+func Configure(set func(*Settings)) { DefaultRegistry().addSettings(set, callSite()) }
+
+// Configure registers a function that sets the settings of operators with this registry: the default ones, or [Operator.Settings]. kopf calls the functions
+// in their order, once for each run, before the start-up handlers. It also calls them for each other command of [Main], so that "status", "explain" and
+// "manifests" have the same settings as the running operator. The flags of the command line take precedence. The function must not wait for anything. It
+// panics if the function is nil.
+func (r *Registry) Configure(set func(*Settings)) { r.addSettings(set, callSite()) }
+
+func (r *Registry) addSettings(set func(*Settings), where string) {
+	if set == nil {
+		panic("kopf: Configure at " + where + ": the function is nil")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settings = append(r.settings, settingsFunc{set, where})
+}
+
+// configure calls the functions of [Registry.Configure]. A panic of one is an error.
+func (r *Registry) configure(settings *Settings) error {
+	r.mu.Lock()
+	all := slices.Clone(r.settings)
+	r.mu.Unlock()
+	for _, f := range all {
+		err := safecall.Do(func() error {
+			f.set(settings)
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("the function of Configure at %s: %w", f.where, err)
+		}
+	}
+	return nil
 }
 
 // lateWarning warns of a handler that was registered too late for an operator.

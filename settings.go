@@ -12,8 +12,8 @@ import (
 )
 
 // Settings are all settings of one operator. [NewSettings] returns them with their defaults. Start with those, because false and zero have a meaning: a
-// literal Settings{} has no limits and no timeouts, so [Operator.Run] refuses it. Start-up handlers may change the settings. Afterwards, kopf only reads
-// them. Run also refuses negative numbers and durations, and invalid names and fields of storages.
+// literal Settings{} has no limits and no timeouts, so [Operator.Run] refuses it. [Configure] sets them for all commands of the program. Start-up handlers may
+// also change them. Afterwards, kopf only reads them. Run also refuses negative numbers and durations, and invalid names and fields of storages.
 type Settings struct {
 	Process        ProcessSettings        // the process: shutdown, live page, debugging
 	Posting        PostingSettings        // Kubernetes events about objects
@@ -297,6 +297,21 @@ func NewSettings() *Settings {
 // validate returns the errors in the settings for these handlers, after the start-up handlers.
 func (s *Settings) validate(handlers []*handler) error {
 	return errors.Join(slices.Concat(settingscheck.Numbers(s, "Peering.Priority"), s.Persistence.validate(handlers), settingscheck.LeaderElection(s.LeaderElection).Errors(), settingscheck.Ratio("Tracing.Ratio", s.Tracing.Ratio))...)
+}
+
+// givenSetting is the value of a setting that a flag gives. It takes precedence over [Configure].
+type givenSetting struct {
+	flag, name string
+	set        func(*Settings)
+	holds      func(*Settings) bool
+}
+
+// given returns the value that a flag gives for the setting with a name.
+func given[T comparable](flag, name string, value T, setting func(*Settings) *T) givenSetting {
+	return givenSetting{flag, name,
+		func(s *Settings) { *setting(s) = value },
+		func(s *Settings) bool { return *setting(s) == value },
+	}
 }
 
 func seconds(counts ...int) []time.Duration {

@@ -2,6 +2,7 @@ package kopf
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -152,7 +153,40 @@ func (i *inspecting) eachPage(ctx context.Context, r Resource, take func([]*Body
 // metadataSuffices reports whether the annotations of a kind show failing handlers, because this program stores its records there.
 func (i *inspecting) metadataSuffices(r Resource) bool {
 	what := i.served[r.Name()]
+	if _, chosen := i.ownPrefix(); chosen {
+		return false
+	}
 	return i.args.Failed && what != nil && len(what.reconciles) == 0
+}
+
+// ownRecords returns the records in the storage of this operator that are in no annotation under its prefix, by handler.
+func ownRecords(storage ProgressStorage, ids []HandlerID, body *Body) []byte {
+	switch s := storage.(type) {
+	case *AnnotationsProgressStorage:
+		return nil
+	case *SmartProgressStorage:
+		storage = s.status()
+	}
+	if s, ok := storage.(*StatusProgressStorage); ok {
+		all, _ := body.find(statusField(s.Field, s.Name, "progress")...)
+		return all
+	}
+	records := make(map[HandlerID]*ProgressRecord)
+	for len(ids) > 0 {
+		id := ids[0]
+		ids = ids[1:]
+		if r, _ := storage.Fetch(id, body); r != nil && records[id] == nil {
+			records[id] = r
+			for _, sub := range r.Subrefs {
+				ids = append(ids, HandlerID(sub))
+			}
+		}
+	}
+	encoded, err := json.Marshal(records)
+	if err != nil {
+		return nil // it never fails
+	}
+	return encoded
 }
 
 // statuses returns the states of all operators with data on an object.
@@ -172,15 +206,19 @@ func (i *inspecting) statusOf(ctx context.Context, r Resource, body *Body, prefi
 	ref, what := body.Reference(), i.handled(r, body, prefix)
 	s := &inspection.Status{Object: inspection.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}, Operator: prefix, Created: body.CreationTimestamp()}
 	var ids []string
+	var own []HandlerID
 	for _, h := range what.changes {
 		id := string(h.id)
+		own = append(own, h.id)
 		if body.kind == "ReplicaSet" {
 			id = markers.ReplicaSetID(id, body.of(body.owners))
 		}
 		ids = append(ids, id)
 	}
-	progress, _ := body.find("status", defaultName, "progress")
-	s.AddRecords(body.Annotations(), progress, prefix, ids, waitingMessage)
+	if prefixes := prefixesOf(what.persistence.ProgressStorage); len(prefixes) > 0 {
+		prefix = prefixes[0]
+	}
+	s.AddRecords(body.Annotations(), ownRecords(what.persistence.ProgressStorage, own, body), prefix, ids, waitingMessage)
 	c := i.inspector.cycle(what, body, false)
 	c.compareWithBase()
 	c.retrack()

@@ -264,7 +264,7 @@ func CheckRights(t TB) {
 	recordings.all = nil
 	recordings.mu.Unlock()
 	var comparison rights.Comparison
-	builtin, err := builtinResources(t.Context(), nil)
+	builtin, err := builtinResources(nil)
 	if err != nil {
 		t.Errorf("the kinds of Kubernetes cannot be read: %v", err)
 	}

@@ -10,7 +10,10 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/kopf-go/kopf/internal/discovery"
+	"github.com/kopf-go/kopf/internal/installation"
 	"github.com/kopf-go/kopf/internal/rights"
 )
 
@@ -170,7 +173,7 @@ func TestCheckRights(t *testing.T) {
 // TestRightsOfGroups checks that an operator of one namespace has the permissions for its requests. That includes handlers for kinds that depend on the
 // cluster, even cluster-scoped ones.
 func TestRightsOfGroups(t *testing.T) {
-	found, err := builtinResources(t.Context(), nil)
+	found, err := builtinResources(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,5 +199,46 @@ func TestRightsOfGroups(t *testing.T) {
 				t.Error("a group all of whose kinds have namespaces is allowed in all of them")
 			}
 		})
+	}
+}
+
+// TestBuiltinResources compares the kinds of the commands without a cluster with the discovery of an API server.
+func TestBuiltinResources(t *testing.T) {
+	definition := map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "sites.example.com"},
+		"spec": map[string]any{"group": "example.com", "scope": "Cluster", "names": map[string]any{"plural": "sites", "kind": "Site", "shortNames": []any{"st"}, "categories": []any{"all"}}}}
+	var versions []any
+	for _, name := range []string{"v1beta1", "v1", "v2alpha1", "v0"} {
+		version := map[string]any{"name": name, "served": name != "v0", "storage": name == "v1", "schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}
+		if name == "v1" {
+			version["subresources"] = map[string]any{"status": map[string]any{}, "scale": map[string]any{"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}}
+		}
+		versions = append(versions, version)
+	}
+	definition["spec"].(map[string]any)["versions"] = versions
+	got, err := builtinResources([]map[string]any{definition})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := NewAPIServer(nil)
+	if err := server.Apply([]byte(installation.YAML(definition))); err != nil {
+		t.Fatal(err)
+	}
+	client, err := NewClient(server.ConnectionInfo(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _, err := client.discover(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, all := range [][]discovery.Resource{got, want} {
+		slices.SortFunc(all, func(a, b discovery.Resource) int { return strings.Compare(a.Name(), b.Name()) })
+		for i := range all {
+			slices.Sort(all[i].Subresources)
+			slices.Sort(all[i].Verbs)
+		}
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("(-server +got)\n%s", diff)
 	}
 }

@@ -165,6 +165,17 @@ func (s *WebhookServer) Serve(ctx context.Context, review ReviewFunc, announce f
 	return nil
 }
 
+// port returns the port of the settings, 0 for any.
+func (s *WebhookServer) port() int { return s.Port }
+
+// serviceName returns the name of the Service of the settings, "" for none.
+func (s *WebhookServer) serviceName() string {
+	if s.Service == nil {
+		return ""
+	}
+	return s.Service.Name
+}
+
 func (s *WebhookServer) validate() error {
 	options := s.certificates(nil)
 	switch {

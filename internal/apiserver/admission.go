@@ -15,6 +15,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/selector"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/validation"
 )
 
 // admission is one change that the server sends to admission webhooks. It runs on the goroutine of the request, which waits for the responses.
@@ -403,7 +404,7 @@ func (a *admission) judge(response map[string]any, uid string) ([]byte, error) {
 // denial returns the error for a change that a webhook denied, with its message and details.
 func denial(webhook string, status map[string]any) error {
 	e := &apierrors.StatusError{Code: 400, Details: rawjson.AsMap(status["details"])}
-	if n := number(unstructured.Word(status["code"])); n > e.Code {
+	if n := validation.Number(unstructured.Word(status["code"])); n > e.Code {
 		e.Code = n
 	}
 	e.Reason = unstructured.Text(status, "reason")

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/validation"
 )
 
 // webhook is one webhook of a configuration.
@@ -43,7 +44,7 @@ func newWebhook(hook map[string]any) *webhook {
 	h.service = rawjson.AsMap(client["service"])
 	h.ca = unstructured.Text(client, "caBundle")
 	h.effects = hook["sideEffects"] != "None" && hook["sideEffects"] != "NoneOnDryRun"
-	if seconds := number(unstructured.Word(hook["timeoutSeconds"])); seconds > 0 {
+	if seconds := validation.Number(unstructured.Word(hook["timeoutSeconds"])); seconds > 0 {
 		h.timeout = time.Duration(seconds) * time.Second
 	}
 	return h

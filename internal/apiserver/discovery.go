@@ -11,6 +11,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/validation"
 )
 
 // discovery answers a request below /api and /apis without a resource, in the classic form or in the aggregated one.
@@ -180,7 +181,7 @@ func versionsOf(kinds []*kindInfo) []string {
 			versions = append(versions, k.resource.Version)
 		}
 	}
-	slices.SortStableFunc(versions, func(a, b string) int { return compareVersions(b, a) })
+	slices.SortStableFunc(versions, func(a, b string) int { return validation.CompareVersions(b, a) })
 	return versions
 }
 

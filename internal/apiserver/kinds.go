@@ -11,6 +11,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
 	"github.com/kopf-go/kopf/internal/apiserver/table"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/validation"
 )
@@ -100,82 +101,6 @@ func (k *kindInfo) groupResource() string {
 	return k.resource.Plural + "." + k.resource.Group
 }
 
-// builtins are the built-in kinds, one in a line: group/version, plural, kind, scope, subresources, short names, categories, and marks.
-// g: objects have a generation. 1: their generation never changes. 2: they are stored in version v2. p: they are not stored. l: they can only be listed.
-// r: a deletion returns the object. o: a deletion orphans the dependents. u: an update creates a missing object. v: an update needs a resource version.
-const builtins = `
-v1 bindings Binding N - - - p
-v1 componentstatuses ComponentStatus C - cs - l
-v1 configmaps ConfigMap N - cm - -
-v1 endpoints Endpoints N - ep - u
-v1 events Event N - ev - u
-v1 limitranges LimitRange N - limits - u
-v1 namespaces Namespace C finalize,status ns - r
-v1 nodes Node C status no - -
-v1 persistentvolumeclaims PersistentVolumeClaim N status pvc - r
-v1 persistentvolumes PersistentVolume C status pv - r
-v1 pods Pod N binding,eviction,log,status po all gr
-v1 podtemplates PodTemplate N - - - gr
-v1 replicationcontrollers ReplicationController N scale,status rc all go
-v1 resourcequotas ResourceQuota N status quota - r
-v1 secrets Secret N - - - -
-v1 serviceaccounts ServiceAccount N token sa - r
-v1 services Service N status svc all ru
-admissionregistration.k8s.io/v1 mutatingadmissionpolicies MutatingAdmissionPolicy C - - api-extensions gv
-admissionregistration.k8s.io/v1 mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding C - - api-extensions gv
-admissionregistration.k8s.io/v1 mutatingwebhookconfigurations MutatingWebhookConfiguration C - - api-extensions gv
-admissionregistration.k8s.io/v1 validatingadmissionpolicies ValidatingAdmissionPolicy C status - api-extensions gv
-admissionregistration.k8s.io/v1 validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding C - - api-extensions gv
-admissionregistration.k8s.io/v1 validatingwebhookconfigurations ValidatingWebhookConfiguration C - - api-extensions gv
-apiextensions.k8s.io/v1 customresourcedefinitions CustomResourceDefinition C status crd,crds api-extensions grv
-apiregistration.k8s.io/v1 apiservices APIService C status - api-extensions v
-apps/v1 controllerrevisions ControllerRevision N - - - -
-apps/v1 daemonsets DaemonSet N status ds all g
-apps/v1 deployments Deployment N scale,status deploy all g
-apps/v1 replicasets ReplicaSet N scale,status rs all g
-apps/v1 statefulsets StatefulSet N scale,status sts all g
-authentication.k8s.io/v1 selfsubjectreviews SelfSubjectReview C - - - p
-authentication.k8s.io/v1 tokenreviews TokenReview C - - - p
-authorization.k8s.io/v1 localsubjectaccessreviews LocalSubjectAccessReview N - - - p
-authorization.k8s.io/v1 selfsubjectaccessreviews SelfSubjectAccessReview C - - - p
-authorization.k8s.io/v1 selfsubjectrulesreviews SelfSubjectRulesReview C - - - p
-authorization.k8s.io/v1 subjectaccessreviews SubjectAccessReview C - - - p
-autoscaling/v1 horizontalpodautoscalers HorizontalPodAutoscaler N status hpa all 2
-autoscaling/v2 horizontalpodautoscalers HorizontalPodAutoscaler N status hpa all -
-batch/v1 cronjobs CronJob N status cj all g
-batch/v1 jobs Job N status - all go
-certificates.k8s.io/v1 certificatesigningrequests CertificateSigningRequest C approval,status csr - -
-coordination.k8s.io/v1 leases Lease N - - - uv
-discovery.k8s.io/v1 endpointslices EndpointSlice N - - - g
-events.k8s.io/v1 events Event N - ev - u
-flowcontrol.apiserver.k8s.io/v1 flowschemas FlowSchema C status - - g
-flowcontrol.apiserver.k8s.io/v1 prioritylevelconfigurations PriorityLevelConfiguration C status - - g
-networking.k8s.io/v1 ingressclasses IngressClass C - - - g
-networking.k8s.io/v1 ingresses Ingress N status ing - g
-networking.k8s.io/v1 ipaddresses IPAddress C - ip - -
-networking.k8s.io/v1 networkpolicies NetworkPolicy N - netpol - g
-networking.k8s.io/v1 servicecidrs ServiceCIDR C status - - -
-node.k8s.io/v1 runtimeclasses RuntimeClass C - - - uv
-policy/v1 poddisruptionbudgets PodDisruptionBudget N status pdb - gv
-rbac.authorization.k8s.io/v1 clusterrolebindings ClusterRoleBinding C - - - u
-rbac.authorization.k8s.io/v1 clusterroles ClusterRole C - - - u
-rbac.authorization.k8s.io/v1 rolebindings RoleBinding N - - - u
-rbac.authorization.k8s.io/v1 roles Role N - - - u
-resource.k8s.io/v1 deviceclasses DeviceClass C - - - gr
-resource.k8s.io/v1 resourceclaims ResourceClaim N status - - r
-resource.k8s.io/v1 resourceclaimtemplates ResourceClaimTemplate N - - - r
-resource.k8s.io/v1 resourceslices ResourceSlice C - - - gr
-scheduling.k8s.io/v1 priorityclasses PriorityClass C - pc - 1
-storage.k8s.io/v1 csidrivers CSIDriver C - - - rv
-storage.k8s.io/v1 csinodes CSINode C - - - rv
-storage.k8s.io/v1 csistoragecapacities CSIStorageCapacity N - - - v
-storage.k8s.io/v1 storageclasses StorageClass C - sc - r
-storage.k8s.io/v1 volumeattachments VolumeAttachment C status - - rv
-storage.k8s.io/v1 volumeattributesclasses VolumeAttributesClass C - vac - r
-`
-
-var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
-
 // customVerbs are the verbs of custom resources, in the order of discovery.
 var customVerbs = []string{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 
@@ -192,52 +117,33 @@ var lazyBuiltinKinds struct {
 
 func makeBuiltinKinds() []*kindInfo {
 	var all []*kindInfo
-	for _, line := range strings.Split(strings.TrimSpace(builtins), "\n") {
-		f := strings.Fields(line)
-		list := func(i int) []string {
-			if f[i] == "-" {
-				return nil
-			}
-			return strings.Split(f[i], ",")
-		}
-		group, version, ok := strings.Cut(f[0], "/")
-		if !ok {
-			group, version = "", f[0]
-		}
+	for _, b := range discovery.Builtins() {
+		r := b.Resource
 		k := &kindInfo{
 			resource: apiResource{
-				Group: group, Version: version, Plural: f[1], Kind: f[2], Singular: strings.ToLower(f[2]), Namespaced: f[3] == "N",
-				Subresources: list(4), ShortNames: list(5), Categories: list(6), Verbs: allVerbs, Preferred: true,
+				Group: r.Group, Version: r.Version, Plural: r.Plural, Kind: r.Kind, Singular: r.Singular, Namespaced: r.Namespaced,
+				Subresources: r.Subresources, ShortNames: r.ShortNames, Categories: r.Categories, Verbs: r.Verbs, Preferred: r.Preferred,
 			},
-			listKind:        f[2] + "List",
-			generation:      strings.ContainsAny(f[7], "g1"),
-			returnsGone:     strings.Contains(f[7], "r"),
-			postedOnly:      strings.Contains(f[7], "p"),
-			createsOnUpdate: strings.Contains(f[7], "u"),
+			listKind:        r.Kind + "List",
+			generation:      strings.ContainsAny(b.Marks, "g1"),
+			returnsGone:     strings.Contains(b.Marks, "r"),
+			postedOnly:      strings.Contains(b.Marks, "p"),
+			createsOnUpdate: strings.Contains(b.Marks, "u"),
 
-			needsVersion:      strings.Contains(f[7], "v"),
-			orphansDependents: strings.Contains(f[7], "o"),
+			needsVersion:      strings.Contains(b.Marks, "v"),
+			orphansDependents: strings.Contains(b.Marks, "o"),
 		}
-		if strings.Contains(f[7], "2") {
-			k.storage, k.resource.Preferred = group+"/v2", false
+		if strings.Contains(b.Marks, "2") {
+			k.storage = r.Group + "/v2"
 		}
-		if k.postedOnly {
-			k.resource.Verbs = []string{"create"}
-		}
-		if strings.Contains(f[7], "l") {
-			k.resource.Verbs = []string{"get", "list"}
-		}
-		if k.resource.Plural == "componentstatuses" {
+		if r.Plural == "componentstatuses" {
 			k.deprecation = "v1 ComponentStatus is deprecated in v1.19+"
 		}
-		if k.resource.Plural == "namespaces" {
-			k.resource.Verbs = slices.DeleteFunc(slices.Clone(allVerbs), func(v string) bool { return v == "deletecollection" })
-		}
-		if k.resource.Plural == "endpoints" {
+		if r.Plural == "endpoints" {
 			k.deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 		}
-		k.hasStatus = slices.Contains(k.resource.Subresources, "status")
-		if slices.Contains(k.resource.Subresources, "scale") {
+		k.hasStatus = slices.Contains(r.Subresources, "status")
+		if slices.Contains(r.Subresources, "scale") {
 			k.scale = map[string]any{
 				"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".spec.selector",
 			}
@@ -283,7 +189,7 @@ func kindsOf(crd map[string]any) (served []*kindInfo, stored *kindInfo, err erro
 	if stored == nil {
 		return nil, nil, errors.New("no version is stored")
 	}
-	slices.SortStableFunc(served, func(a, b *kindInfo) int { return compareVersions(b.resource.Version, a.resource.Version) })
+	slices.SortStableFunc(served, func(a, b *kindInfo) int { return validation.CompareVersions(b.resource.Version, a.resource.Version) })
 	for i, k := range served {
 		k.stored, k.storage, k.resource.Preferred, k.versions = stored, stored.apiVersion(), i == 0, len(served)
 	}
@@ -309,7 +215,7 @@ func deprecationOf(spec, version map[string]any) string {
 	}
 	text := fmt.Sprintf("%s/%s %s is deprecated", group, version["name"], kind)
 	if len(others) > 0 {
-		text += fmt.Sprintf("; use %s/%s %s", group, slices.MinFunc(others, func(a, b string) int { return compareVersions(b, a) }), kind)
+		text += fmt.Sprintf("; use %s/%s %s", group, slices.MinFunc(others, func(a, b string) int { return validation.CompareVersions(b, a) }), kind)
 	}
 	return text
 }
@@ -341,37 +247,6 @@ func kindOf(crd, version map[string]any) (*kindInfo, error) {
 
 // apiVersion returns the group and the version of the kind.
 func (k *kindInfo) apiVersion() string { return k.resource.APIVersion() }
-
-// compareVersions orders versions as Kubernetes does: v2, v1, v2beta1, v1alpha1, and then all others by name. See
-// https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/
-func compareVersions(a, b string) int {
-	x, y := versionRank(a), versionRank(b)
-	if c := slices.Compare(x[:], y[:]); c != 0 {
-		return c
-	}
-	return -strings.Compare(a, b)
-}
-
-func versionRank(v string) (rank [3]int) {
-	if !validation.IsVersion(v) {
-		return rank
-	}
-	rest := v[1:]
-	for i, word := range []string{"alpha", "beta"} {
-		if major, minor, ok := strings.Cut(rest, word); ok {
-			return [3]int{i + 1, number(major), number(minor)}
-		}
-	}
-	return [3]int{3, number(rest), 0}
-}
-
-func number(text string) int {
-	n := 0
-	for _, c := range text {
-		n = min(n*10+int(c-'0'), 1<<30)
-	}
-	return n
-}
 
 // tableColumns returns the columns of tables of the kind.
 func (k *kindInfo) tableColumns() []table.Column {

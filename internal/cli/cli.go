@@ -34,18 +34,13 @@ type Call struct {
 	Text    string
 	Command string // run, freeze or resume
 	Options
-	Inspect InspectOptions // of status and explain
-	install installer      // nil in builds without it
+	Given   map[string]bool // the options on the command line or in the environment
+	Inspect InspectOptions  // of status and explain
+	install *InstallOptions
 }
 
-// installer holds the options of the commands about installation. It is an interface, so that the linker removes these commands from builds without them.
-type installer interface {
-	checkInstall() error
-	definitionFiles() []string
-}
-
-// errNoEmbed is the error for flags and commands that need the embedded API server, in a build without it.
-var errNoEmbed = errors.New("this operator was built with the tag noembed, which leaves out the embedded API server and the commands manifests, status and explain: " +
+// errNoEmbed is the error for flags that need the embedded API server, in a build without it.
+var errNoEmbed = errors.New("this operator was built with the tag noembed, which leaves out the embedded API server: " +
 	"build it without the tag, or run it on a cluster, without --embedded, --listen and --apply")
 
 // Parse parses the arguments, the environment variables for missing options, and the named manifests. Its errors are of type [UsageError], except that of the
@@ -71,16 +66,13 @@ func (l *Line) Parse(ctx context.Context, args []string) (*Call, error) {
 	}
 	command, err := program.Command(name)
 	if err != nil {
-		if !embedded.Included && (isInstallation(name) || isInspection(name)) {
-			err = errNoEmbed
-		}
 		return nil, &UsageError{err, program.Name, ""}
 	}
 	if name == "freeze" {
 		call.Priority = freezePriority
 	}
 	call.Command = name
-	if embedded.Included && isInspection(name) {
+	if isInspection(name) {
 		return l.parseInspection(ctx, call, program, command, rest)
 	}
 	given, rest, help, err := cliflag.Parse(command.Options, rest)
@@ -128,12 +120,9 @@ func (l *Line) finish(ctx context.Context, call *Call, program *cliflag.Program,
 	if err := call.check(given); err != nil {
 		return err
 	}
-	if !embedded.Included { // removes the code
-		return nil
-	}
 	paths, source := call.Apply, "--apply"
 	if isInstallation(call.Command) {
-		paths, source = call.install.definitionFiles(), "--definitions"
+		paths, source = call.install.Definitions, "--definitions"
 	}
 	if call.Manifests, err = manifest.ReadFiles(ctx, paths, l.Stdin); err != nil {
 		if source == "--apply" && !given["apply"] {
@@ -170,6 +159,7 @@ func (l *Line) readVariables(call *Call, options []cliflag.Option, given map[str
 	if err := cliflag.ParseVariables(options, read, "KOPF_"+strings.ToUpper(call.Command)+"_", l.Getenv); err != nil {
 		return err
 	}
+	call.Given = read
 	const legacy = "KOPF_RUN_NAMESPACE"
 	if pattern := l.Getenv(legacy); call.Command == "run" && pattern != "" && !everywhere {
 		return cliflag.Invalid(pattern, "the environment variable "+legacy, call.addNamespace(pattern))
@@ -181,7 +171,7 @@ func (l *Line) readVariables(call *Call, options []cliflag.Option, given map[str
 func (l *Line) readConnection(call *Call, program *cliflag.Program, words []string) {
 	command, _ := program.Split(words)
 	for _, o := range call.connection() { // one by one, so that one error does not affect the others
-		_ = cliflag.ParseVariables([]cliflag.Option{o}, nil, "KOPF_"+strings.ToUpper(command)+"_", l.Getenv)
+		_ = cliflag.ParseVariables([]cliflag.Option{o}, map[string]bool{}, "KOPF_"+strings.ToUpper(command)+"_", l.Getenv)
 	}
 }
 
@@ -197,7 +187,7 @@ func (c *Call) check(given map[string]bool) error {
 		return errors.New("--dev is a priority of its own, and excludes -p, --priority: use one of them")
 	case given["standalone"] && c.Standalone && given["peering"] && c.Peering != "":
 		return errors.New("--standalone ignores other operators, and excludes -P, --peering: use one of them")
-	case embedded.Included && isInstallation(c.Command):
+	case isInstallation(c.Command):
 		return c.install.checkInstall()
 	case c.Command != "run" && c.Peering == "":
 		return fmt.Errorf("%s needs the name of the peering object: --peering NAME", c.Command)

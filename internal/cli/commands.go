@@ -42,9 +42,7 @@ func (l *Line) commands(call *Call) *cliflag.Program {
 		Name: "help", Args: "[command]", Short: "Print this help, or the help of a command",
 		About: "Print the help of the program, or of a command.",
 	}}
-	if embedded.Included {
-		p.Commands = slices.Insert(p.Commands, 3, append(call.inspectionCommands(), call.installationCommands(l.Namespaces)...)...)
-	}
+	p.Commands = slices.Insert(p.Commands, 3, append(call.inspectionCommands(), call.installationCommands(l.Namespaces)...)...)
 	for i := range p.Commands {
 		c := &p.Commands[i]
 		switch c.Name {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +14,7 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// The commands that report on objects. Builds with the tag noembed omit them, like the command manifests.
+// The commands that report on objects.
 const (
 	commandStatus  = "status"
 	commandExplain = "explain"
@@ -152,8 +153,10 @@ func (c *Call) inspectionCommands() []cliflag.Command {
 // parseInspection parses the arguments of the commands. Options may follow the kind and the name.
 func (l *Line) parseInspection(ctx context.Context, call *Call, program *cliflag.Program, command *cliflag.Command, args []string) (*Call, error) {
 	var words []string
+	call.Given = map[string]bool{}
 	for {
-		_, rest, help, err := cliflag.Parse(command.Options, args)
+		given, rest, help, err := cliflag.Parse(command.Options, args)
+		maps.Copy(call.Given, given)
 		if err != nil {
 			return nil, &UsageError{err, program.Name, call.Command}
 		}

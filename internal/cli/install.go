@@ -25,7 +25,7 @@ func (c *Call) ReadDefinitions(own []json.RawMessage) (all []map[string]any, war
 }
 
 // Model returns the model of the installation, without permissions. The webhooks are the kinds of their configurations. If there are any, the note says which
-// settings the manifests expect, because startup handlers may change them.
+// settings the manifests expect.
 func (c *Call) Model(program string, definitions []map[string]any, webhooks []string) (m *installation.Model, note string) {
 	o := c.Install()
 	m = &installation.Model{
@@ -54,7 +54,7 @@ func (c *Call) Model(program string, definitions []map[string]any, webhooks []st
 	slices.Sort(kinds)
 	w := &installation.Webhooks{Port: cmp.Or(o.WebhookPort, 9443), Configuration: cmp.Or(o.WebhookConfiguration, m.Name+".kopf.dev"), Kinds: slices.Compact(kinds)}
 	m.Webhooks = w
-	return m, fmt.Sprintf("There are admission handlers: the manifests expect a.Settings.Admission.Server = &kopf.WebhookServer{Port: %d, Service: &kopf.ServiceReference{Name: %q}} and a.Settings.Admission.Managed = %q.\n",
+	return m, fmt.Sprintf("There are admission handlers: the manifests expect s.Admission.Server = &kopf.WebhookServer{Port: %d, Service: &kopf.ServiceReference{Name: %q}} and s.Admission.Managed = %q in the function of kopf.Configure.\n",
 		w.Port, m.Name, w.Configuration)
 }
 

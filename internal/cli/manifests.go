@@ -13,7 +13,7 @@ import (
 	"github.com/kopf-go/kopf/internal/webhookconfig"
 )
 
-// The commands about installation. Builds with the tag noembed omit them, because they are for development and CI.
+// The commands about installation.
 const (
 	commandManifests     = "manifests"
 	commandExplainRights = "explain-rights"
@@ -150,12 +150,9 @@ func (i *InstallOptions) addKinds(value string) error {
 }
 
 // Install returns the options of the commands about installation.
-func (c *Call) Install() *InstallOptions { return c.install.(*InstallOptions) }
+func (c *Call) Install() *InstallOptions { return c.install }
 
-// definitionFiles implements [installer].
-func (i *InstallOptions) definitionFiles() []string { return i.Definitions }
-
-// checkInstall implements [installer]. It returns an error about conflicting options.
+// checkInstall returns an error about conflicting options.
 func (i *InstallOptions) checkInstall() error {
 	switch {
 	case i.Out == "" && slices.Contains([]string{"kustomize", "helm"}, i.Format):

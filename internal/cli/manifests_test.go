@@ -7,23 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/kopf-go/kopf/internal/embedded"
 )
 
 func TestInstallOptions(t *testing.T) {
-	if !embedded.Included {
-		for _, args := range []string{"manifests", "manifests --format helm", "explain-rights --name x"} {
-			const want = "myoperator: this operator was built with the tag noembed, which leaves out the embedded API server and the commands manifests, status and explain: "
-			if _, err := parse(t, args, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
-				t.Errorf("%s: got %v, want %s", args, err, want)
-			}
-		}
-		if text := printed(t, "help"); strings.Contains(text, "manifests") {
-			t.Errorf("the commands are offered:\n%s", text)
-		}
-		return
-	}
 	t.Run("TD-37 the options", func(t *testing.T) {
 		call, err := parse(t, "manifests -n a -n b -n a --name web --install-namespace ops --image example.com/web:1 --replicas 3 --leader-elect l -P p --webhook-configuration x.example.com --webhook-port 1 "+
 			"--service-monitor --discover --kubeconfig f --context c --format HELM --chart-version 1.0.0-rc.1 --out dir --no-descriptions --check", map[string]string{"KOPF_MANIFESTS_NAMESPACES": "z", "KOPF_RUN_NAMESPACE": "z"})

@@ -200,7 +200,7 @@ func Invalid(value, name string, err error) error {
 }
 
 // ParseVariables stores the values of environment variables for the options that are not given. The prefix is that of the environment variables, such as
-// "APP_RUN_", and env returns the value of one, as [os.Getenv] does. An empty value counts as unset. An error names the environment variable.
+// "APP_RUN_", and env returns the value of one, as [os.Getenv] does. An empty value counts as unset. The names of the stored options are added to those given. An error names the environment variable.
 func ParseVariables(options []Option, given map[string]bool, prefix string, env func(name string) string) error {
 	for _, o := range options {
 		if given[o.Long] {
@@ -220,6 +220,7 @@ func ParseVariables(options []Option, given map[string]bool, prefix string, env 
 					return Invalid(value, "the environment variable "+prefix+name, err)
 				}
 			}
+			given[o.Long] = true
 			break
 		}
 	}

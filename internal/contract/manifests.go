@@ -215,9 +215,9 @@ func printing(t *testing.T, c *C) {
 			}
 		}
 	})
-	c.Run(t, "TD-37 what start-up handlers set of webhooks has to be as the manifests expect", func(c *C) {
+	c.Run(t, "TD-37 the settings of webhooks have to be as the manifests expect", func(c *C) {
 		m := c.print(hooked, "manifests", "--name=web", "--webhook-port=8443", "--webhook-configuration=hooks.example.com", "--only=Service,validatingwebhookconfigurations")
-		want := `a.Settings.Admission.Server = &kopf.WebhookServer{Port: 8443, Service: &kopf.ServiceReference{Name: "web"}} and a.Settings.Admission.Managed = "hooks.example.com"`
+		want := `s.Admission.Server = &kopf.WebhookServer{Port: 8443, Service: &kopf.ServiceReference{Name: "web"}} and s.Admission.Managed = "hooks.example.com" in the function of kopf.Configure`
 		if !strings.Contains(m.stderr, want) {
 			c.Errorf("got %s, want %s in it", m.stderr, want)
 		}

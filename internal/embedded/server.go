@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 
@@ -60,6 +61,17 @@ func Start(address string, definitions []json.RawMessage, manifests []manifest.F
 		return nil, errors.Join(err, s.listener.Close())
 	}
 	return s, nil
+}
+
+// Check returns the error of definitions that the server refuses, as a cluster would.
+func Check(definitions []json.RawMessage) error {
+	api := apiserver.New(apiserver.Options{DisableGarbageCollector: true, Logger: slog.New(slog.DiscardHandler)})
+	for _, definition := range definitions {
+		if err := api.Apply(definition); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Close removes the kubeconfig, and stops listening.

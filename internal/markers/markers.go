@@ -60,16 +60,19 @@ func FindUnmarked(annotations []byte) Prefixes {
 	})
 }
 
-// AllPrefixes returns the sorted prefixes under which operators have stored something on an object. It returns the default prefix if there is none, or if the
-// status has something.
-func AllPrefixes(annotations []byte, inStatus bool) []string {
+// AllPrefixes returns the sorted prefixes under which operators have stored something on an object. The own prefix is one of them if there is no other, or if
+// the status has something.
+func AllPrefixes(annotations []byte, own string, inStatus bool) []string {
 	all := []string{}
 	for _, p := range append(FindManaged(annotations), FindUnmarked(annotations)...) {
 		all = append(all, string(p))
 	}
 	used := func(key []byte) bool { return HasPrefix(key, DefaultPrefix) }
-	if _, found := FilterMembers(annotations, used); found || inStatus || len(all) == 0 {
+	if _, found := FilterMembers(annotations, used); found {
 		all = append(all, DefaultPrefix)
+	}
+	if inStatus || len(all) == 0 {
+		all = append(all, own)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

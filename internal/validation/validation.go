@@ -3,6 +3,7 @@ package validation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,38 @@ func IsVersion(text string) bool {
 		}
 	}
 	return false
+}
+
+// CompareVersions orders versions as Kubernetes does: v2, v1, v2beta1, v1alpha1, and then all others by name. See
+// https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/
+func CompareVersions(a, b string) int {
+	x, y := versionRank(a), versionRank(b)
+	if c := slices.Compare(x[:], y[:]); c != 0 {
+		return c
+	}
+	return -strings.Compare(a, b)
+}
+
+func versionRank(v string) (rank [3]int) {
+	if !IsVersion(v) {
+		return rank
+	}
+	rest := v[1:]
+	for i, word := range []string{"alpha", "beta"} {
+		if major, minor, ok := strings.Cut(rest, word); ok {
+			return [3]int{i + 1, Number(major), Number(minor)}
+		}
+	}
+	return [3]int{3, Number(rest), 0}
+}
+
+// Number returns the value of decimal digits, at most 1<<30.
+func Number(text string) int {
+	n := 0
+	for _, c := range text {
+		n = min(n*10+int(c-'0'), 1<<30)
+	}
+	return n
 }
 
 // IsName reports whether a text consists of letters and digits, with the given signs only between them.

@@ -1,0 +1,232 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves that all commands know the settings of Configure, in 9-defects.md and 12-moving.md.
+
+var _ = SerialSuite("settings_hook", func(t *testing.T, c *C) {
+	configuring(t, c)
+	inspectingConfigured(t, c)
+	installingConfigured(t, c)
+})
+
+// startedWith returns the settings of the start-up handlers of the command run, which ends there.
+func (c *C) startedWith(r *kopf.Registry, args ...string) kopf.Settings {
+	c.Helper()
+	var got *kopf.Settings
+	r.OnStartup(func(_ context.Context, a *kopf.Activity) error {
+		settings := *a.Settings
+		got = &settings
+		return kopf.Permanent(errors.New("only the settings matter"))
+	}, id("startup"))
+	code, _, stderr := c.inspect(c.Context(), r, append([]string{"run"}, args...)...)
+	if code != 1 || got == nil {
+		c.Fatalf("%q: got the exit code %d: %s", args, code, stderr)
+	}
+	return *got
+}
+
+func configuring(t *testing.T, c *C) {
+	configured := func() *kopf.Registry {
+		r := &kopf.Registry{}
+		r.Configure(func(s *kopf.Settings) {
+			s.Peering.Name, s.Peering.Priority, s.Peering.Standalone = "ours", 3, true
+			s.LeaderElection.Name, s.Watching.PageSize = "lease", 7
+		})
+		r.Configure(func(s *kopf.Settings) { s.Watching.PageSize *= 2 })
+		return r
+	}
+	c.Run(t, "DF-78 the functions of Configure set the settings in their order, before the start-up handlers", func(c *C) {
+		s := c.startedWith(configured())
+		if s.Peering.Name != "ours" || s.Peering.Priority != 3 || !s.Peering.Standalone || s.LeaderElection.Name != "lease" || s.Watching.PageSize != 14 {
+			c.Errorf("got %+v, %+v, %+v", s.Peering, s.LeaderElection, s.Watching)
+		}
+	})
+	c.Run(t, "DF-78 flags take precedence over Configure", func(c *C) {
+		s := c.startedWith(configured(), "--priority=0", "--standalone=false", "--leader-elect=other", "--peering=theirs")
+		if s.Peering.Name != "theirs" || s.Peering.Priority != 0 || s.Peering.Standalone || s.LeaderElection.Name != "other" || s.Watching.PageSize != 14 {
+			c.Errorf("got %+v, %+v, %+v", s.Peering, s.LeaderElection, s.Watching)
+		}
+	})
+	c.Run(t, "DF-78 --peering takes part in a peering that Configure leaves out", func(c *C) {
+		if s := c.startedWith(configured(), "--peering=theirs"); s.Peering.Name != "theirs" || s.Peering.Standalone {
+			c.Errorf("got %+v", s.Peering)
+		}
+	})
+	c.Run(t, "DF-78 Configure sets also the settings that an operator in code is given", func(c *C) {
+		r, settings := configured(), kopf.NewSettings()
+		settings.Watching.PageSize = 1
+		var got int
+		r.OnStartup(func(_ context.Context, a *kopf.Activity) error {
+			got = a.Settings.Watching.PageSize
+			return kopf.Permanent(errors.New("enough"))
+		}, id("startup"))
+		op := &kopf.Operator{Registry: r, Settings: settings, Logger: slog.New(slog.DiscardHandler)}
+		if err := op.Run(c.Context()); err == nil || got != 14 {
+			c.Errorf("got %d, %v", got, err)
+		}
+	})
+	c.Run(t, "DF-78 a panic in Configure is an error with its line, for all commands", func(c *C) {
+		for _, command := range []string{"run", "status", "explain kex", "manifests", "freeze -P x -t 1s"} {
+			r := c.handlersFor(nil)
+			r.Configure(func(*kopf.Settings) { panic("oops") })
+			code, _, stderr := c.inspect(c.Context(), r, strings.Fields(command)...)
+			if code != 1 || !strings.Contains(stderr, "the function of Configure at ") || !strings.Contains(stderr, "settings_hook.go:") || !strings.Contains(stderr, "oops") {
+				c.Errorf("%s: got the exit code %d: %s", command, code, stderr)
+			}
+		}
+	})
+	c.Run(t, "DF-78 a wrong setting of Configure is an error for all commands with a cluster", func(c *C) {
+		for _, command := range []string{"run", "status", "explain kex", "freeze -P x -t 1s"} {
+			r := c.handlersFor(nil)
+			r.Configure(func(s *kopf.Settings) { s.Watching.PageSize = -5 })
+			code, _, stderr := c.inspect(c.Context(), r, strings.Fields(command)...)
+			if code != 1 || !strings.Contains(stderr, "invalid Settings.Watching.PageSize -5: want zero or more") {
+				c.Errorf("%s: got the exit code %d: %s", command, code, stderr)
+			}
+		}
+	})
+}
+
+// ownMemory is a storage of progress outside of the objects.
+type ownMemory struct {
+	kopf.AnnotationsProgressStorage
+	records map[kopf.HandlerID]*kopf.ProgressRecord
+}
+
+func (m *ownMemory) Fetch(id kopf.HandlerID, _ *kopf.Body) (*kopf.ProgressRecord, error) {
+	return m.records[id], nil
+}
+
+func inspectingConfigured(t *testing.T, c *C) {
+	failed := "not yet"
+	record := &kopf.ProgressRecord{Retries: 2, Message: &failed, Purpose: kopf.ReasonUpdate}
+	own := &ownMemory{records: map[kopf.HandlerID]*kopf.ProgressRecord{"change": record}}
+	stored := encoded(record)
+	annotated := func(annotations map[string]any) map[string]any {
+		return map[string]any{"metadata": map[string]any{"annotations": annotations}, "spec": map[string]any{"x": 2}}
+	}
+	const last = `{"spec":{"x":1}}` + "\n"
+	for name, tt := range map[string]struct {
+		configure func(*kopf.PersistenceSettings)
+		object    map[string]any
+	}{
+		"annotations under an own prefix": {func(p *kopf.PersistenceSettings) {
+			p.ProgressStorage = &kopf.AnnotationsProgressStorage{Prefix: "own.example.com"}
+			p.DiffBaseStorage = &kopf.AnnotationsDiffBaseStorage{Prefix: "own.example.com"}
+		}, annotated(map[string]any{"own.example.com/last-handled-configuration": last, "own.example.com/change": stored})},
+		"an own key, next to data of another operator": {func(p *kopf.PersistenceSettings) {
+			p.ProgressStorage = &kopf.SmartProgressStorage{Prefix: "own.example.com"}
+			p.DiffBaseStorage = &kopf.SmartDiffBaseStorage{Prefix: "own.example.com", Key: "last"}
+		}, annotated(map[string]any{"own.example.com/last": last, "own.example.com/change": stored, diffBase: `{"spec":{"x":2}}` + "\n"})},
+		"a storage outside of the objects": {func(p *kopf.PersistenceSettings) {
+			p.ProgressStorage = own
+			p.DiffBaseStorage = &kopf.AnnotationsDiffBaseStorage{Prefix: "own.example.com"}
+		}, annotated(map[string]any{"own.example.com/last-handled-configuration": last})},
+	} {
+		c.Run(t, "DF-78 status and explain read the storages of Configure: "+name, func(c *C) {
+			register := func(r *kopf.Registry) {
+				r.OnUpdate(Examples, noChange, named("change"))
+				r.Configure(func(s *kopf.Settings) {
+					tt.configure(&s.Persistence)
+					s.Persistence.Finalizer = "own.example.com/finalizer"
+				})
+			}
+			c.Create("a", tt.object)
+			r := c.handlersFor(register)
+			line := c.status(r, "kex", "a")[0]
+			if line.Operator != "own.example.com" || line.State != "Retrying" || len(line.Handlers) != 1 || line.Handlers[0].ID != "change" || line.Handlers[0].Attempts != 2 {
+				c.Errorf("got the status %+v", line)
+			}
+			if all := c.status(r, "kex", "--failed"); len(all) != 1 || all[0].Operator != "own.example.com" {
+				c.Errorf("got the failing objects %+v", all)
+			}
+			x := c.explain(r, "kex", "a", "-n", c.Namespace)
+			if x.Cause != "update" || x.Operator != "own.example.com" || len(x.Changes) != 1 || x.Changes[0].Field != "spec.x" {
+				c.Errorf("got the explanation %+v", x)
+			}
+		})
+	}
+	c.Run(t, "DF-78 explain without a cluster knows the finalizer of Configure", func(c *C) {
+		path := c.file(map[string]any{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": map[string]any{"name": "a", "namespace": "default"}})
+		r := c.handlersFor(func(r *kopf.Registry) {
+			r.OnDelete(Examples, noChange, named("delete"))
+			r.Configure(func(s *kopf.Settings) { s.Persistence.Finalizer = "own.example.com/finalizer" })
+		})
+		if x := c.explain(r, "-f", path); !strings.Contains(strings.Join(x.Steps, "\n"), "own.example.com/finalizer") {
+			c.Errorf("got the steps %q", x.Steps)
+		}
+	})
+	c.Run(t, "DF-78 status and explain know the peering of Configure", func(c *C) {
+		k := c.meet()
+		k.Create("ours", nil)
+		k.Patch("ours", map[string]any{"status": map[string]any{"boss": rival(5, 3600)}})
+		c.Create("a", nil)
+		for priority, want := range map[int]bool{4: true, 6: false} {
+			r := c.handlersFor(func(r *kopf.Registry) {
+				r.OnCreate(Examples, noChange, named("create"))
+				r.Configure(func(s *kopf.Settings) { s.Peering.Name, s.Peering.Priority = "ours", priority })
+			})
+			if got := strings.Contains(c.explain(r, "kex", "a", "-n", c.Namespace).Decision, "pauses"); got != want {
+				c.Errorf("priority %d: paused: %t, want %t", priority, got, want)
+			}
+		}
+		r := c.handlersFor(func(r *kopf.Registry) {
+			r.OnCreate(Examples, noChange, named("create"))
+			r.Configure(func(s *kopf.Settings) { s.Peering.Name, s.Peering.Standalone = "ours", true })
+		})
+		if x := c.explain(r, "kex", "a", "-n", c.Namespace); strings.Contains(x.Decision, "pauses") {
+			c.Errorf("standalone: got %q", x.Decision)
+		}
+	})
+}
+
+func installingConfigured(t *testing.T, c *C) {
+	c.Run(t, "DF-78 manifests and explain-rights know the settings of Configure", func(c *C) {
+		configured := func(r *kopf.Registry) {
+			hooked(r)
+			r.Configure(func(s *kopf.Settings) {
+				s.LeaderElection.Name, s.Peering.Name = "our-lease", "our-peering"
+				s.Admission.Server = &kopf.WebhookServer{Port: 8443, Service: &kopf.ServiceReference{Name: "web"}}
+				s.Admission.Managed = "hooks.example.com"
+				s.Posting.Enabled = false
+			})
+		}
+		m := c.print(configured, "manifests", "--name=web")
+		for text, want := range map[string]bool{"--leader-elect=our-lease": true, "--peering=our-peering": true, "containerPort: 8443": true, "name: hooks.example.com": true, "--standalone": false} {
+			if got := strings.Contains(m.stdout, text); got != want {
+				c.Errorf("%s is printed: %t, want %t", text, got, want)
+			}
+		}
+		if m.code != 0 || strings.Contains(m.stderr, "the manifests expect") {
+			c.Errorf("got the exit code %d: %s", m.code, m.stderr)
+		}
+		m = c.print(configured, "explain-rights", "--name=web")
+		if m.code != 0 || strings.Contains(m.stdout, "create events") || !strings.Contains(m.stdout, "leases") {
+			c.Errorf("got %+v", m)
+		}
+	})
+	c.Run(t, "DF-78 flags of manifests take precedence over Configure", func(c *C) {
+		m := c.print(func(r *kopf.Registry) {
+			hooked(r)
+			r.Configure(func(s *kopf.Settings) {
+				s.LeaderElection.Name, s.Admission.Managed = "our-lease", "hooks.example.com"
+				s.Admission.Server = &kopf.WebhookServer{Port: 8443, Service: &kopf.ServiceReference{Name: "web"}}
+			})
+		}, "manifests", "--name=web", "--leader-elect=other", "--webhook-port=1234")
+		if m.code != 0 || !strings.Contains(m.stdout, "--leader-elect=other") || !strings.Contains(m.stdout, "containerPort: 1234") {
+			c.Errorf("got %+v", m)
+		}
+		if !strings.Contains(m.stderr, "the manifests expect s.Admission.Server = &kopf.WebhookServer{Port: 1234,") {
+			c.Errorf("got %s", m.stderr)
+		}
+	})
+}
