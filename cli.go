@@ -124,6 +124,7 @@ func (c *command) serve(ctx context.Context, call *cli.Call, logger *slog.Logger
 	logger.Info("Embedded API server is running. To use kubectl with it, run the command in another terminal", "command", export, "server", server.URL)
 	fmt.Fprintln(c.stdout, export) // alone on stdout, for the shell's eval
 	op.Connection = (&APIServer{server.API}).ConnectionInfo()
+	op.local = true
 	op.Connection.Server = server.URL // for the log only: the operator's requests do not use the network
 	return op.Run(ctx)
 }

@@ -5,7 +5,12 @@ package kopf
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"errors"
 	"io"
+	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,4 +149,66 @@ func absolute(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// TestEmbeddedWebhooks checks that the settings of webhooks for a cluster, as the command manifests prints them, work with --embedded.
+func TestEmbeddedWebhooks(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := free.Addr().(*net.TCPAddr).Port
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	definition := absolute(t, "examples/crd.yaml")
+	t.Chdir(t.TempDir())
+	before, logger := DefaultRegistry(), slog.Default()
+	defer SetDefaultRegistry(before)
+	defer slog.SetDefault(logger)
+	r := &Registry{}
+	r.OnValidate("kopfexamples", func(context.Context, *Admission) error { return Permanent(errors.New("the webhook was called")) }, &AdmissionOptions{ID: "check"})
+	r.Configure(func(s *Settings) {
+		s.Admission.Server = &WebhookServer{Port: port, Service: &ServiceReference{Name: "web"}, CertFile: "/certs/tls.crt", KeyFile: "/certs/tls.key"}
+		s.Admission.Managed = "web.kopf.dev"
+		s.Admission.ShutdownDelay = 0
+		s.LeaderElection.Name = "web"
+	})
+	SetDefaultRegistry(r)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int)
+	var log bytes.Buffer
+	go func() { ended <- Command(ctx, []string{"run", "--embedded", "--apply", definition}, io.Discard, &log) }()
+	var last string
+	for began := time.Now(); !strings.Contains(last, "the webhook was called") && time.Since(began) < time.Minute; time.Sleep(50 * time.Millisecond) {
+		last = createExample()
+	}
+	stop()
+	if code := <-ended; code != 0 || !strings.Contains(last, "the webhook was called") {
+		t.Errorf("got the exit code %d, and the answer %q\n%s", code, last, &log)
+	}
+	if !strings.Contains(log.String(), "Serving webhooks to the embedded API server on this machine") {
+		t.Errorf("got the log %s", &log)
+	}
+}
+
+// createExample creates an object on the server of the kubeconfig in the current folder, and returns the answer.
+func createExample() string {
+	data, err := os.ReadFile("kopf.kubeconfig")
+	if err != nil {
+		return err.Error()
+	}
+	_, rest, _ := strings.Cut(string(data), `"server": "`)
+	server, _, _ := strings.Cut(rest, `"`)
+	object := strings.NewReader(`{"apiVersion":"kopf.dev/v1","kind":"KopfExample","metadata":{"generateName":"a-"}}`)
+	answer, err := http.Post(server+"/apis/kopf.dev/v1/namespaces/default/kopfexamples", "application/json", object)
+	if err != nil {
+		return err.Error()
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }

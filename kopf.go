@@ -167,6 +167,7 @@ type Operator struct {
 
 	guard *exitguard.Guard // of Main, nil without it
 	flags []givenSetting   // of the command line
+	local bool             // whether the API server is the embedded one of the command line
 }
 
 // Run runs an operator with all defaults until the context is canceled. It returns an error if the operator cannot start or continue. See [Operator.Run].
@@ -288,7 +289,7 @@ func (r *run) configure() error {
 	r.Settings.Peering.Clusterwide = r.Clusterwide
 	if r.Peering != "" {
 		r.Settings.Peering.Mandatory = true
-		r.flags = append(slices.Clone(r.flags), given("Operator.Peering", "Peering.Name", r.Peering, func(s *Settings) *string { return &s.Peering.Name }))
+		r.flags = append(slices.Clone(r.flags), given("--peering (Operator.Peering)", "Peering.Name", r.Peering, func(s *Settings) *string { return &s.Peering.Name }))
 	}
 	for _, f := range r.flags {
 		f.set(r.Settings)
@@ -304,6 +305,7 @@ func (r *run) run(ctx context.Context) error {
 		started, err = r.activity(ctx, kindStartup, "startup", r.client)
 	}
 	if err == nil {
+		r.warnOverridden()
 		err = r.serve(ctx)
 	}
 	r.probes.stop()
@@ -332,6 +334,16 @@ func (r *run) run(ctx context.Context) error {
 	return err
 }
 
+// warnOverridden warns of flags that have no effect, because the start-up handlers have changed their settings.
+func (r *run) warnOverridden() {
+	for _, f := range r.flags {
+		if !f.holds(r.Settings) {
+			r.Logger.Warn("A start-up handler has changed a setting that a flag gives, so the flag has no effect", "flag", f.flag, "setting", f.name,
+				"hint", "set it in a function of Configure, which flags override", "help", "K925")
+		}
+	}
+}
+
 // listen opens the health endpoint. It does so before slow start-up handlers, so that the kubelet does not restart the operator.
 func (r *run) listen() error {
 	if r.LivenessEndpoint == "" {
@@ -351,6 +363,7 @@ func (r *run) callProbe(ctx context.Context, h *handler) (any, error) {
 func (r *run) serve(ctx context.Context) error {
 	registry, end := r.Registry.begin(r.Logger)
 	defer end()
+	r.serveLocally()
 	if err := r.Settings.validate(registry.snapshot()); err != nil {
 		return err
 	}
@@ -418,6 +431,18 @@ func (r *run) serve(ctx context.Context) error {
 		r.Logger.Debug("Stopping operator")
 	}
 	return errors.Join(err, r.leader.failed(), o.stop(endHandlers, endRequests))
+}
+
+// serveLocally replaces an admission server that is reachable only in a cluster by one for the embedded API server.
+func (r *run) serveLocally() {
+	server, ok := r.Settings.Admission.Server.(interface{ locally() AdmissionServer })
+	if !ok || !r.local {
+		return
+	}
+	if local := server.locally(); local != nil {
+		r.Settings.Admission.Server = local
+		r.Logger.Info("Serving webhooks to the embedded API server on this machine, without the Service, host and certificates for a cluster")
+	}
 }
 
 // peerIdentity returns the key of the operator's records in peering objects. All replicas share one record, which the leader maintains.

@@ -179,7 +179,7 @@ func (c *command) describe(ctx context.Context, call *cli.Call, program string) 
 // complete adds the options that are not given, and that the settings have.
 func (s *Settings) complete(call *cli.Call) {
 	call.LeaderElect = cmp.Or(call.LeaderElect, s.LeaderElection.Name)
-	if p := &s.Peering; !p.Standalone && (p.Mandatory || p.Name != NewSettings().Peering.Name) {
+	if p := &s.Peering; !p.Standalone && (p.Mandatory || p.named()) {
 		call.Peering = cmp.Or(call.Peering, p.Name)
 	}
 	o := call.Install()

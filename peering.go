@@ -73,8 +73,9 @@ type peering struct {
 	ctx      context.Context // ends when the operator leaves the peering
 	end      context.CancelFunc
 	tasks    sync.WaitGroup
-	mu       sync.Mutex // guards sessions
+	mu       sync.Mutex // guards these
 	sessions map[string]*peers.Keeper
+	unserved bool // whether it has warned that there is no resource
 }
 
 // start joins the peers. The caller must call stop at the end. Requests about peers skip all rate limits.
@@ -114,6 +115,11 @@ func (p *peering) reconcile(found []discovery.Resource, namespaces map[string]bo
 		for namespace := range namespaces {
 			wanted[p.startSessionLocked(Resource(r), namespace)] = true
 		}
+	}
+	if !exists && s.named() && !s.Mandatory && !p.unserved {
+		p.unserved = true
+		p.log.Warn("The peering of the settings has no resource; working as without peers", "peering", s.Name,
+			"hint", "apply the custom resource definitions of peering", "help", "K221")
 	}
 	if s.Mandatory && !exists {
 		wanted[p.startSessionLocked(Resource{}, "")] = true
@@ -170,7 +176,7 @@ func (p *peering) startSessionLocked(r Resource, namespace string) string {
 		return name
 	}
 	o := &peers.Options{Name: name, Stealth: settings.Stealth, Pauser: p.pauser, Meter: p.meter, Session: peers.Session{
-		Identity: p.identity, Priority: settings.Priority, Lifetime: settings.Lifetime, Mandatory: settings.Mandatory,
+		Identity: p.identity, Priority: settings.Priority, Lifetime: settings.Lifetime, Mandatory: settings.Mandatory, Chosen: settings.named(),
 		Name: settings.Name, Namespace: namespace, Logger: p.log, Log: log,
 	}}
 	if r.Plural != "" {

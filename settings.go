@@ -105,6 +105,9 @@ type PeeringSettings struct {
 	Clusterwide bool
 }
 
+// named reports whether the settings name a peering object. One with the default name may be missing.
+func (s *PeeringSettings) named() bool { return s.Name != NewSettings().Peering.Name }
+
 // LeaderElectionSettings are about several replicas of one operator. One of them works at a time: the leader, which holds a Lease. The others are on standby:
 // their watch streams are open and their indices are filled, but kopf calls no handlers of objects. Set the Name to enable it. The operator needs the
 // permissions to get, create and update leases of the group coordination.k8s.io. Electors of client-go and managers of controller-runtime compete for the

@@ -176,6 +176,20 @@ func (s *WebhookServer) serviceName() string {
 	return s.Service.Name
 }
 
+// locally returns a server with its port, path and limits that the embedded API server of the command line can reach and trust, or nil if this one is such a
+// server already.
+func (s *WebhookServer) locally() AdmissionServer {
+	if s.Service == nil && s.Cluster == "" && s.Host == "" && s.AuthoritySecret == "" &&
+		s.CertFile+s.CAFile+s.VerifyCAFile+s.VerifyCAPath == "" && s.VerifyCAData == nil {
+		return nil
+	}
+	local := *s
+	local.Service, local.Cluster, local.Host, local.AuthoritySecret = nil, "", "", ""
+	local.CertFile, local.KeyFile, local.Password, local.CAFile, local.CAData = "", "", "", "", nil
+	local.VerifyCAFile, local.VerifyCAPath, local.VerifyCAData, local.VerifyMode = "", "", nil, 0
+	return &local
+}
+
 func (s *WebhookServer) validate() error {
 	options := s.certificates(nil)
 	switch {

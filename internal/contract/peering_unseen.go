@@ -18,6 +18,7 @@ var _ = ClusterSuite("peering_unseen", func(t *testing.T, c *C) {
 	repeatedPeering(t, c)
 	vanishedPeeringNamespaces(t, c)
 	firstPeeringNamespaces(t, c)
+	namedPeerings(t, c)
 })
 
 func deniedPeeringRecords(t *testing.T, c *C) {
@@ -137,5 +138,42 @@ func firstPeeringNamespaces(t *testing.T, c *C) {
 		k.Create("a", nil)
 		c.Pass(time.Hour)
 		c.expect(&l)
+	})
+}
+
+// namedPeerings proves that a peering which cannot work is reported at the start, even if the operator does not wait for it.
+func namedPeerings(t *testing.T, c *C) {
+	named := func(name string) func(*kopf.Operator) {
+		return func(op *kopf.Operator) { op.Settings.Peering.Name = name }
+	}
+	const noKind, noObject = "The peering of the settings has no resource; working as without peers", "The peering object of the settings does not exist; working as without peers until it exists"
+	c.Run(t, "DF-80 a peering object that the settings name, without its kind, is warned of, and the operator works", func(c *C) {
+		c.noPeering()
+		for name, want := range map[string]int{"ours": 1, "default": 0} {
+			var l calls
+			op := c.Operator(worker(&l), as("me"), named(name))
+			c.works(&l, "a-"+name)
+			if got := len(op.Logs.Find(noKind)); got != want {
+				c.Errorf("%s: got %d warnings, want %d", name, got, want)
+			}
+			op.Stop()
+		}
+	})
+	c.Run(t, "DF-80 a peering object that the settings name, and that does not exist, is warned of, until it exists", func(c *C) {
+		k := c.meet()
+		for name, want := range map[string]int{"ours": 1, "default": 0} {
+			var l calls
+			op := c.Operator(worker(&l), as("me"), named(name))
+			c.works(&l, "a-"+name)
+			if got := len(op.Logs.Find(noObject)); got != want {
+				c.Errorf("%s: got %d warnings, want %d", name, got, want)
+			}
+			if name == "ours" {
+				k.Create("ours", nil)
+				k.Patch("ours", map[string]any{"status": map[string]any{"boss": rival(1, 36000)}})
+				c.paused(op, 1)
+			}
+			op.Stop()
+		}
 	})
 }

@@ -16,6 +16,7 @@ var _ = SerialSuite("settings_hook", func(t *testing.T, c *C) {
 	configuring(t, c)
 	inspectingConfigured(t, c)
 	installingConfigured(t, c)
+	overriding(t, c)
 })
 
 // startedWith returns the settings of the start-up handlers of the command run, which ends there.
@@ -227,6 +228,32 @@ func installingConfigured(t *testing.T, c *C) {
 		}
 		if !strings.Contains(m.stderr, "the manifests expect s.Admission.Server = &kopf.WebhookServer{Port: 1234,") {
 			c.Errorf("got %s", m.stderr)
+		}
+	})
+}
+
+func overriding(t *testing.T, c *C) {
+	const message = "A start-up handler has changed a setting that a flag gives, so the flag has no effect"
+	c.Run(t, "DF-80 a start-up handler that overrides a flag is warned of", func(c *C) {
+		for args, want := range map[string]string{
+			"--priority=5":       "setting=Peering.Priority",
+			"--standalone":       "setting=Peering.Standalone",
+			"--leader-elect=one": "setting=LeaderElection.Name",
+			"--peering=one":      "setting=Peering.Name",
+			"--verbose":          "",
+		} {
+			r := &kopf.Registry{}
+			r.Configure(func(s *kopf.Settings) { s.Peering.Priority, s.LeaderElection.Name = 1, "other" })
+			r.OnStartup(func(_ context.Context, a *kopf.Activity) error {
+				a.Settings.Peering.Priority, a.Settings.Peering.Standalone, a.Settings.Peering.Name = 2, false, "two"
+				a.Settings.LeaderElection.Name = "two"
+				a.Settings.Watching.PageSize = -5 // the operator ends
+				return nil
+			}, id("startup"))
+			code, _, stderr := c.inspect(c.Context(), r, append([]string{"run", "--log-format=plain"}, args)...)
+			if found := strings.Contains(stderr, message); code != 1 || found != (want != "") || !strings.Contains(stderr, want) {
+				c.Errorf("%s: got the exit code %d and %s", args, code, stderr)
+			}
 		}
 	})
 }

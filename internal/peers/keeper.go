@@ -341,8 +341,11 @@ func (k *Keeper) SeeDeleted(version string) {
 func (k *Keeper) EndListing() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.state.Listed()
+	again := k.state.Listed()
 	if !k.inListing {
+		if !again && k.state.Chosen && !k.state.Mandatory {
+			k.state.Log.Warn("The peering object of the settings does not exist; working as without peers until it exists", "help", "K222")
+		}
 		k.state.Lost("", true)
 	} else if !k.state.Look(time.Now()) {
 		return

@@ -25,6 +25,7 @@ type Session struct {
 	Priority  int
 	Lifetime  time.Duration // of the own record; 0 for no record
 	Mandatory bool          // pause while there is no peering object
+	Chosen    bool          // the settings name the object, so that it should exist
 
 	Name, Namespace string       // of the object
 	Logger          *slog.Logger // of the operator
