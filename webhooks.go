@@ -176,8 +176,7 @@ func (s *WebhookServer) serviceName() string {
 	return s.Service.Name
 }
 
-// locally returns a server with its port, path and limits that the embedded API server of the command line can reach and trust, or nil if this one is such a
-// server already.
+// locally returns a server with its port, path and limits for the embedded API server of the command line. It returns nil if this one needs no change.
 func (s *WebhookServer) locally() AdmissionServer {
 	if s.Service == nil && s.Cluster == "" && s.Host == "" && s.AuthoritySecret == "" &&
 		s.CertFile+s.CAFile+s.VerifyCAFile+s.VerifyCAPath == "" && s.VerifyCAData == nil {
