@@ -3,6 +3,7 @@ package kopf
 import (
 	"cmp"
 	"context"
+	_ "embed" // the page about messages
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,11 @@ import (
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/peers"
 )
+
+// troubleshooting is the page that explains the codes of log messages.
+//
+//go:embed docs/troubleshooting.md
+var troubleshooting string
 
 // Main runs [Command] with the arguments of the process, and exits with its exit code. It is the last call of an operator's own main.
 //
@@ -62,7 +68,7 @@ type command struct {
 
 // execute runs the command in the arguments, and returns the exit code.
 func (c *command) execute(ctx context.Context, args []string) int {
-	line := &cli.Line{Program: os.Args[0], Version: Version, Getenv: os.Getenv, Stdin: c.stdin, Namespaces: listNamespaces}
+	line := &cli.Line{Program: os.Args[0], Version: Version, Getenv: os.Getenv, Stdin: c.stdin, Codes: troubleshooting, Namespaces: listNamespaces}
 	call, err := line.Parse(ctx, args)
 	switch {
 	case err != nil && ctx.Err() != nil:

@@ -24,6 +24,7 @@ type Line struct {
 	Version string                   // of kopf
 	Getenv  func(name string) string // as [os.Getenv]
 	Stdin   io.Reader
+	Codes   string // the page that explains the codes of messages
 
 	// Namespaces lists the namespaces of the cluster, for completion, or returns nil if it cannot do that immediately.
 	Namespaces func(*Options) []string
@@ -96,7 +97,7 @@ func (l *Line) Parse(ctx context.Context, args []string) (*Call, error) {
 func (l *Line) finish(ctx context.Context, call *Call, program *cliflag.Program, options []cliflag.Option, given map[string]bool, rest []string) (err error) {
 	switch call.Command {
 	case "help":
-		call.Text, err = help(program, rest)
+		call.Text, err = l.help(program, rest)
 		return err
 	case "completion":
 		if len(rest) != 1 {
@@ -133,19 +134,22 @@ func (l *Line) finish(ctx context.Context, call *Call, program *cliflag.Program,
 	return nil
 }
 
-// help returns the help of the named command, or of the program.
-func help(program *cliflag.Program, names []string) (string, error) {
+// help returns the help of the named command, the explanation of a code, or the help of the program.
+func (l *Line) help(program *cliflag.Program, names []string) (string, error) {
 	switch len(names) {
 	case 0:
 		return program.Help(), nil
 	case 1:
+		if isCode.MatchString(names[0]) {
+			return explainCode(l.Codes, names[0])
+		}
 		command, err := program.Command(names[0])
 		if err != nil {
 			return "", err
 		}
 		return program.CommandHelp(command), nil
 	}
-	return "", fmt.Errorf("unexpected argument %q: help takes the name of one command", names[1])
+	return "", fmt.Errorf("unexpected argument %q: help takes the name of one command, or one code", names[1])
 }
 
 // readVariables reads the environment variables for missing options.

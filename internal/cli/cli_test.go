@@ -213,7 +213,7 @@ func TestMisused(t *testing.T) {
 		{name: "resume without a name", args: "resume", want: "resume needs the name of the peering object: --peering NAME",
 			hint: `Run "myoperator resume --help" for usage and examples.`},
 		{name: "help on nothing", args: "help nosuch", want: `unknown command "nosuch": want ` + commands, hint: `Run "myoperator help" for the commands.`},
-		{name: "help on too much", args: "help run freeze", want: `unexpected argument "freeze": help takes the name of one command`, hint: `Run "myoperator help" for the commands.`},
+		{name: "help on too much", args: "help run freeze", want: `unexpected argument "freeze": help takes the name of one command, or one code`, hint: `Run "myoperator help" for the commands.`},
 		{name: "an unknown shell", args: "completion tcsh", want: `unknown shell "tcsh": want bash, zsh or fish`,
 			hint: `Run "myoperator completion --help" for usage and examples.`},
 		{name: "no shell", args: "completion", want: "completion needs the name of one shell: bash, zsh or fish",

@@ -39,8 +39,9 @@ func (l *Line) commands(call *Call) *cliflag.Program {
 			{About: "Print the commit of this build", Command: "{} version -o json | jq -r .operator.revision"},
 		},
 	}, {
-		Name: "help", Args: "[command]", Short: "Print this help, or the help of a command",
-		About: "Print the help of the program, or of a command.",
+		Name: "help", Args: "[command|code]", Short: "Print this help, or that of a command or of a code",
+		About:    "Print the help of the program, of a command, or of a code in a message, without a network.",
+		Examples: []cliflag.Example{{About: "Explain a log line with help=K305", Command: "{} help K305"}},
 	}}
 	p.Commands = slices.Insert(p.Commands, 3, append(call.inspectionCommands(), call.installationCommands(l.Namespaces)...)...)
 	for i := range p.Commands {

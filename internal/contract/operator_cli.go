@@ -19,6 +19,7 @@ import (
 var _ = SerialSuite("operator_cli", func(t *testing.T, c *C) {
 	freezing(t, c)
 	complaining(t, c)
+	explainingCodes(t, c)
 })
 
 // command runs a command of the command line on the server of the leaf.
@@ -246,6 +247,20 @@ func complaining(t *testing.T, c *C) {
 			if code, _, stderr := c.command(append(args, "--log-format", "xml")...); code != 2 || !strings.Contains(stderr, `invalid value "xml" for --log-format`) {
 				c.Errorf("got the exit code %d and %q", code, stderr)
 			}
+		}
+	})
+}
+
+func explainingCodes(t *testing.T, c *C) {
+	c.Run(t, "DF-74 help with a code of a message explains it, without a network", func(c *C) {
+		for code, want := range map[string]string{"K305": "Handler '…' failed permanently", "k909": "Operator has failed", "K103": "Unresolved resources cannot be served"} {
+			stdout := c.obey("help", code)
+			if !strings.Contains(stdout, want) || !strings.Contains(stdout, "- Meaning. ") || !strings.Contains(stdout, "- Fix. ") {
+				c.Errorf("%s: got %q, want %q in it", code, stdout, want)
+			}
+		}
+		if code, _, stderr := c.command("help", "K999"); code != 2 || !strings.Contains(stderr, `unknown code "K999"`) {
+			c.Errorf("got the exit code %d and %q", code, stderr)
 		}
 	})
 }
