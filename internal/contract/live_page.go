@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -459,6 +460,42 @@ func livePageAccess(t *testing.T, c *C) {
 			c.Errorf("asked was %v", asked)
 		}
 		op.waitLogged(c, "Asking the API server about a token for the live page failed")
+	})
+	c.Run(t, "DF-84 the event stream of a viewer ends when the API server does not allow its token any more", func(c *C) {
+		c.OnlyInBubble("kopf keeps a decision of the API server for a minute")
+		p := newPipe()
+		op := c.Operator(&kopf.Registry{}, paged(p, func(s *kopf.PageSettings) { s.TokenReview = true }))
+		var revoked, down atomic.Bool
+		op.Wire.Fault(func(q *Request) (*http.Response, error) {
+			switch {
+			case !strings.Contains(q.Path, "reviews"):
+				return nil, nil
+			case down.Load():
+				return Answer(403, "Forbidden", "no rights"), nil
+			case strings.Contains(q.Path, "token"):
+				return reviewAnswer(map[string]any{"status": map[string]any{
+					"authenticated": !revoked.Load(), "user": map[string]any{"username": "alice"}}}), nil
+			}
+			return reviewAnswer(map[string]any{"status": map[string]any{"allowed": true}}), nil
+		})
+		var ended atomic.Int64
+		began := time.Now()
+		go func() {
+			p.get("/api/v1/events", "Authorization: Bearer good")
+			ended.Store(int64(time.Since(began)))
+		}()
+		c.Pass(10 * time.Minute)
+		down.Store(true)
+		c.Pass(10 * time.Minute)
+		if ended.Load() != 0 {
+			c.Fatalf("the stream has ended after %s, though the token is allowed", time.Duration(ended.Load()))
+		}
+		down.Store(false)
+		revoked.Store(true)
+		c.Pass(2 * time.Minute)
+		if ended.Load() == 0 {
+			c.Error("the stream outlives its token")
+		}
 	})
 	c.Run(t, "OB-23 the host is an address, localhost, that of the endpoint, or as given", func(c *C) {
 		p := newPipe()

@@ -35,6 +35,7 @@ const (
 	reviewEvery  = 100 * time.Millisecond // at most: strangers with invented tokens must not use up the operator's rate limit
 	maxReviewed  = 1000                   // tokens with a cached review
 	warnEvery    = time.Minute            // at most, of failed reviews: strangers must not fill the log
+	recheckEvery = 15 * time.Second       // for the token of an open event stream
 )
 
 // Reviewer sends reviews to the API server.
@@ -118,6 +119,20 @@ func (a *Auth) allow(w http.ResponseWriter, r *http.Request, ask bool) bool {
 		refuse(w, http.StatusUnauthorized, why)
 	}
 	return false
+}
+
+// awaitRevocation returns when the token of an allowed request is not allowed any more, or when the
+// context ends. A review that fails revokes nothing: an outage is when viewers need the page most.
+func (a *Auth) awaitRevocation(ctx context.Context, r *http.Request) {
+	if a == nil {
+		<-ctx.Done()
+		return
+	}
+	for token := tokenOf(r); await.Sleep(ctx, recheckEvery) == nil; {
+		if allowed, err := a.knows(ctx, token); err == nil && !allowed {
+			return
+		}
+	}
 }
 
 // warn logs that a review has failed, unless it has done so shortly before.

@@ -2,6 +2,7 @@ package livepage
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	_ "embed" // page.html is embedded
 	"encoding/base64"
@@ -151,7 +152,8 @@ func (s *Server) snapshot() []byte {
 	return s.state
 }
 
-// serveEvents sends the state, and each new snapshot, until the viewer disconnects or is too slow.
+// serveEvents sends the state, and each new snapshot, until the viewer disconnects, is too slow, or
+// is not allowed any more.
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if !s.enter(1) {
 		refuse(w, http.StatusServiceUnavailable, "there are too many viewers")
@@ -174,8 +176,15 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		}
 		return control.Flush() == nil
 	}
-	end, next := time.NewTimer(lifetime), time.NewTicker(interval)
-	defer end.Stop()
+	ctx, cancel := context.WithTimeout(r.Context(), lifetime)
+	var checking sync.WaitGroup
+	checking.Go(func() {
+		defer cancel()
+		s.Auth.awaitRevocation(ctx, r)
+	})
+	defer checking.Wait()
+	defer cancel()
+	next := time.NewTicker(interval)
 	defer next.Stop()
 	for last, sent := []byte(nil), time.Now(); ; {
 		if state := s.snapshot(); !bytes.Equal(state, last) {
@@ -190,9 +199,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 			sent = time.Now()
 		}
 		select {
-		case <-r.Context().Done():
-			return
-		case <-end.C:
+		case <-ctx.Done():
 			return
 		case <-next.C:
 		}
