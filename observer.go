@@ -588,10 +588,22 @@ func (h *definitionsHandler) OnEvent(t string, header *rawjson.Header, raw []byt
 func (h *definitionsHandler) OnListed() {
 	h.o.mu.Lock()
 	again := h.o.definitions.EndListing()
+	late := h.failed || h.outdated || h.o.undefinedLocked() || time.Since(h.began) > time.Second
 	h.o.mu.Unlock()
-	if late := h.failed || h.outdated || time.Since(h.began) > time.Second; again || late { // a change since the first discovery comes with no event
+	if again || late { // a change since the first discovery comes with no event
 		h.o.rediscover()
 	}
+}
+
+// undefinedLocked reports whether a wanted resource has no definition, as if that was deleted after
+// the discovery. A resource of an extension API server never has one, which costs a few requests.
+func (o *observer) undefinedLocked() bool {
+	for _, what := range o.wanted {
+		if r := what.resource; !isBuiltin(r) && !o.definitions.Defines(r.Plural, r.Group) {
+			return true
+		}
+	}
+	return false
 }
 
 func (h *definitionsHandler) OnStatus(err error) {

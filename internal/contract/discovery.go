@@ -251,6 +251,36 @@ func discovering(t *testing.T, c *C) {
 			c.Errorf("got the lines %+v, although the version of the handlers is there", lines)
 		}
 	})
+	c.Run(t, "DF-84 a resource that leaves a version of a group is gone, though another version is out of order", func(c *C) {
+		c.OnlyInBubble("it waits")
+		var gone atomic.Bool
+		r := &kopf.Registry{}
+		for _, name := range []kopf.Selector{"things.v1.extension.dev", "others.v1beta1.extension.dev"} {
+			r.OnEvent(name, func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: kopf.HandlerID(name)})
+		}
+		list := fmt.Sprintf("/apis/extension.dev/v1/namespaces/%s/things", c.Namespace)
+		others := fmt.Sprintf("/apis/extension.dev/v1beta1/namespaces/%s/others", c.Namespace)
+		op := c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+			switch {
+			case req.Path == "/apis/extension.dev/v1beta1" && gone.Load():
+				return Answer(503, "ServiceUnavailable", "the extension is down"), nil
+			case req.Path == "/apis/extension.dev/v1" && gone.Load():
+				return document(`{"kind":"APIResourceList","resources":[]}`), nil
+			}
+			return nil, nil
+		}), canned(map[string]string{
+			"/apis": classicGroups("extension.dev v1 v1 v1beta1"), list: emptyList, others: emptyList,
+			"/apis/extension.dev/v1": namespaced("things"), "/apis/extension.dev/v1beta1": namespaced("others"),
+		}))
+		c.WaitFor("the serving of both", func() bool { return op.asked(list) > 0 && op.asked(others) > 0 })
+		gone.Store(true)
+		c.Define(c.gadgets()) // triggers another discovery
+		c.Pass(10 * time.Minute)
+		lines := op.Logs.Find("The resource is gone; not serving it any more")
+		if len(lines) != 1 || lines[0].Attrs["resource"] != "things.v1.extension.dev" {
+			c.Errorf("got the lines %+v, want one about the things", lines)
+		}
+	})
 	c.Run(t, "CH-34 names with a slash are subresources, and a missing singular is the kind in lower case", func(c *C) {
 		doc := `{"kind":"APIResourceList","resources":[` +
 			`{"name":"kopfstatusexamples/scale","kind":"Scale","namespaced":true,"verbs":["get"]},` +
@@ -366,7 +396,7 @@ func defining(t *testing.T, c *C) {
 	for kind, reason := range map[string]bool{"ADDED": true, "MODIFIED": true, "DELETED": true, "BOOKMARK": false} {
 		c.Run(t, "CH-35 what is a reason to discover again: "+kind, func(c *C) {
 			c.OnlyInBubble("definitions are made up")
-			const object = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.example.com","uid":"u","resourceVersion":"11"}}`
+			const object = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"kopfexamples.kopf.dev","uid":"u","resourceVersion":"11"}}`
 			door := newDoorway()
 			defer door.let()
 			r := &kopf.Registry{}
@@ -410,6 +440,27 @@ func defining(t *testing.T, c *C) {
 		c.Pass(time.Second)
 		if n := op.asked("/apis"); n < 2 {
 			c.Error("a new definition was no reason to discover again")
+		}
+	})
+	c.Run(t, "DF-84 a definition whose names are not accepted is no reason to discover again at each start", func(c *C) {
+		c.OnlyInBubble("other leaves have definitions, too")
+		c.Define(c.gadgets())
+		group := c.Unique("leaf") + ".dev"
+		second := c.gadgets(func(spec, _ map[string]any) { spec["names"].(map[string]any)["plural"] = "seconds" })
+		second["metadata"] = map[string]any{"name": "seconds." + group}
+		c.definitions().Create("seconds."+group, second)
+		c.WaitFor("the conflict of names", func() bool {
+			conditions := c.definitions().Get("seconds." + group).Status().Views("conditions")
+			return slices.ContainsFunc(conditions, func(v kopf.View) bool {
+				return v.String("type") == "NamesAccepted" && v.String("status") == "False"
+			})
+		})
+		r := &kopf.Registry{}
+		r.OnCreate("gadgets", ready, named("create"))
+		op := c.Operator(r)
+		c.Pass(time.Minute)
+		if n := op.asked("/apis"); n != 1 {
+			c.Errorf("the groups were read %d times, want once", n)
 		}
 	})
 	kept := func(c *C, op *Running) {

@@ -286,6 +286,30 @@ func handlersOfVersions(t *testing.T, c *C) {
 			c.Errorf("the calls are %q, want one", l.all())
 		}
 	})
+	c.Run(t, "DF-84 a definition that is deleted between the first discovery and the first list of definitions is noticed", func(c *C) {
+		c.OnlyInBubble("a request is held up")
+		c.Define(c.gadgets())
+		group := c.Unique("leaf") + ".dev"
+		r := &kopf.Registry{}
+		r.OnCreate(kopf.Selector("gadgets."+group), ready, named("create"))
+		var once sync.Once
+		op := c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+			if strings.Contains(req.Path, "/customresourcedefinitions") {
+				once.Do(func() { c.definitions().Delete("gadgets." + group) })
+			}
+			return nil, nil
+		}))
+		c.Pass(time.Minute)
+		if n := len(op.Logs.Find("The resource is gone; not serving it any more")); n != 1 {
+			c.Errorf("got %d lines, want one", n)
+		}
+		list := fmt.Sprintf("/apis/%s/v1/namespaces/%s/gadgets", group, c.Namespace)
+		asked := op.asked(list)
+		c.Pass(10 * time.Minute)
+		if again := op.asked(list) - asked; again > 0 {
+			c.Errorf("the resource that is gone was asked for %d times", again)
+		}
+	})
 	c.Run(t, "DF-1 the objects of another version are in its index, and not in that of the former one", func(c *C) {
 		c.OnlyInBubble("the versions move to and fro")
 		c.Define(c.gadgets())

@@ -54,17 +54,13 @@ func (d *Definitions) EndListing() (again bool) {
 // Deleted reports whether the definition with a name was deleted, and not recreated since.
 func (d *Definitions) Deleted(name string) bool { return d.deleted[name] }
 
+// Defines reports whether the newest list or a later change has shown the definition of a resource.
+func (d *Definitions) Defines(plural, group string) bool { return d.known[plural+"."+group] }
+
 // Outdated reports whether the found resources of a definition are not those of its served versions.
 func Outdated(definition []byte, found []Resource) bool {
 	group, plural := rawjson.StringAt(definition, "spec", "group"), rawjson.StringAt(definition, "spec", "names", "plural")
-	var served []string
-	versions, _ := rawjson.Find(definition, "spec", "versions")
-	_ = rawjson.EachItem(versions, func(version []byte) bool { // a definition without versions has no resources
-		if rawjson.ScalarAt(version, "served") == "true" {
-			served = append(served, rawjson.StringAt(version, "name"))
-		}
-		return true
-	})
+	served := servedVersions(definition)
 	for _, r := range found {
 		if r.Group != group || r.Plural != plural {
 			continue
@@ -76,4 +72,28 @@ func Outdated(definition []byte, found []Resource) bool {
 		served = slices.Delete(served, i, i+1)
 	}
 	return len(served) > 0
+}
+
+// servedVersions returns the names of the versions that the API server serves for a definition. It
+// serves none before the definition is established, for example because another one has its names.
+func servedVersions(definition []byte) (served []string) {
+	established := false
+	conditions, _ := rawjson.Find(definition, "status", "conditions")
+	_ = rawjson.EachItem(conditions, func(condition []byte) bool { // a new definition has no conditions
+		if rawjson.StringAt(condition, "type") == "Established" {
+			established = rawjson.StringAt(condition, "status") == "True"
+		}
+		return true
+	})
+	if !established {
+		return nil
+	}
+	versions, _ := rawjson.Find(definition, "spec", "versions")
+	_ = rawjson.EachItem(versions, func(version []byte) bool { // a definition without versions has no resources
+		if rawjson.ScalarAt(version, "served") == "true" {
+			served = append(served, rawjson.StringAt(version, "name"))
+		}
+		return true
+	})
+	return served
 }

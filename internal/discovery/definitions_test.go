@@ -1,6 +1,9 @@
 package discovery
 
-import "testing"
+import (
+	"bytes"
+	"testing"
+)
 
 // TestFirstDefinition notes the first definition after an empty list, as on a new cluster.
 func TestFirstDefinition(t *testing.T) {
@@ -56,7 +59,8 @@ func TestDefinitions(t *testing.T) {
 
 func TestOutdated(t *testing.T) {
 	definition := func(versions string) []byte {
-		return []byte(`{"spec":{"group":"example.com","names":{"plural":"things"},"versions":[` + versions + `]}}`)
+		return []byte(`{"spec":{"group":"example.com","names":{"plural":"things"},"versions":[` + versions + `]},` +
+			`"status":{"conditions":[{"type":"NamesAccepted","status":"True"},{"type":"Established","status":"True"}]}}`)
 	}
 	const v1, v2, former = `{"name":"v1","served":true}`, `{"name":"v2","served":true}`, `{"name":"v1","served":false}`
 	found := []Resource{{Group: "other.com", Version: "v3", Plural: "things"}, {Group: "example.com", Version: "v1", Plural: "things"}}
@@ -70,5 +74,12 @@ func TestOutdated(t *testing.T) {
 	}
 	if !Outdated(definition(v1), nil) {
 		t.Error("a new definition is not noticed")
+	}
+	refused := bytes.ReplaceAll(definition(v1), []byte(`"status":"True"`), []byte(`"status":"False"`))
+	if Outdated(refused, nil) {
+		t.Error("a definition is outdated that is not established")
+	}
+	if !Outdated(refused, found) {
+		t.Error("a definition that was made again, and is not established yet, is not noticed")
 	}
 }

@@ -40,18 +40,33 @@ func Added(known, others []Resource) []Resource {
 	return all
 }
 
-// WithFormer returns the found resources and the former ones of groups that could not be read completely. A resource in both is returned once, and at most one
-// of its versions is preferred.
+// WithFormer returns the found resources and the former ones of the versions that could not be read. A resource in both is returned once, and at most one of its
+// versions is preferred.
 func WithFormer(found, former []Resource, broken map[string]error) []Resource {
 	all := slices.Clone(found)
 	for _, f := range former {
-		if broken[f.Group] == nil || slices.ContainsFunc(found, func(r Resource) bool { return r.Name() == f.Name() }) {
+		if !unread(broken, f.Group, f.Version) || slices.ContainsFunc(found, func(r Resource) bool { return r.Name() == f.Name() }) {
 			continue
 		}
 		f.Preferred = f.Preferred && !slices.ContainsFunc(found, func(r Resource) bool { return r.Preferred && r.isVersionOf(&f) })
 		all = append(all, f)
 	}
 	return all
+}
+
+// brokenGroup is why some versions of a group cannot be read.
+type brokenGroup struct {
+	error    // of one of them
+	versions []string
+}
+
+// Unwrap returns the error itself.
+func (b *brokenGroup) Unwrap() error { return b.error }
+
+// unread reports whether a version of a group could not be read.
+func unread(broken map[string]error, group, version string) bool {
+	b, _ := broken[group].(*brokenGroup)
+	return b != nil && slices.Contains(b.versions, version)
 }
 
 // Server reads discovery documents. A missing document is no error, and leaves the value unchanged.
@@ -94,6 +109,16 @@ func (r *reading) wants(group string) bool {
 	return r.groups == nil || slices.Contains(r.groups, group)
 }
 
+// fail records that a version of a group cannot be read now.
+func (r *reading) fail(group, version string, err error) {
+	b := &brokenGroup{error: err}
+	if before, ok := r.broken[group].(*brokenGroup); ok {
+		b.versions = before.versions
+	}
+	b.versions = append(b.versions, version)
+	r.broken[group] = b
+}
+
 func (r *reading) read(ctx context.Context, path string) error {
 	var doc groupsDocument
 	if err := r.server.Get(ctx, path, aggregated, &doc); err != nil {
@@ -131,7 +156,7 @@ func (r *reading) read(ctx context.Context, path string) error {
 
 func (r *reading) addAggregated(group string, v aggregatedVersion, preferred bool) {
 	if v.Freshness == "Stale" && len(v.Resources) == 0 {
-		r.broken[group] = fmt.Errorf("version %q is not available", v.Version)
+		r.fail(group, v.Version, fmt.Errorf("version %q is not available", v.Version))
 		return
 	}
 	for _, res := range v.Resources {
@@ -165,7 +190,7 @@ func (r *reading) version(ctx context.Context, group, version string, preferred 
 	} else {
 		var unavailable error
 		if unavailable, err = r.server.GetVersion(ctx, "/apis/"+url.PathEscape(group)+"/"+url.PathEscape(version), &doc); unavailable != nil {
-			r.broken[group] = unavailable
+			r.fail(group, version, unavailable)
 			return nil
 		}
 	}

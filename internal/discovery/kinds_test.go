@@ -75,14 +75,18 @@ func TestWithFormer(t *testing.T) {
 	preferred.Preferred = true
 	notPreferred := v1
 	notPreferred.Preferred = false
-	broken := map[string]error{"extension.dev": errors.New("out of order")}
-	for name, tt := range map[string]struct{ found, want []Resource }{
-		"all versions":                  {nil, []Resource{v1, v2}},
-		"the version that is preferred": {[]Resource{v2}, []Resource{v2, v1}},
-		"the other version":             {[]Resource{v1}, []Resource{v1, v2}},
-		"the former preferred version":  {[]Resource{preferred}, []Resource{preferred, notPreferred}},
-		"none, because all are found":   {[]Resource{v1, v2}, []Resource{v1, v2}},
+	for name, tt := range map[string]struct {
+		broken      []string
+		found, want []Resource
+	}{
+		"all versions":                  {[]string{"v1", "v2"}, nil, []Resource{v1, v2}},
+		"the version that is preferred": {[]string{"v1"}, []Resource{v2}, []Resource{v2, v1}},
+		"the other version":             {[]string{"v2"}, []Resource{v1}, []Resource{v1, v2}},
+		"the former preferred version":  {[]string{"v1"}, []Resource{preferred}, []Resource{preferred, notPreferred}},
+		"none, because all are found":   {[]string{"v1", "v2"}, []Resource{v1, v2}, []Resource{v1, v2}},
+		"gone from the other version":   {[]string{"v2"}, nil, []Resource{v2}},
 	} {
+		broken := map[string]error{"extension.dev": &brokenGroup{errors.New("out of order"), tt.broken}}
 		if diff := cmp.Diff(tt.want, WithFormer(tt.found, []Resource{v1, v2, other}, broken)); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
 		}
