@@ -122,6 +122,22 @@ func impossibleTypes(t *testing.T, c *C) {
 		}
 		objects.Create("a", spec(map[string]any{"ports": []any{map[string]any{"name": "a", "port": 1<<31 - 1}, map[string]any{"name": "b", "port": "http"}}}))
 	})
+	c.Run(t, "DF-84 a method for rules or a schema that returns another type is a panic", func(c *C) {
+		const rules = "has no effect: want Rules() []kopf.Rule"
+		for problem, want := range map[string]string{
+			second(tried[of[textRules]](nil)):       "the method Rules returns []string, and " + rules,
+			second(tried[of[namedRules]](nil)):      "the method Rules returns contract.ruleList, and " + rules,
+			second(tried[of[pointerRules]](nil)):    "the method Rules returns []*kopf.Rule, and " + rules,
+			second(tried[with[plainSchema]](nil)):   "the method Schema returns map[string]interface {}, and has no effect: want Schema() kopf.Schema",
+			second(tried[with[*foreignRules]](nil)): "",
+		} {
+			if want == "" {
+				c.same("the panic for methods with another meaning", "", problem)
+			} else {
+				c.wants("the panic", problem, want)
+			}
+		}
+	})
 	c.Run(t, "DF-66 one name for two kinds of a group is a panic", func(c *C) {
 		things := &kopf.Definition{
 			Group: "example.com", Version: "v1", Kind: "Thing", Plural: "things", ShortNames: []string{"th"},
@@ -155,3 +171,20 @@ func impossibleTypes(t *testing.T, c *C) {
 		c.wants("the error", fmt.Sprint(err), "it is not established after 1m0s", "NamesAccepted is False", "already in use")
 	})
 }
+
+// The following types have methods that resemble those for kopf.
+type (
+	textRules    struct{}
+	namedRules   struct{}
+	pointerRules struct{}
+	plainSchema  struct{}
+	foreignRules struct{}
+	ruleList     []kopf.Rule
+)
+
+func (textRules) Rules() []string          { return []string{"true"} }
+func (namedRules) Rules() ruleList         { return ruleList{{Rule: "true"}} }
+func (pointerRules) Rules() []*kopf.Rule   { return []*kopf.Rule{{Rule: "true"}} }
+func (plainSchema) Schema() map[string]any { return map[string]any{"type": "object"} }
+func (*foreignRules) Rules() []int         { return nil }
+func (*foreignRules) Schema() string       { return "public" }

@@ -205,6 +205,9 @@ func (b *builder) ownDescription(t reflect.Type) (d typeDescription, err error) 
 	if d.enum, err = methodEnum(pointer); err != nil {
 		return d, err
 	}
+	if err = checkDescribing(reflect.ValueOf(pointer)); err != nil {
+		return d, err
+	}
 	switch {
 	case d.Schema != nil:
 	default:
@@ -221,16 +224,46 @@ func (b *builder) ownDescription(t reflect.Type) (d typeDescription, err error) 
 	return d, nil
 }
 
+// checkDescribing returns an error for a method Rules or Schema that was meant for kopf, but returns
+// another type, so that it would have no effect. Other methods of these names are none of kopf's
+// business. The names are constants for the linker, as in [methodEnum].
+func checkDescribing(pointer reflect.Value) error {
+	if of := resultOf(pointer.MethodByName("Rules")); of != nil && of.Kind() == reflect.Slice && of.String() != "[]kopf.Rule" {
+		item := indirect(of.Elem())
+		isRule := item.Kind() == reflect.String
+		if item.Kind() == reflect.Struct {
+			_, isRule = item.FieldByName("Rule")
+		}
+		if isRule {
+			return fmt.Errorf("the method Rules returns %s, and has no effect: want Rules() []kopf.Rule", of)
+		}
+	}
+	of := resultOf(pointer.MethodByName("Schema"))
+	if of != nil && of.Kind() == reflect.Map && of.Key().Kind() == reflect.String && of.String() != "kopf.Schema" {
+		return fmt.Errorf("the method Schema returns %s, and has no effect: want Schema() kopf.Schema", of)
+	}
+	return nil
+}
+
+// resultOf returns the type of the only result of a method without parameters, or nil.
+func resultOf(method reflect.Value) reflect.Type {
+	if !method.IsValid() || method.Type().NumIn() != 0 || method.Type().NumOut() != 1 {
+		return nil
+	}
+	return method.Type().Out(0)
+}
+
 // methodEnum returns the result of a type's method Enum: a list of strings. Its name is a constant, so that the linker still removes other methods.
 func methodEnum(pointer any) (values []string, err error) {
 	if e, ok := pointer.(interface{ Enum() []string }); ok {
 		return e.Enum(), nil
 	}
 	m := reflect.ValueOf(pointer).MethodByName("Enum")
-	if !m.IsValid() || m.Type().NumIn() != 0 || m.Type().NumOut() != 1 || m.Type().Out(0).Kind() != reflect.Slice {
+	of := resultOf(m)
+	if of == nil || of.Kind() != reflect.Slice {
 		return nil, nil // another method, such as that of a protocol buffer enum
 	}
-	if m.Type().Out(0).Elem().Kind() != reflect.String {
+	if of.Elem().Kind() != reflect.String {
 		return nil, errors.New("the method Enum does not fit: want Enum() []string")
 	}
 	all := m.Call(nil)[0]
