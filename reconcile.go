@@ -120,7 +120,7 @@ type reconciler struct {
 	unseen   map[string]*child  // children without an event so far, by their UIDs
 	kinds    []*childKind
 	streams  map[*source]*followedStream
-	listed   map[*reactor]bool // reactors with a complete list so far
+	listed   map[*reactor]map[string]bool // reactors with a complete list so far, with the namespaces that were forgotten since
 	watched  map[watchedKey]watchedState
 	parents  map[string]string      // the UIDs of the parents of sets, by the IDs of the sets
 	applying map[string][]*applying // by the keys of the families whose children are applied
@@ -145,7 +145,7 @@ type objectName struct{ namespace, name string }
 func (engine) runner(o *observer) reconcileRunner {
 	rc := &reconciler{
 		environment: &o.environment, seed: maphash.MakeSeed(), reactors: make(map[*reactor]*reconciled), families: make(map[string]*family), unseen: make(map[string]*child),
-		streams: make(map[*source]*followedStream), listed: make(map[*reactor]bool), watched: make(map[watchedKey]watchedState),
+		streams: make(map[*source]*followedStream), listed: make(map[*reactor]map[string]bool), watched: make(map[watchedKey]watchedState),
 		parents: make(map[string]string), applying: make(map[string][]*applying), writing: make(map[*applying]struct{}), observer: o,
 	}
 	o.meter.SetReconciling(rc)

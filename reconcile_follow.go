@@ -613,22 +613,60 @@ func (rc *reconciler) removeLocked(c *child) {
 	}
 }
 
-// forgetChild forgets an unserved object without triggering its owner, because it may still exist.
+// forgetChild forgets an unserved object without triggering its owner, because it may still exist. The
+// next list of its namespace triggers all owners.
 func (rc *reconciler) forgetChild(r *reactor, e *entry) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	if e.child != nil {
 		rc.removeLocked(e.child)
 		e.child = nil
-		delete(rc.listed, r) // the next list triggers the owners
+		rc.forgetNamespaceLocked(r, e.namespace.name)
 	}
 	for _, f := range r.served.Load().follows {
 		key := watchedKey{r, f.spec, e.key}
 		if _, watched := rc.watched[key]; watched {
 			delete(rc.watched, key)
-			delete(rc.listed, r)
+			rc.forgetNamespaceLocked(r, e.namespace.name)
 		}
 	}
+}
+
+// maxForgotten limits the remembered namespaces of a kind, because namespaces can come and go for ever.
+const maxForgotten = 1000
+
+// forgetNamespaceLocked records that objects of a namespace were forgotten. Of too many namespaces it
+// records none: then the next list of the kind triggers all owners, as the first one does.
+func (rc *reconciler) forgetNamespaceLocked(r *reactor, namespace string) {
+	forgotten, listed := rc.listed[r]
+	switch {
+	case !listed:
+	case forgotten == nil:
+		rc.listed[r] = map[string]bool{namespace: true}
+	case len(forgotten) >= maxForgotten && !forgotten[namespace]:
+		delete(rc.listed, r)
+	default:
+		forgotten[namespace] = true
+	}
+}
+
+// completeLocked records a complete list of a namespace, "" for all. It reports whether the owners need
+// a call for what the list lacks: the kind may have been missing at their earlier calls, and forgotten
+// objects may have gone. Objects in the list call their own owners.
+func (rc *reconciler) completeLocked(r *reactor, namespace string) (late bool) {
+	forgotten, listed := rc.listed[r]
+	switch {
+	case !listed:
+		late = true
+		rc.listed[r] = nil
+	case namespace == "":
+		late = len(forgotten) > 0
+		rc.listed[r] = nil
+	default:
+		late = forgotten[namespace]
+		delete(forgotten, namespace)
+	}
+	return late
 }
 
 // CountChildren implements [metrics.Reconciler].
@@ -717,7 +755,7 @@ func (rc *reconciler) wakeAll() {
 	}
 }
 
-// noteListing handles the beginning or end of a list. It returns the children that are gone, and whether this was the first complete list of the kind.
+// noteListing handles the beginning or end of a list. It returns the children that are gone, and whether the list calls all owners.
 func (rc *reconciler) noteListing(r *reactor, from *source, begun bool) (gone []*child, late bool) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -725,8 +763,7 @@ func (rc *reconciler) noteListing(r *reactor, from *source, begun bool) (gone []
 		rc.streams[from] = &followedStream{reactor: r}
 	}
 	rc.streams[from].listing = true
-	late = !begun && !rc.listed[r]
-	rc.listed[r] = rc.listed[r] || late
+	late = !begun && rc.completeLocked(r, from.namespace)
 	for _, f := range rc.families {
 		for _, c := range slices.Collect(f.all()) {
 			if c.more == nil || !rc.kinds[c.kind].reactor.resource().isVersionOf(r.resource()) || from.namespace != "" && c.ref().Namespace != from.namespace {

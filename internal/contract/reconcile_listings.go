@@ -193,6 +193,37 @@ var _ = Suite("reconcile_listings", func(t *testing.T, c *C) {
 		c.namespace("other")
 		c.WaitFor("the child", func() bool { return c.configMaps().In(other).Exists("a") })
 	})
+	for _, watched := range []bool{false, true} {
+		what := map[bool]string{false: "a child", true: "a watched object"}[watched]
+		c.Run(t, "DF-84 "+what+" that went with its namespace calls no owner when another namespace is listed", func(c *C) {
+			c.OnlyInBubble("streams have to be late")
+			late, other := &lateStream{plural: "configmaps"}, c.namespace("other")
+			opts := &kopf.ReconcileOptions{}
+			if watched {
+				opts.Owns = []kopf.Selector{"secrets"}
+				opts.Watches = []kopf.Watch{{Of: "configmaps", Objects: func(*kopf.Watched) []kopf.ObjectReference { return nil }}}
+				c.configMaps().In(other).Create("b", nil)
+			}
+			_, l := c.parenting(byTargets, opts, in(other, c.Unique("third")), late.of)
+			c.Create("a", nil)
+			if !watched {
+				c.Create("b", targets(other))
+				c.WaitFor("the child", func() bool { return c.configMaps().In(other).Exists("b") })
+			}
+			c.Pass(time.Second)
+			late.held.Store(true)
+			c.undefine("Namespace", "v1", other)
+			c.Pass(10 * time.Second)
+			late.held.Store(false)
+			c.Pass(10 * time.Second)
+			before := l.count("a")
+			c.namespace("third")
+			c.Pass(10 * time.Second)
+			if n := l.count("a") - before; n > 0 {
+				c.Errorf("got %d calls for an owner without children, want none", n)
+			}
+		})
+	}
 	c.Run(t, "RC-18 a child that no stream has shown goes with its definition, and is made anew with it", func(c *C) {
 		c.OnlyInBubble("streams have to be late")
 		late, definition := &lateStream{plural: "gadgets"}, c.gadgets()
