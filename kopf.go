@@ -104,6 +104,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -483,6 +484,7 @@ func (r *run) logStart(ctx context.Context, o *observer) {
 		if user := info.info().UserName(); user != "" {
 			attrs = append(attrs, "user", user)
 		}
+		o.nameCluster(info)
 	}
 	scope := "all"
 	if len(r.Namespaces) > 0 {
@@ -491,6 +493,17 @@ func (r *run) logStart(ctx context.Context, o *observer) {
 	resources, peers := o.servedNames()
 	attrs = append(attrs, "namespaces", scope, "resources", strings.Join(resources, ","), "handlers", len(r.Registry.snapshot()), "peering", peers)
 	r.Logger.Info("Operator started", attrs...)
+}
+
+// nameCluster stores a name of the cluster for the live page.
+func (o *observer) nameCluster(info *ConnectionInfo) {
+	name := info.KubeContext
+	if server, err := url.Parse(info.Server); name == "" && err == nil {
+		name = server.Host
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.cluster = name
 }
 
 // connect creates the parts that depend on settings, which start-up handlers may have changed.

@@ -91,6 +91,7 @@ type servedScope struct {
 	warnedUnresolved map[string]bool // unresolved selectors at the last reconciliation
 	warnedGroups     map[string]bool // groups that the last discovery could not read
 	definitions      discovery.Definitions
+	cluster          string // a name for people; "" before the operator is ready
 }
 
 // servedResource is one served resource with its streams.

@@ -3,6 +3,8 @@ package kopf
 import (
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/inspection"
 	"github.com/kopf-go/kopf/internal/livepage"
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -49,12 +52,13 @@ func (o *observer) servePage(r *run) error {
 // Fill implements [livepage.Source].
 func (p *livePage) Fill(s *livepage.State) {
 	m := p.meter
-	s.Version, s.Started, s.Ready, s.LoggedIn, s.PausedFor, s.Live = Version, p.started, m.Ready.Load(), m.LoggedIn.Load(), p.pauser.Blockers(), m.Live()
+	s.Operator, s.Version, s.Started, s.Ready, s.LoggedIn, s.PausedFor, s.Live = filepath.Base(os.Args[0]), Version, p.started, m.Ready.Load(), m.LoggedIn.Load(), p.pauser.Blockers(), m.Live()
 	if e := m.Election.Load(); e != nil {
 		s.Election = &livepage.Election{Lease: e.Lease, Leading: e.Leading(), Holder: e.Holder()}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	s.Cluster = p.cluster
 	for _, name := range rawjson.SortedKeys(p.resources) {
 		served := p.resources[name]
 		q := served.reactor.queue
@@ -67,6 +71,28 @@ func (p *livePage) Fill(s *livepage.State) {
 	}
 }
 
+// Sample implements [livepage.Source].
+func (p *livePage) Sample() livepage.Sample {
+	m := p.meter
+	s := livepage.Sample{Succeeded: m.Total(metrics.Success), Failed: m.Total(metrics.Retry) + m.Total(metrics.Failure)}
+	for _, r := range p.reactors(func(string, Resource) bool { return true }) {
+		s.Waiting += r.queue.known.Live(time.Now()).Waiting
+	}
+	return s
+}
+
+// reactors returns the reactors of the fitting resources, sorted by the names of these.
+func (p *livePage) reactors(fits func(name string, r Resource) bool) (all []*reactor) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range rawjson.SortedKeys(p.resources) {
+		if r := p.resources[name].reactor; fits(name, r.resource()) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
 // delays returns the number of objects that are due later.
 func (q *queue) delays() int {
 	q.mu.Lock()
@@ -76,16 +102,9 @@ func (q *queue) delays() int {
 
 // Object implements [livepage.Source]. The resource is a plural, with or without the group, or a kind.
 func (p *livePage) Object(o *livepage.ObjectState) bool {
-	p.mu.Lock()
-	var found []*reactor
-	for _, name := range rawjson.SortedKeys(p.resources) {
-		r := p.resources[name].reactor
-		known := r.resource()
-		if name == o.Resource || known.Plural == o.Resource || known.Plural+"."+known.Group == o.Resource || strings.EqualFold(known.Kind, o.Resource) {
-			found = append(found, r)
-		}
-	}
-	p.mu.Unlock()
+	found := p.reactors(func(name string, r Resource) bool {
+		return name == o.Resource || r.Plural == o.Resource || r.Plural+"."+r.Group == o.Resource || strings.EqualFold(r.Kind, o.Resource)
+	})
 	for _, r := range found {
 		if e := r.queue.named(o.Object.Namespace, o.Object.Name); e != nil {
 			o.Resource, o.Object, o.Key = r.resource().Name(), *e.ref().inspected(), e.key
@@ -100,27 +119,59 @@ func (p *livePage) Object(o *livepage.ObjectState) bool {
 	return false
 }
 
-// named returns the object with a name, nil if there is none. It does not block the workers, even with many objects.
-func (q *queue) named(namespace, name string) *entry {
+// Search implements [livepage.Source].
+func (p *livePage) Search(text string, into *livepage.ObjectList) {
+	text = strings.ToLower(text)
+	for _, r := range p.reactors(func(string, Resource) bool { return true }) {
+		resource := r.resource()
+		name, kind := resource.Name(), strings.ToLower(resource.Kind)
+		r.queue.each(func(e *entry) bool {
+			fullName := strings.ToLower(e.namespace.name + "/" + e.name)
+			if strings.Contains(name+"/"+fullName, text) || strings.Contains(kind+" "+strings.TrimPrefix(fullName, "/"), text) {
+				into.Add(livepage.ObjectRow{Object: *e.ref().inspected(), Resource: name, State: e.workState()})
+			}
+			return true
+		})
+	}
+}
+
+// named returns the object with a name, nil if there is none.
+func (q *queue) named(namespace, name string) (found *entry) {
+	q.each(func(e *entry) bool {
+		if e.name == name && e.namespace.name == namespace {
+			found = e
+		}
+		return found == nil
+	})
+	return found
+}
+
+// each calls a function for the present objects until it returns false, with the lock of the queue. It
+// does not block the workers, even with many objects.
+func (q *queue) each(next func(*entry) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := 0
 	for _, e := range q.entries {
-		if e.name == name && e.namespace.name == namespace && e.presence == present {
-			return e
+		if e.presence == present && !next(e) {
+			return
 		}
 		if n++; n%1000 == 0 {
 			q.mu.Unlock()
 			q.mu.Lock()
 		}
 	}
-	return nil
 }
 
 // stateOf returns the state of the work on an object.
 func (q *queue) stateOf(e *entry) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return e.workState()
+}
+
+// workState returns the state of the work on the object. The caller holds the lock of the queue.
+func (e *entry) workState() string {
 	switch {
 	case e.state == nil:
 	case e.state.work.working && e.state.work.turn == nil:

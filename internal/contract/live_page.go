@@ -24,6 +24,7 @@ import (
 
 var _ = Suite("live_page", func(t *testing.T, c *C) {
 	livePageShows(t, c)
+	livePageHour(t, c)
 	livePageObjects(t, c)
 	livePageAccess(t, c)
 })
@@ -65,8 +66,13 @@ type page struct {
 	}
 	Calls, Retries, Running, Records []pageRow
 	State, Resource                  string
-	Notes                            []string
-	Decisions                        []struct {
+	Operator, Cluster                string
+	Objects                          []struct {
+		Object          struct{ Kind, Namespace, Name string }
+		Resource, State string
+	}
+	Notes     []string
+	Decisions []struct {
 		Decision, Cause string
 		Handlers        []struct{ Handler, Verdict string }
 	}
@@ -280,7 +286,107 @@ func livePageShows(t *testing.T, c *C) {
 	})
 }
 
+// livePageHour proves the plot of the last hour, and the title.
+func livePageHour(t *testing.T, c *C) {
+	c.Run(t, "DF-73 the page has the work of the last hour, and names the operator and the cluster", func(c *C) {
+		c.OnlyInBubble("it takes hours")
+		p := newPipe()
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			if ch.Name() == "bad" {
+				return kopf.Permanent(errOops)
+			}
+			return nil
+		}, named("create"))
+		op := c.Operator(r, paged(p))
+		c.Pass(2 * time.Hour)
+		for _, name := range []string{"a", "b", "bad"} {
+			c.Create(name, nil)
+		}
+		c.Pass(time.Minute)
+		var got struct {
+			IntervalSeconds            int
+			Waiting, Succeeded, Failed []int
+		}
+		history := func() string {
+			a := p.get("/api/v1/history")
+			if err := json.Unmarshal([]byte(a.body), &got); err != nil {
+				c.Fatalf("%s: %v", a, err)
+			}
+			sum := func(all []int) (n int) {
+				for _, one := range all {
+					n += one
+				}
+				return n
+			}
+			return fmt.Sprint(got.IntervalSeconds, len(got.Waiting), len(got.Succeeded), len(got.Failed), sum(got.Succeeded), sum(got.Failed))
+		}
+		c.same("the last hour", "30 120 120 120 2 1", history())
+		c.Pass(time.Hour)
+		c.same("the next hour", "30 120 120 120 0 0", history())
+		state := p.page(c, "/api/v1/state")
+		if state.Operator == "" || strings.Contains(state.Operator, "/") || state.Cluster != "apiserver.local" {
+			c.Errorf("the operator is %q of the cluster %q", state.Operator, state.Cluster)
+		}
+		op.Stop()
+	})
+}
+
 func livePageObjects(t *testing.T, c *C) {
+	c.Run(t, "DF-73 objects can be searched and listed, with their states", func(c *C) {
+		c.OnlyInBubble("it waits")
+		p := newPipe()
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			if ch.Name() == "shop" {
+				return kopf.Temporary(errOops, time.Hour)
+			}
+			return nil
+		}, named("create"))
+		c.Operator(r, paged(p))
+		for _, name := range []string{"shop", "home", "workshop"} {
+			c.Create(name, nil)
+		}
+		c.Pass(time.Minute)
+		for query, want := range map[string]string{
+			"": "home idle, shop delayed, workshop idle", "SHOP": "shop delayed, workshop idle", "/shop": "shop delayed",
+			"kopfexample+" + c.Namespace + "/home": "home idle", "kopfexamples.v1.kopf.dev/" + c.Namespace + "/h": "home idle", "zz": "",
+		} {
+			var got []string
+			for _, o := range p.page(c, "/api/v1/objects?q="+query).Objects {
+				if got = append(got, o.Object.Name+" "+o.State); o.Object.Kind != "KopfExample" || o.Object.Namespace != c.Namespace || o.Resource != "kopfexamples.v1.kopf.dev" {
+					c.Errorf("the object is %+v", o)
+				}
+			}
+			c.same("the objects for "+query, want, strings.Join(got, ", "))
+		}
+		c.Delete("shop")
+		c.Pass(time.Minute)
+		if n := len(p.page(c, "/api/v1/objects").Objects); n != 2 {
+			c.Errorf("there are %d objects, want 2", n)
+		}
+	})
+	c.Run(t, "DF-73 an object is shown whatever the settings, with lists that are never null", func(c *C) {
+		c.OnlyInBubble("it waits")
+		c.Create("a", nil)
+		for _, decisions := range []int{0, 10} {
+			p := newPipe()
+			r := &kopf.Registry{}
+			r.OnEvent(Examples, func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "event"})
+			op := c.Operator(r, paged(p, func(s *kopf.PageSettings) { s.Stacks = decisions > 0 }),
+				func(op *kopf.Operator) { op.Settings.Process.Decisions = decisions })
+			c.Pass(time.Second)
+			for _, path := range []string{"", "?stack"} {
+				got := p.page(c, "/api/v1/objects/KopfExample/"+c.Namespace+"/a"+path)
+				for _, list := range []string{"running", "records", "decisions"} {
+					if !strings.Contains(got.raw, `"`+list+`":[`) {
+						c.Errorf("the object has no list %s: %s", list, got.raw)
+					}
+				}
+			}
+			op.Stop()
+		}
+	})
 	c.Run(t, "OB-21 an object has its decisions, records, and running handlers with their stacks", func(c *C) {
 		c.OnlyInBubble("it waits")
 		p := newPipe()

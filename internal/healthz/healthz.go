@@ -108,7 +108,7 @@ func (s *Server) Begin(debug http.Handler) {
 	s.begun, s.debug = true, debug
 }
 
-// ServePage starts serving the live page.
+// ServePage starts serving the live page, and recording its history.
 func (s *Server) ServePage(p *livepage.Server) error {
 	if livepage.Serves(s.path) {
 		return fmt.Errorf("the path %q of the liveness endpoint is one of the live page: want another one, such as /healthz", s.path)
@@ -120,6 +120,7 @@ func (s *Server) ServePage(p *livepage.Server) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.page = p
+	s.tasks.Go(func() { p.Record(s.ctx) })
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,8 +30,10 @@ import (
 
 // source is a fake operator.
 type source struct {
-	fills atomic.Int32
-	fill  func(*State)
+	fills   atomic.Int32
+	fill    func(*State)
+	objects int
+	samples atomic.Int32
 }
 
 func (s *source) Fill(state *State) {
@@ -43,6 +46,20 @@ func (s *source) Fill(state *State) {
 func (s *source) Object(o *ObjectState) bool {
 	o.Key = o.Object.Name
 	return o.Object.Name != "unknown"
+}
+
+func (s *source) Search(text string, into *ObjectList) {
+	for i := range s.objects {
+		row := ObjectRow{Object: *object(fmt.Sprint("o", s.objects-i)), Resource: "kopfexamples.v1.kopf.dev", State: "idle"}
+		if strings.Contains(row.Object.Name, text) {
+			into.Add(row)
+		}
+	}
+}
+
+func (s *source) Sample() Sample {
+	n := int(s.samples.Add(1))
+	return Sample{Waiting: n, Succeeded: int64(10 * n), Failed: int64(n)}
 }
 
 func newServer(fill func(*State)) (*Server, *source) {
@@ -96,7 +113,8 @@ func TestPage(t *testing.T) {
 				t.Errorf("the page has %q", banned)
 			}
 		}
-		if n := strings.Count(page, "setAttribute("); n != 1 || !strings.Contains(page, "a.setAttribute('href', c.href)") {
+		if n := strings.Count(page, "setAttribute("); n != 2 || !strings.Contains(page, "a.setAttribute('href', c.href)") ||
+			!strings.Contains(page, "setAttribute('points', values.map(") { // of numbers
 			t.Errorf("attributes are set at %d places", n)
 		}
 	})
@@ -162,6 +180,37 @@ func TestRequests(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
+	t.Run("DF-73 at most 1,000 objects are listed, in order, with the count of the rest", func(t *testing.T) {
+		s, source := newServer(nil)
+		source.objects = maxRows + 7
+		var got ObjectList
+		if err := json.Unmarshal(ask(s, "GET", "http://localhost/api/v1/objects?q=").Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		sorted := slices.IsSortedFunc(got.Objects, func(a, b ObjectRow) int { return strings.Compare(a.Object.Name, b.Object.Name) })
+		if len(got.Objects) != maxRows || got.Omitted != 7 || !sorted {
+			t.Errorf("got %d objects, in order: %t, and %d are left out", len(got.Objects), sorted, got.Omitted)
+		}
+	})
+	t.Run("DF-73 the history has at most an hour", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, _ := newServer(nil)
+			ctx, cancel := context.WithCancel(t.Context())
+			go s.Record(ctx)
+			for _, want := range []int{0, 1, maxSamples} {
+				synctest.Wait()
+				h := s.past.history()
+				if len(h.Waiting) != want || len(h.Succeeded) != want || len(h.Failed) != want {
+					t.Errorf("got %d intervals, want %d", len(h.Waiting), want)
+				}
+				if want > 0 && (h.Succeeded[want-1] != 10 || h.Failed[want-1] != 1 || h.Waiting[0] != h.Waiting[want-1]-want+1) {
+					t.Errorf("got %+v", h)
+				}
+				time.Sleep(map[int]time.Duration{0: sampleEvery, 1: 2 * time.Hour}[want])
+			}
+			cancel()
+		})
+	})
 	t.Run("OB-25 at most 1,000 rows are shown, with the count of the rest", func(t *testing.T) {
 		s, _ := newServer(func(state *State) {
 			for i := range 1500 {
@@ -715,6 +764,11 @@ func TestStateNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	more, err := json.Marshal([]any{&ObjectState{Decisions: []Decision{{Cause: "x", Handlers: []Verdict{{}}}}, Notes: []string{""}}, &ObjectList{Objects: []ObjectRow{{}}, Omitted: 1}, &History{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = append(data, more...)
 	t.Run("OB-27 the names of the fields are documented", func(t *testing.T) {
 		text, err := os.ReadFile("../../docs/live-page.md")
 		if err != nil {

@@ -2,6 +2,7 @@ package livepage
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed" // page.html is embedded
@@ -27,7 +28,9 @@ const (
 	apiPath     = "/api/v1/"
 	statePath   = apiPath + "state"
 	eventsPath  = apiPath + "events"
-	objectsPath = apiPath + "objects/"
+	historyPath = apiPath + "history"
+	searchPath  = apiPath + "objects"
+	objectsPath = searchPath + "/"
 )
 
 const (
@@ -45,6 +48,11 @@ type Source interface {
 	Fill(*State)
 	// Object sets the fields of an object's state, and reports whether the object is known.
 	Object(*ObjectState) bool
+	// Search adds the objects whose names contain the text, in any case. Names include the resource
+	// and the namespace.
+	Search(text string, into *ObjectList)
+	// Sample returns the present state of the work. It is called often.
+	Sample() Sample
 }
 
 // Server serves the page. Its exported fields must not change after the start.
@@ -53,6 +61,8 @@ type Server struct {
 	Calls  *Calls
 	Auth   *Auth    // nil allows all clients
 	Hosts  []string // allowed host names, in addition to IP addresses and localhost
+
+	past recorder
 
 	headed sync.Once // guards lines
 	lines  [][2]string
@@ -94,6 +104,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, s.snapshot())
 	case r.URL.Path == eventsPath:
 		s.serveEvents(w, r)
+	case r.URL.Path == historyPath:
+		answerJSON(w, s.past.history())
+	case r.URL.Path == searchPath:
+		s.serveSearch(w, r)
 	case strings.HasPrefix(r.URL.Path, objectsPath):
 		s.serveObject(w, r)
 	default:
@@ -235,10 +249,24 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.Calls.Of(o.Key, r.URL.Query().Has("stack"), o)
-	if len(o.Decisions) > maxRows {
-		o.Decisions = o.Decisions[:maxRows]
-	}
-	body, _ := json.Marshal(o) // cannot fail for these types
+	o.Decisions = append([]Decision{}, o.Decisions[:min(len(o.Decisions), maxRows)]...) // none is no null
+	answerJSON(w, o)
+}
+
+// serveSearch responds with the objects that fit a text.
+func (s *Server) serveSearch(w http.ResponseWriter, r *http.Request) {
+	found := &ObjectList{Objects: []ObjectRow{}}
+	s.Source.Search(strings.TrimSpace(r.URL.Query().Get("q")), found)
+	slices.SortFunc(found.Objects, func(a, b ObjectRow) int {
+		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Object.Namespace, b.Object.Namespace),
+			strings.Compare(a.Object.Name, b.Object.Name))
+	})
+	answerJSON(w, found)
+}
+
+// answerJSON sends a value as JSON.
+func answerJSON(w http.ResponseWriter, value any) {
+	body, _ := json.Marshal(value) // cannot fail for the types of this package
 	w.Header().Set("Content-Type", "application/json")
 	answer(w, body)
 }

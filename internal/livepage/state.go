@@ -23,7 +23,9 @@ const (
 // State is the state of an operator. The names of its fields in JSON are stable.
 type State struct {
 	Time      time.Time `json:"time"`
-	Version   string    `json:"version"` // of the framework
+	Operator  string    `json:"operator,omitempty"` // name of the program
+	Cluster   string    `json:"cluster,omitempty"`  // context of the kubeconfig, or host of the API server
+	Version   string    `json:"version"`            // of the framework
 	Started   time.Time `json:"started"`
 	Ready     bool      `json:"ready"`
 	LoggedIn  bool      `json:"loggedIn"`
@@ -74,6 +76,28 @@ type Retry struct {
 	Error    string             `json:"error"`
 
 	apart bool // only the next call changes it
+}
+
+// ObjectList has the objects that fit a search.
+type ObjectList struct {
+	Objects []ObjectRow `json:"objects"`
+	Omitted int         `json:"omitted,omitempty"`
+}
+
+// ObjectRow is an object in a list. The names of its fields in JSON are stable.
+type ObjectRow struct {
+	Object   inspection.Object `json:"object"`
+	Resource string            `json:"resource"`
+	State    string            `json:"state"` // as in [ObjectState]
+}
+
+// Add adds an object, or counts it if the list is full.
+func (l *ObjectList) Add(row ObjectRow) {
+	if len(l.Objects) >= maxRows {
+		l.Omitted++
+		return
+	}
+	l.Objects = append(l.Objects, row)
 }
 
 // ObjectState is the state of one object in the operator. The names of its fields in JSON are stable.
