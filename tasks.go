@@ -62,8 +62,12 @@ func (t *task) noun() string {
 	return "Daemon"
 }
 
-func (t *task) log() *slog.Logger {
-	return handlerLogger(objectLogger(t.object.engine.log, t.object.live.Load().Reference()), t.handler.id)
+// log returns the logger for messages that have the handler in their text alone.
+func (t *task) log() *slog.Logger { return handlerLogger(t.objectLogger(), t.handler.id) }
+
+// objectLogger returns the logger for messages that have the handler as an attribute of their own.
+func (t *task) objectLogger() *slog.Logger {
+	return objectLogger(t.object.engine.log, t.object.live.Load().Reference())
 }
 
 // waitLocked makes the task wait for a time or, if that is negative, for a change of the object.
@@ -214,9 +218,9 @@ func (t *task) escalateLocked() time.Duration {
 	interval := t.pollInterval()
 	const message = "Background handler is still exiting"
 	if age < interval {
-		log.Debug(message, handlerKey, t.handler.id, "nextCheck", interval)
+		t.objectLogger().Debug(message, handlerKey, t.handler.id, "nextCheck", interval)
 	} else {
-		log.Warn(message, handlerKey, t.handler.id, "since", age, "nextCheck", interval, "hint", "return when the context is done; the option CancellationTimeout limits the wait", "help", "K501")
+		t.objectLogger().Warn(message, handlerKey, t.handler.id, "since", age, "nextCheck", interval, "hint", "return when the context is done; the option CancellationTimeout limits the wait", "help", "K501")
 	}
 	return interval
 }
@@ -334,7 +338,7 @@ func (t *task) initialDelay() time.Duration {
 			return nil
 		})
 		if err != nil {
-			t.log().Error("InitialDelayFunc panicked; beginning without a delay", handlerKey, t.handler.id, "error", err, "help", "K312")
+			t.objectLogger().Error("InitialDelayFunc panicked; beginning without a delay", handlerKey, t.handler.id, "error", err, "help", "K312")
 		}
 	}
 	if h.jitter > 0 {
@@ -371,13 +375,13 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 	w.patch.of = o.Patch.of
 	o.Patch, t.pending = w.patch, nil
 	log := o.Logger
-	o.Logger = handlerLogger(log, h.id)
 	call := call{
 		handler: h, noun: t.noun(), log: log, meter: d.meter.Handler(string(h.id), false), settings: d.settings, replica: d.replica,
 		leader: d.leader, retries: t.calls.Retries, started: t.calls.Started, object: &o, entry: t.object.entry, calls: d.calls,
 	}
 	out, err := call.invoke(t.functions, func(ctx context.Context, a Attempt) error {
-		o.Logger = tracedLogger(ctx, o.Logger)
+		log = tracedLogger(ctx, log)
+		o.Logger = handlerLogger(log, h.id)
 		return t.call(ctx, &o, a)
 	})
 	if errors.Is(context.Cause(t.functions), ErrLeadershipLost) { // the end of the term can end the function before the request to stop
@@ -393,7 +397,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 		t.noteFailure(out, &o)
 	}
 	if !o.Patch.Empty() {
-		t.sendPatch(w, o.Logger)
+		t.sendPatch(w, log)
 	}
 	t.countFailing(out)
 	return t.schedule(out)
@@ -426,7 +430,7 @@ func (t *task) noteFailure(out outcome, o *Object) {
 	})
 	if err != nil {
 		t.failed = nil
-		t.log().Error("Computing the state of the object panicked; the handler will not begin again when the object changes", handlerKey, t.handler.id, "error", err, "stack", string(safecall.StackOf(err)), "help", "K314")
+		t.objectLogger().Error("Computing the state of the object panicked; the handler will not begin again when the object changes", handlerKey, t.handler.id, "error", err, "stack", string(safecall.StackOf(err)), "help", "K314")
 	}
 }
 
@@ -491,8 +495,8 @@ func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 		ctx, cancel = context.WithTimeoutCause(ctx, exitSendTimeout, fmt.Errorf("not within %s at the exit", exitSendTimeout))
 		defer cancel()
 	}
-	s := &sender{client: d.client, ctx: ctx, resource: d.owner.resource(), log: log, discovery: d.owner, warned: d.owner.warnings()}
-	err := w.send(s, b.live.Load(), t.handler.id)
+	s := &sender{client: d.client, ctx: ctx, resource: d.owner.resource(), log: handlerLogger(log, t.handler.id), discovery: d.owner, warned: d.owner.warnings()}
+	err := w.send(s, log, b.live.Load(), t.handler.id)
 	if t.pending = nil; err == nil {
 		if w.succeeded {
 			w.succeeded = false
@@ -527,7 +531,7 @@ func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 
 // resend retries the unsent patch. It drops the last patch of a task after some time.
 func (t *task) resend(last bool) {
-	log, w := t.log(), t.pending
+	log, w := t.objectLogger(), t.pending
 	t.sendPatch(w, log)
 	if t.pending == nil || !last {
 		return
@@ -564,10 +568,10 @@ type pendingWrite struct {
 
 // send sends the merge patch first, and then the transformations, which can conflict with changes of other clients. It drops refused parts and those that
 // panic. The rest stays in the patch for the next attempt.
-func (w *pendingWrite) send(s *sender, known *Body, handler HandlerID) error {
+func (w *pendingWrite) send(s *sender, log *slog.Logger, known *Body, handler HandlerID) error {
 	err := safecall.Do(func() (err error) { // it may call a storage of the user
 		if known, err = w.refresh(s, known); err == nil {
-			known, err = w.request(s, known, handler)
+			known, err = w.request(s, log, known, handler)
 		}
 		return err
 	})
@@ -599,12 +603,12 @@ func (w *pendingWrite) refresh(s *sender, known *Body) (*Body, error) {
 	return body, nil
 }
 
-func (w *pendingWrite) request(s *sender, known *Body, handler HandlerID) (*Body, error) {
+func (w *pendingWrite) request(s *sender, log *slog.Logger, known *Body, handler HandlerID) (*Body, error) {
 	w.patch.err = nil                // the function's attempt has already failed with it
 	if !w.patch.changes.Replaces() { // a later merge would undo the replacement, and a removal the transformations
 		var err error
 		known, err = s.request(known, &Patch{changes: objectpatch.Changes{Merge: w.patch.changes.Merge}})
-		if w.permanentlyRefused(s.log, handler, err) {
+		if w.permanentlyRefused(log, handler, err) {
 			err, w.succeeded = nil, false
 		}
 		if err != nil {
@@ -613,7 +617,7 @@ func (w *pendingWrite) request(s *sender, known *Body, handler HandlerID) (*Body
 		w.patch.changes.Merge = nil
 	}
 	var err error
-	if known, err = s.request(known, w.patch); w.permanentlyRefused(s.log, handler, err) {
+	if known, err = s.request(known, w.patch); w.permanentlyRefused(log, handler, err) {
 		err, w.succeeded = nil, false
 	}
 	return known, err

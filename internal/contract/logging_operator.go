@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ var _ = Suite("logging_operator", func(t *testing.T, c *C) {
 	bordering(t, c)
 	bursting(t, c)
 	attributing(t, c)
+	sendingTasks(t, c)
 	overlapping(t, c)
 })
 
@@ -248,6 +250,54 @@ func attributing(t *testing.T, c *C) {
 				}
 				if line.Handler != want || line.Operator != "me" || strings.Count(text, `"handler`) > 1 {
 					c.Errorf("want the handler %q of the operator me in %s", want, text)
+				}
+			}
+		}
+	})
+}
+
+// sendingTasks proves the attributes of messages about the patches of timers.
+func sendingTasks(t *testing.T, c *C) {
+	c.Run(t, "JSON lines about the patches of timers have the handler once, and lines for people have it", func(c *C) {
+		c.OnlyInBubble("requests are refused")
+		for _, format := range []kopf.LogFormat{kopf.LogJSON, kopf.LogPlain} {
+			var b lockedBuffer
+			r := &kopf.Registry{}
+			r.OnTimer(Examples, func(_ context.Context, tm *kopf.Timer) error {
+				tm.Patch.Set("status.at", time.Now().String())
+				return nil
+			}, &kopf.TimerOptions{ID: "timer", Interval: time.Minute, WithoutFinalizer: true})
+			op := c.Operator(r, func(op *kopf.Operator) {
+				op.Logger = slog.New(kopf.NewLogHandler(&kopf.LogOptions{Format: format, Output: &b, Verbose: true}))
+			})
+			var code atomic.Int64
+			op.denyPatches(func(*Request) bool { return code.Load() > 0 }, func() *http.Response {
+				return Answer(int(code.Load()), "Refused", "no")
+			})
+			name := fmt.Sprint("a", int(format))
+			c.Create(name, nil)
+			for _, answer := range []int64{0, 503, 422} {
+				code.Store(answer)
+				c.Pass(5 * time.Minute)
+			}
+			op.Stop()
+			c.Delete(name)
+			for _, want := range []string{"Timer 'timer' succeeded.", "K605", "K606"} {
+				found := 0
+				for text := range strings.Lines(b.String()) {
+					if !strings.Contains(text, want) {
+						continue
+					}
+					found++
+					if n := strings.Count(text, `"handler":`); format == kopf.LogJSON && n != 1 {
+						c.Errorf("the handler is %d times in %s", n, text)
+					}
+					if format == kopf.LogPlain && !strings.Contains(text, "timer") {
+						c.Errorf("there is no handler in %s", text)
+					}
+				}
+				if found == 0 {
+					c.Errorf("there is no line with %s in\n%s", want, b.String())
 				}
 			}
 		}
