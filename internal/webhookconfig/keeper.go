@@ -121,7 +121,11 @@ func (k *Keeper) CleanUp(ctx context.Context, hooks []Hook, client Client) {
 	if err == nil {
 		_, code, err = k.Requests.Patch(ctx, patch)
 	}
-	if err != nil && code != http.StatusNotFound {
+	switch {
+	case err == nil, code == http.StatusNotFound:
+	case code == http.StatusForbidden && k.seen.lastMark() == "": // all writes were refused, too, and logged
+		k.Log.Debug("Cleaning up the webhook configuration is not permitted, and writing it was not either", "kind", k.Kind.Name, "name", k.Name, "error", err)
+	default:
 		k.Log.Warn("Cleaning up the webhook configuration failed; requests may be rejected until the operator is back", "kind", k.Kind.Name, "name", k.Name, "error", err, "help", "K1005")
 	}
 }

@@ -224,6 +224,21 @@ func TestCleanUp(t *testing.T) {
 	}
 }
 
+// TestRefusedCleanUp refuses the clean-up after a write with another code, 0 for a success.
+func TestRefusedCleanUp(t *testing.T) {
+	for _, tt := range []struct {
+		write, cleanUp int
+		warned         bool
+	}{{403, 403, false}, {0, 403, true}, {500, 500, true}, {noResponse, 500, true}, {403, 500, true}} {
+		k := newTestKeeper(t, tt.write, tt.cleanUp)
+		_ = k.Write(t.Context(), []Hook{things}, plainClient)
+		k.CleanUp(t.Context(), []Hook{things}, plainClient)
+		if got := strings.Contains(k.log.String(), "requests may be rejected"); got != tt.warned {
+			t.Errorf("%d after %d: got a warning %t, want %t", tt.cleanUp, tt.write, got, tt.warned)
+		}
+	}
+}
+
 // noResponse stands for a request without a response, which the server may have carried out.
 const noResponse = -1
 
