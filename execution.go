@@ -684,7 +684,8 @@ func (c *cycle) findProgress(id HandlerID) *progress {
 
 // failHandler fails a handler whose patch the API server has refused.
 func (c *cycle) failHandler(p *handlerPatch, err error) {
-	c.cause.Logger.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err), handlerAttr(p.id), "help", "K306")
+	log := withStack(c.cause.Logger, err)
+	log.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err), handlerAttr(p.id), "help", "K306")
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.findProgress(p.id); q != nil && p.change {

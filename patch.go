@@ -17,6 +17,7 @@ import (
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/objectpatch"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // Patch collects the changes that a handler makes to its object. kopf sends it after the handler has returned, together with the patches of other handlers
@@ -393,7 +394,7 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 
 // permanent reports whether a failed transformation would also fail for newer states of the object.
 func permanent(failed *objectpatch.TransformError) bool {
-	return failed.Unwrap() == nil || errtype.As(failed, new(*PermanentError))
+	return errtype.As(failed, new(*safecall.PanicError)) || errtype.As(failed, new(*PermanentError))
 }
 
 // touched returns the part of an object that the patch reads and changes.

@@ -321,21 +321,34 @@ func (c *cycle) collectDeferred(patches []*handlerPatch) {
 
 // failRefused fails the handler of a refused patch, in this handling or in the saved state of an earlier one.
 func (c *cycle) failRefused(p *handlerPatch, err error) {
+	log := withStack(c.log, err)
 	switch u := c.entry.state.handling.pendingFlush; {
 	case len(c.progress.all) > 0:
 		c.failHandler(p, err)
 		return
 	case p.change && u != nil:
-		c.log.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err), handlerAttr(p.id), "help", "K306")
+		log.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err), handlerAttr(p.id), "help", "K306")
 		if record := u.records[p.id]; record != nil {
 			record.failRefused(err)
 		}
 		u.succeeded = slices.DeleteFunc(u.succeeded, func(id HandlerID) bool { return id == p.id })
 	default:
-		c.log.Error("The API server refused the patch of a handler", handlerKey, p.id, "error", err, "help", "K605")
+		if errtype.As(err, new(*objectpatch.TransformError)) {
+			log.Error("Dropped the patch of a handler, because its transformation failed", handlerKey, p.id, "error", err, "help", "K614")
+		} else {
+			log.Error("The API server refused the patch of a handler", handlerKey, p.id, "error", err, "help", "K605")
+		}
 		p.reconciled.patchRefused()
 	}
 	p.succeeded = false
+}
+
+// withStack adds the stack of a panic to a logger.
+func withStack(log *slog.Logger, err error) *slog.Logger {
+	if stack := safecall.StackOf(err); stack != nil {
+		return log.With("stack", string(stack))
+	}
+	return log
 }
 
 // refusesPart reports whether a transformation has failed, or the API server may have refused a part of a patch and would accept the rest. Overload does not
@@ -623,7 +636,11 @@ func (c *cycle) deferPatches() result {
 	for _, p := range e.state.handling.pendingFlush.patches {
 		refusals = max(refusals, p.refusals)
 	}
-	c.log.Warn("Storing the patch of a handler failed; it will be stored later", handlerKey, c.writes.deferred[0].id, "error", c.writes.deferred[0].refusal, "help", "K604")
+	if p := c.writes.deferred[0]; errtype.As(p.refusal, new(*objectpatch.TransformError)) {
+		c.log.Warn("A transformation of a patch failed; it will be called again", handlerKey, p.id, "error", p.refusal, "help", "K613")
+	} else {
+		c.log.Warn("Storing the patch of a handler failed; it will be stored later", handlerKey, p.id, "error", p.refusal, "help", "K604")
+	}
 	return result{}.requeueWithin(backoffDelay(refusals-1), c.knownBody())
 }
 

@@ -217,10 +217,11 @@ func (t *task) escalateLocked() time.Duration {
 	}
 	interval := t.pollInterval()
 	const message = "Background handler is still exiting"
+	log = t.objectLogger()
 	if age < interval {
-		t.objectLogger().Debug(message, handlerKey, t.handler.id, "nextCheck", interval)
+		log.Debug(message, handlerKey, t.handler.id, "nextCheck", interval)
 	} else {
-		t.objectLogger().Warn(message, handlerKey, t.handler.id, "since", age, "nextCheck", interval, "hint", "return when the context is done; the option CancellationTimeout limits the wait", "help", "K501")
+		log.Warn(message, handlerKey, t.handler.id, "since", age, "nextCheck", interval, "hint", "return when the context is done; the option CancellationTimeout limits the wait", "help", "K501")
 	}
 	return interval
 }
@@ -626,14 +627,15 @@ func (w *pendingWrite) request(s *sender, log *slog.Logger, known *Body, handler
 // permanentlyRefused reports whether a retry of a patch is useless, and logs the reason.
 func (w *pendingWrite) permanentlyRefused(log *slog.Logger, handler HandlerID, err error) bool {
 	var refused *patchRefusedError
-	var panicked *objectpatch.TransformError
+	var failed *objectpatch.TransformError
 	if w.denials++; !isDenied(err) {
 		w.denials = 0
 	}
 	switch {
 	case errtype.As(err, &refused), w.denials >= maxRefusals:
 		log.Error("The API server refused the patch of a handler", handlerKey, handler, "error", err, "help", "K605")
-	case errtype.As(err, &panicked):
+	case errtype.As(err, &failed):
+		log = withStack(log, err)
 		log.Error("Dropped the transformations of a patch", handlerKey, handler, "error", err, "help", "K610")
 	default:
 		return false

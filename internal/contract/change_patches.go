@@ -383,7 +383,44 @@ func failingTransforms(t *testing.T, c *C) {
 			c.Errorf("the status is %v, and the log %v", body.Status().Map(), op.Logs.Find("event"))
 		}
 	})
+	c.Run(t, "a function that fails is not taken for a refusal of the API server, and a panic has its stack", func(c *C) {
+		c.OnlyInBubble("it takes minutes")
+		r := &kopf.Registry{}
+		for _, id := range []string{"fails", "panics"} {
+			r.OnEvent(Examples, func(_ context.Context, e *kopf.WatchEvent) error {
+				if e.Type == kopf.Added && e.Name() == id {
+					e.Patch.Transform(func(map[string]any) error {
+						if id == "panics" {
+							panicInTransform()
+						}
+						return errOops
+					})
+				}
+				return nil
+			}, watchedAs(kopf.HandlerID(id)))
+		}
+		op := c.Operator(r)
+		c.Create("fails", nil)
+		c.Create("panics", nil)
+		c.Pass(time.Hour)
+		for _, misleading := range []string{"The API server refused", "Storing the patch of a handler failed"} {
+			if lines := op.Logs.Find(misleading); len(lines) > 0 {
+				c.Errorf("got the lines %v", lines)
+			}
+		}
+		if lines := op.Logs.Find("A transformation of a patch failed; it will be called again"); len(lines) == 0 || lines[0].Attrs["handler"] != "fails" {
+			c.Errorf("got the lines %v, want one about the function that fails", lines)
+		}
+		stacks := map[string]bool{}
+		for _, line := range op.Logs.Find("Dropped the patch of a handler, because its transformation failed") {
+			stacks[line.Attrs["handler"]] = strings.Contains(line.Attrs["stack"], "panicInTransform")
+		}
+		c.same("the stacks", map[string]bool{"fails": false, "panics": true}, stacks)
+	})
 }
+
+// panicInTransform is a function that the test finds in a stack.
+func panicInTransform() { panic("oops") }
 
 // spoil creates an object whose handler changes it by a function. The function fails on the state that another client writes during the patch.
 func (c *C) spoil(name string, fail func() error) {

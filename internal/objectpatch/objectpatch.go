@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -208,13 +209,13 @@ func (c *Changes) Apply(object map[string]any, o *Object, kept func() map[string
 		changed, err = c.apply(object, o, kept, &at)
 		return err
 	})
-	if p, ok := err.(*safecall.PanicError); ok {
-		return nil, &TransformError{At: at, panicked: p.Value}
+	if err != nil {
+		return nil, &TransformError{At: at, err: err}
 	}
-	return changed, err
+	return changed, nil
 }
 
-// apply stores the index of the transformation that it applies.
+// apply is Apply without its error. It stores the index of each transformation before it calls that.
 func (c *Changes) apply(object map[string]any, o *Object, kept func() map[string]any, at *int) (map[string]any, error) {
 	var own map[string]any
 	if len(c.Transforms) > 0 || slices.ContainsFunc(keptFields, c.clears) {
@@ -227,7 +228,7 @@ func (c *Changes) apply(object map[string]any, o *Object, kept func() map[string
 			}
 			*at = i
 			if err := t.Apply(object, o); err != nil {
-				return nil, &TransformError{At: i, err: err}
+				return nil, err
 			}
 		}
 		if early && len(c.Merge) > 0 {
@@ -266,18 +267,17 @@ func (c *Changes) Model() map[string]any {
 
 // TransformError is the failure or the panic of a transformation.
 type TransformError struct {
-	At       int // index of the transformation
-	err      error
-	panicked any
+	At  int // index of the transformation
+	err error
 }
 
 // Error implements [error].
 func (e *TransformError) Error() string {
-	if e.err != nil {
-		return e.err.Error()
+	if p := (*safecall.PanicError)(nil); errtype.As(e.err, &p) {
+		return fmt.Sprintf("a transformation has panicked: %v", p.Value)
 	}
-	return fmt.Sprintf("a transformation has panicked: %v", e.panicked)
+	return e.err.Error()
 }
 
-// Unwrap returns the error of the transformation, or nil if it panicked.
+// Unwrap returns the error of the transformation, a [safecall.PanicError] if it panicked.
 func (e *TransformError) Unwrap() error { return e.err }

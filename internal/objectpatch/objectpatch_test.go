@@ -16,6 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/proof"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 const stored = `{"kind":"Thing","metadata":{"uid":"u","resourceVersion":"7","generation":3,"finalizers":["a"]},"spec":{"x":1,"list":[1,2]},"status":{"conditions":[{"type":"Ready"}],"size":1}}`
@@ -331,8 +332,11 @@ func TestTransformError(t *testing.T) {
 		o, object := objectOf(t, stored)
 		_, err := (&Changes{Transforms: tt.transforms}).Apply(object, o, nothing)
 		var failed *TransformError
-		if !errors.As(err, &failed) || failed.At != tt.at || failed.Unwrap() != tt.cause || !strings.Contains(err.Error(), "on purpose") {
+		if !errors.As(err, &failed) || failed.At != tt.at || tt.cause != nil && failed.Unwrap() != tt.cause || !strings.Contains(err.Error(), "on purpose") {
 			t.Errorf("got %v, want an error of the transformation %d, with the cause %v", err, tt.at, tt.cause)
+		}
+		if stack := string(safecall.StackOf(err)); (tt.cause == nil) != strings.Contains(stack, "panicking.Apply") {
+			t.Errorf("the stack of %v is %q", err, stack)
 		}
 	}
 }
