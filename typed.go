@@ -237,6 +237,7 @@ func (c *typedCall) changedConditions(change *objectpatch.StatusChange) (all []o
 		change.Before["conditions"], change.After["conditions"] = gone, []any{}
 	}
 	for _, condition := range changed {
+		condition.Message = rawjson.ValidText(condition.Message) // invalid text was reported with the whole status
 		all = append(all, c.object.Patch.conditionChanges(condition)...)
 	}
 	return all

@@ -98,6 +98,10 @@ var _ = ClusterSuite("change_texts", func(t *testing.T, c *C) {
 			object.Status.Name = text
 			return nil
 		}), "field:status.name "},
+		"a condition of a struct": {kopf.Typed(func(_ context.Context, _ *kopf.Change, object *conditionedStatus) error {
+			object.Status.Conditions = []kopf.Condition{{Type: "Ready", Status: kopf.ConditionTrue, Reason: "Fine", Message: text}}
+			return nil
+		}), "field:status.conditions.0.message "},
 	} {
 		c.Run(t, "DF-48 text that is not UTF-8 is reported: "+name, func(c *C) {
 			r := &kopf.Registry{}
@@ -127,3 +131,11 @@ var _ = ClusterSuite("change_texts", func(t *testing.T, c *C) {
 		}
 	})
 })
+
+// conditionedStatus is an object with conditions.
+type conditionedStatus struct {
+	kopf.Meta
+	Status struct {
+		Conditions []kopf.Condition `json:"conditions,omitempty"`
+	} `json:"status"`
+}
