@@ -39,8 +39,8 @@ func newPatch(persistence *PersistenceSettings, resource *Resource, body *Body) 
 }
 
 // Set sets the field at a path to a value that encoding/json can encode. A map is merged with the current value. Other values replace it, and nil removes
-// the field, if there is one. A value that cannot be encoded fails the handler permanently. As in encoding/json, U+FFFD replaces bytes that are not UTF-8, in
-// texts and in keys. kopf logs the path of the first one.
+// the field, if there is one. A value that cannot be encoded fails the handler permanently, as does a path into a list. As in encoding/json, U+FFFD replaces
+// bytes that are not UTF-8, in texts and in keys. kopf logs the path of the first one.
 func (p *Patch) Set(path FieldPath, value any) { p.SetPath(value, path.Keys()...) }
 
 // SetAnnotation sets an annotation. The key may contain dots.
@@ -63,6 +63,8 @@ func (p *Patch) Replace(path FieldPath, value any) {
 		err = errors.New("want the path of a field")
 	case keys[0] == "metadata" && (len(keys) == 1 || keys[1] == "finalizers"):
 		err = errors.New("want a field of the metadata other than the finalizers, such as metadata.labels; Transform can change lists")
+	default:
+		err = p.checkPath(keys)
 	}
 	if err != nil {
 		p.fail(fmt.Errorf("replace %q: %w", path, err))
@@ -188,6 +190,9 @@ func (p *Patch) conditionChanges(c manifest.Condition) []objectpatch.Transformat
 // SetPath sets the field at a path of keys, which may contain dots. See [Patch.Set].
 func (p *Patch) SetPath(value any, keys ...string) {
 	v, keys, err := p.normalize(value, keys...)
+	if err == nil && v != nil { // a removal in a list changes nothing
+		err = p.checkPath(keys)
+	}
 	if err != nil {
 		p.fail(fmt.Errorf("the patch of %q: %w", strings.Join(keys, "."), err))
 		return
@@ -204,6 +209,22 @@ func (p *Patch) SetPath(value any, keys ...string) {
 	merge := make(map[string]any, 1)
 	jsonpatch.Put(merge, v, keys...)
 	p.add(merge)
+}
+
+// checkPath returns an error for a path into a list, which the patch would replace by an object.
+func (p *Patch) checkPath(keys []string) error {
+	for i := 1; i < len(keys); i++ {
+		set, changed := jsonpatch.Lookup(p.changes.Merge, keys[:i]...)
+		_, isList := set.([]any)
+		if (!changed || set != nil && jsonpatch.OnlyRemoves(set)) && p.of != nil {
+			raw, _ := rawjson.Find(p.of.raw, keys[:i]...)
+			isList = len(raw) > 0 && raw[0] == '['
+		}
+		if isList {
+			return fmt.Errorf("%q is a list: want the whole list, or a function for Transform", strings.Join(keys[:i], "."))
+		}
+	}
+	return nil
 }
 
 // Remove removes the field at a path. A missing field causes no change, nor does a field whose parent is missing or is no object.

@@ -383,6 +383,29 @@ func failingTransforms(t *testing.T, c *C) {
 			c.Errorf("the status is %v, and the log %v", body.Status().Map(), op.Logs.Find("event"))
 		}
 	})
+	for name, set := range map[string]func(*kopf.Patch){
+		"of the object":            func(p *kopf.Patch) { p.Set("spec.items.0", "x") },
+		"of the object, by a name": func(p *kopf.Patch) { p.Set("spec.items.a.b", "x") },
+		"of the patch":             func(p *kopf.Patch) { p.Set("status.all", []int{1}); p.Set("status.all.0", 2) },
+		"by Replace":               func(p *kopf.Patch) { p.Replace("spec.items.0", "x") },
+	} {
+		c.Run(t, "a path into a list is an error, and the list stays: "+name, func(c *C) {
+			r := &kopf.Registry{}
+			r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+				ch.Patch.Remove("spec.items.0") // changes nothing
+				set(ch.Patch)
+				return nil
+			}, named("create"))
+			op := c.Operator(r)
+			c.Create("a", spec(map[string]any{"items": []any{"a", "b"}}))
+			body := c.handled("a")
+			c.same("the list", []string{"a", "b"}, body.Spec().Strings("items"))
+			lines := op.Logs.Find("is a list: want the whole list, or a function for Transform")
+			if len(lines) != 1 || lines[0].Level != slog.LevelError {
+				c.Errorf("got the lines %v, want one error", lines)
+			}
+		})
+	}
 	c.Run(t, "a function that fails is not taken for a refusal of the API server, and a panic has its stack", func(c *C) {
 		c.OnlyInBubble("it takes minutes")
 		r := &kopf.Registry{}
