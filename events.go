@@ -167,6 +167,15 @@ func (o *Object) PostError(reason, message string, err error, about ...any) {
 	o.PostEvent(EventError, reason, message, about...)
 }
 
+// postFailure posts that a handler has failed permanently, so that users of the object see it without the log.
+func (o *Object) postFailure(noun string, id HandlerID, err error) {
+	if o == nil || o.events == nil { // of a handler without an object
+		return
+	}
+	message := fmt.Sprintf("%s '%s' failed permanently: %s", noun, id, failureText(err))
+	o.events.post(slog.LevelError, o.Body.Reference(), EventWarning, "HandlerFailed", message)
+}
+
 // typeName returns the name of an error's type, without its package.
 func typeName(err error) string {
 	t := reflect.TypeOf(err)

@@ -135,6 +135,9 @@ func (a *call) invoke(ctx context.Context, fn func(context.Context, Attempt) err
 	if err != nil && !(o.cancelled && h.once()) { // otherwise the error does not matter any more
 		logOutcome(ctx, a.log, a.noun, h.id, o, err)
 	}
+	if o.final && o.err != nil && !h.once() {
+		a.object.postFailure(a.noun, h.id, o.err)
+	}
 	return o, err
 }
 
@@ -249,9 +252,26 @@ func (r *ProgressRecord) apply(o outcome, now time.Time) {
 		text = waitingMessage
 		r.Message = &text
 	} else if o.err != nil {
-		text = cut.End(o.err.Error(), maxMessage)
+		text = cut.End(failureText(o.err), maxMessage)
 		r.Message = &text
 	}
+}
+
+// failureText returns the text of an error for people, with the last error of a handler that has reached its limits.
+func failureText(err error) string {
+	var timeout *HandlerTimeoutError
+	var retries *HandlerRetriesError
+	var last error
+	switch {
+	case errtype.As(err, &timeout):
+		last = timeout.Err
+	case errtype.As(err, &retries):
+		last = retries.Err
+	}
+	if last == nil {
+		return err.Error()
+	}
+	return err.Error() + ": " + last.Error()
 }
 
 // waitingMessage replaces the error message while a handler waits for sub-handlers. Kopf for Python stores the same.
@@ -686,6 +706,7 @@ func (c *cycle) findProgress(id HandlerID) *progress {
 func (c *cycle) failHandler(p *handlerPatch, err error) {
 	log := withStack(c.cause.Logger, err)
 	log.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err), handlerAttr(p.id), "help", "K306")
+	c.cause.postFailure("Handler", p.id, fmt.Errorf("its patch was refused: %w", err))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.findProgress(p.id); q != nil && p.change {

@@ -83,6 +83,7 @@ func (i *inspector) explain(what *resolved, body *Body, listed bool) *inspection
 	c := i.cycle(what, body, listed)
 	if len(what.handlers()) == 0 {
 		c.compare(x)
+		c.explainFailures(x)
 		x.Notes = append(x.Notes, i.notes.Messages()...)
 		return x
 	}
@@ -110,6 +111,7 @@ func (i *inspector) explain(what *resolved, body *Body, listed bool) *inspection
 		}
 	}
 	c.explain(x)
+	c.explainFailures(x)
 	x.Notes = append(x.Notes, i.notes.Messages()...)
 	return x
 }
@@ -204,6 +206,14 @@ func (c *cycle) explainChosen(x *inspection.Explanation, chosen []*progress) {
 		x.Handlers = append(x.Handlers, of)
 	}
 	x.Conclude(c.decided)
+}
+
+// explainFailures adds the permanent failures of the last handling.
+func (c *cycle) explainFailures(x *inspection.Explanation) {
+	failed := failuresOn(c.event.Body, c.served.persistence.ProgressStorage, c.states.stored)
+	if c.decided.Kind != decision.Skip { // otherwise, the handlers do not match the object any more
+		x.AddFailures(failed, time.Now())
+	}
 }
 
 // explainChange explains whether kopf calls a change handler.

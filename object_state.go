@@ -15,6 +15,7 @@ import (
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
+	"github.com/kopf-go/kopf/internal/progressrecord"
 	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/workpool"
 )
@@ -327,6 +328,76 @@ func (r *ProgressRecord) fails() bool { return !r.finished() && r.Message != nil
 // handlingID is the ID of a record without a handler, whose message is the state that finished handlers have seen. Their records refer to it as to a
 // sub-handler, so the operator that finishes the handling, in Go or in Python, removes it with them.
 const handlingID HandlerID = markers.HandlingState
+
+// failedID is the ID of a record without a handler. Its message has the records of the handlers that failed permanently in
+// the last handling, for people and for the commands that report on objects. Handlers are called regardless of it.
+const failedID HandlerID = markers.FailedHandlers
+
+// failures are the records of handlers that failed permanently.
+type failures map[string]*progressrecord.Record
+
+// failuresOn returns the failures of the last handling of an object. There are none if another operator has handled the
+// object since. The stored last-handled configuration is nil if it is unknown.
+func failuresOn(body *Body, storage ProgressStorage, stored []byte) failures {
+	record, err := storage.Fetch(failedID, body)
+	if err != nil || record == nil || record.Message == nil {
+		return nil
+	}
+	base, failed, err := progressrecord.ParseFailures(*record.Message)
+	if err != nil || stored != nil && base != essence.StoredDigest(stored) {
+		return nil // a damaged record would be replaced at the end of the next handling
+	}
+	return failed
+}
+
+// record returns the record that stores the failures with their last-handled configuration, nil if there are none.
+func (f failures) record(stored []byte) *ProgressRecord {
+	if len(f) == 0 {
+		return nil
+	}
+	message := progressrecord.FailuresMessage(cmp.Or(essence.StoredDigest(stored), essence.NoBase), f)
+	record := &ProgressRecord{Failure: true, Message: &message}
+	for _, one := range f {
+		if record.Stopped.Before(one.Stopped) {
+			record.Stopped = one.Stopped
+		}
+	}
+	return record
+}
+
+// failedNow returns the failures of the object after this handling: those of its handlers, and, unless it has handled a
+// change, earlier ones of other handlers.
+func (c *cycle) failedNow() failures {
+	var failed failures
+	if c.reason() == reasonNoop || c.reason() == ReasonResume {
+		failed = failuresOn(c.event.Body, c.served.persistence.ProgressStorage, c.states.stored)
+	}
+	note := func(id HandlerID, record *ProgressRecord) {
+		if delete(failed, string(id)); !record.Failure {
+			return
+		}
+		if failed == nil {
+			failed = make(failures)
+		}
+		failed[string(id)] = record.encodable()
+	}
+	for _, p := range c.progress.all {
+		if !p.selected && !p.belongsTo(c.reason()) {
+			continue
+		}
+		note(p.handler.id, p.record)
+		for _, ref := range p.record.Subrefs {
+			id := HandlerID(ref)
+			if !strings.HasPrefix(ref, string(p.handler.id)+"/") || c.findProgress(id) != nil {
+				continue
+			}
+			if sub, _ := c.loadProgress(id); sub != nil { // damaged records count as none
+				note(id, sub)
+			}
+		}
+	}
+	return failed
+}
 
 // handlingState is the oldest state that a finished handler of a handling has seen. It is valid only in that handling.
 type handlingState struct {

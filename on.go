@@ -276,7 +276,10 @@ func (r *Registry) onChange(kind handlerKind, s Selector, field FieldPath, fn Ch
 }
 
 // reservedIDs are the names of kopf's own annotations, which the progress of a handler must not overwrite.
-var reservedIDs = []HandlerID{handlingID, markers.LastHandled, trackedKey, formerKey, markers.Managed, defaultTouchKey, handledUIDKey, markers.Reconciled}
+var reservedIDs = []HandlerID{
+	handlingID, failedID, markers.LastHandled, trackedKey, formerKey, markers.Managed, defaultTouchKey, handledUIDKey,
+	markers.Reconciled,
+}
 
 // newChange makes a change handler.
 func newChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, o *ChangeOptions) (*handler, error) {

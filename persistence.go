@@ -47,9 +47,15 @@ func (r *ProgressRecord) changed() bool { return !rawjson.Equal(r.members(false)
 
 // members returns the keys of the record in order, with the unset ones on request.
 func (r *ProgressRecord) members(unset bool) progressrecord.Members {
-	return (&progressrecord.Record{
-		Started: r.Started, Stopped: r.Stopped, Delayed: r.Delayed, Purpose: string(r.Purpose), Retries: r.Retries, Success: r.Success, Failure: r.Failure, Message: r.Message, Subrefs: r.Subrefs,
-	}).Members(unset)
+	return r.encodable().Members(unset)
+}
+
+// encodable returns the record in the form that is encoded.
+func (r *ProgressRecord) encodable() *progressrecord.Record {
+	return &progressrecord.Record{
+		Started: r.Started, Stopped: r.Stopped, Delayed: r.Delayed, Purpose: string(r.Purpose), Retries: r.Retries,
+		Success: r.Success, Failure: r.Failure, Message: r.Message, Subrefs: r.Subrefs,
+	}
 }
 
 // MarshalJSON encodes the record as in annotations: only set keys, in a fixed order, with times in UTC and microseconds. It never fails.

@@ -567,12 +567,10 @@ func (c *cycle) handle() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if c.reason() != reasonNoop {
-		e.last.failed = false
-	}
+	e.last.failed = len(c.failedNow()) > 0
 	c.logUnmatched()
-	if top := c.topHandlers(); len(top) > 0 {
-		e.last.failed = c.logProcessed() > 0
+	if len(c.topHandlers()) > 0 {
+		c.logProcessed()
 	}
 	if storesBase {
 		e.last.baseDigest, e.last.baseStoredAt = c.handledState().digest(), c.reactor.clock()
@@ -607,15 +605,14 @@ func (c *cycle) logUnmatched() {
 	}
 }
 
-// logProcessed logs the summary of a handling, at the level of successes unless there are failures. It returns the number of failures.
-func (c *cycle) logProcessed() (failed int) {
+// logProcessed logs the summary of a handling, at the level of successes unless there are failures.
+func (c *cycle) logProcessed() {
 	succeeded, failed := c.count()
 	level := slog.LevelInfo
 	if failed == 0 {
 		level = c.reactor.successes.Level()
 	}
 	c.cause.Logger.Log(c.handlers, level, fmt.Sprintf("%s is processed: %d succeeded; %d failed.", reasonTitles[c.reason()], succeeded, failed))
-	return failed
 }
 
 // postpone stores the progress of unfinished handlers. It returns when to call them again.

@@ -328,6 +328,8 @@ func (c *cycle) failRefused(p *handlerPatch, err error) {
 		return
 	case p.change && u != nil:
 		log.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err), handlerAttr(p.id), "help", "K306")
+		o := c.object(c.event.Body)
+		o.postFailure("Handler", p.id, fmt.Errorf("its patch was refused: %w", err))
 		if record := u.records[p.id]; record != nil {
 			record.failRefused(err)
 		}
@@ -397,6 +399,7 @@ func (c *cycle) outgoing(ending bool) ([]*handlerPatch, *Patch, []HandlerID) {
 	purgeEssence(siblingStorage(p.DiffBaseStorage, formerKey), fresh, own)
 	if ending {
 		c.storeBase(fresh, own)
+		c.storeFailures(fresh, own)
 	} else {
 		c.storeProgress(fresh, own)
 	}
@@ -492,6 +495,53 @@ func (c *cycle) storeBase(fresh *Body, own *Patch) {
 	p.track(p.trackingOf(c.served.fields), state, fresh, own)
 }
 
+// storeFailures stores which handlers have failed permanently, with the last-handled configuration that the patch leaves.
+// Failures that do not fit into the annotations are only in the log.
+func (c *cycle) storeFailures(fresh *Body, own *Patch) {
+	if c.reason() == ReasonDelete {
+		return
+	}
+	storage, failed := c.served.persistence.ProgressStorage, c.failedNow()
+	known, err := storage.Fetch(failedID, fresh)
+	if len(failed) == 0 && known == nil && err == nil {
+		return
+	}
+	stored := c.states.stored
+	if base, err := storedEssence(own.applied(fresh), c.served.persistence); err == nil {
+		stored = base.bytes()
+	}
+	record := failed.record(stored)
+	if record != nil && known != nil && !record.changedFrom(known) && !c.states.storedOutdated { // otherwise it may have to move
+		return
+	}
+	storage.Purge(failedID, fresh, own)
+	if record != nil {
+		c.storeWithin(annotationsLimit, failedID, record, fresh, own)
+	}
+	storage.Flush()
+}
+
+// storeWithin stores a record in the selected place, and reports whether the annotations do not exceed a limit then.
+// Otherwise it does not store the record.
+func (c *cycle) storeWithin(limit int, id HandlerID, record *ProgressRecord, fresh *Body, own *Patch) bool {
+	storage := c.served.persistence.recordPlace()
+	storage.Store(id, record, fresh, own)
+	if c.sizeWith(fresh, own) <= limit {
+		return true
+	}
+	storage.Purge(id, fresh, own)
+	return false
+}
+
+// sizeWith returns the size of the annotations with kopf's own changes and those of handlers.
+func (c *cycle) sizeWith(fresh *Body, own *Patch) int {
+	patches := []*Patch{own}
+	for _, p := range c.writes.patches {
+		patches = append(patches, p.patch)
+	}
+	return annotationsSize(fresh, patches...)
+}
+
 // storeProgress stores the changed records, and the state that the finished handlers have seen.
 func (c *cycle) storeProgress(fresh *Body, own *Patch) {
 	storage := c.served.persistence.ProgressStorage
@@ -552,19 +602,12 @@ func (c *cycle) storeRenewed(fresh *Body, own *Patch) {
 // storeSeen stores the state that the finished handlers have seen, or its digest, in at most half of the free space. If only the digest is stored and the
 // object changes after a crash, the finished handlers run again. Without it, they miss the change.
 func (c *cycle) storeSeen(fresh *Body, own *Patch) {
-	storage := c.served.persistence.recordPlace() // records elsewhere keep their own state
-	storage.Purge(handlingID, fresh, own)
-	patches := []*Patch{own}
-	for _, p := range c.writes.patches {
-		patches = append(patches, p.patch)
-	}
-	size := annotationsSize(fresh, patches...)
+	c.served.persistence.recordPlace().Purge(handlingID, fresh, own) // records elsewhere keep their own state
+	limit := (c.sizeWith(fresh, own) + annotationsLimit) / 2
 	for _, record := range []*ProgressRecord{c.states.seen.record(c.states.stored), c.states.seen.shortRecord()} {
-		storage.Store(handlingID, record, fresh, own)
-		if annotationsSize(fresh, patches...) <= (size+annotationsLimit)/2 {
+		if c.storeWithin(limit, handlingID, record, fresh, own) {
 			return
 		}
-		storage.Purge(handlingID, fresh, own)
 	}
 }
 

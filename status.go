@@ -13,6 +13,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/await"
+	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/inspection"
 	"github.com/kopf-go/kopf/internal/livepage"
@@ -233,6 +234,9 @@ func (i *inspecting) statusOf(ctx context.Context, r Resource, body *Body, prefi
 			c.collectHandlers()
 			s.All = len(c.topHandlers())
 		}
+	}
+	if c.decided.Kind != decision.Skip { // otherwise, the handlers do not match the object any more
+		s.AddFailures(failuresOn(body, what.persistence.ProgressStorage, c.states.stored))
 	}
 	s.Problems = append(s.Problems, i.inspector.notes.Messages()...)
 	p := i.pausedBy(ctx, body.namespace)

@@ -88,7 +88,7 @@ func (c *C) handled(name string) *kopf.Body {
 func records(body *kopf.Body) []string {
 	var ids []string
 	for key := range body.Annotations() {
-		if id, ok := strings.CutPrefix(key, "kopf.zalando.org/"); ok && !slices.Contains([]string{"last-handled-configuration", "handling-base", "handling-state", "tracked-fields", "handled-uid"}, id) {
+		if id, ok := strings.CutPrefix(key, "kopf.zalando.org/"); ok && !slices.Contains([]string{"last-handled-configuration", "handling-base", "handling-state", "failed-handlers", "tracked-fields", "handled-uid"}, id) {
 			ids = append(ids, id)
 		}
 	}

@@ -2,10 +2,13 @@ package inspection
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/decision"
+	"github.com/kopf-go/kopf/internal/progressrecord"
 )
 
 // Criterion is a condition for a value.
@@ -180,6 +183,24 @@ func (h *Handler) Explain(p Progress, now time.Time) {
 		h.Called, h.Why = true, "is called again, after "+attempts(h.Attempts)
 	default:
 		h.Called, h.Why = true, "is for the "+CauseName(p.Cause)
+	}
+}
+
+// AddFailures adds the handlers that failed permanently in the last handling, and are not called now.
+func (e *Explanation) AddFailures(failed map[string]*progressrecord.Record, now time.Time) {
+	for _, id := range slices.Sorted(maps.Keys(failed)) {
+		r, message := failed[id], ""
+		if r.Message != nil {
+			message = *r.Message
+		}
+		ago := Age(now.Sub(r.Stopped)) + " ago"
+		i := slices.IndexFunc(e.Handlers, func(h Handler) bool { return h.ID == id && !h.Called && h.Attempts == 0 })
+		if i >= 0 {
+			h := &e.Handlers[i]
+			h.Attempts, h.Error = r.Retries, message
+			h.Why = "has failed permanently " + ago + ": " + message + "; now: " + h.Why
+		}
+		e.Notes = append(e.Notes, "The last call of "+id+" failed permanently "+ago+". The next change that succeeds ends this state: "+message)
 	}
 }
 

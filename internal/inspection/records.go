@@ -1,6 +1,7 @@
 package inspection
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -34,12 +35,12 @@ func (s *Status) AddRecords(annotations map[string]string, progress []byte, pref
 	_ = rawjson.EachMember(progress, func(quoted, value []byte) bool { // malformed records are ignored
 		id := rawjson.Unquote(quoted)
 		known := seen[id] || slices.ContainsFunc(markers.AnnotationKeys("", id, false), func(name string) bool { return seen[name] })
-		if !known && id != markers.HandlingState && !rawjson.IsNull(value) {
+		if !known && !markers.IsReserved(id) && !rawjson.IsNull(value) {
 			s.addRecord(id, string(value), waiting, seen)
 		}
 		return true
 	})
-	slices.SortFunc(s.Handlers, func(a, b HandlerStatus) int { return strings.Compare(a.ID, b.ID) })
+	s.sortHandlers()
 }
 
 // isRecord reports whether an annotation without a known handler is a record, damaged or not, rather than a value of another client under the prefix.
@@ -60,6 +61,26 @@ func (s *Status) addRecord(id, text, waiting string, seen map[string]bool) *prog
 		s.Problems = append(s.Problems, "the record of "+id+" is damaged: "+err.Error())
 		return nil
 	}
+	s.Handlers = append(s.Handlers, statusOf(id, r, waiting))
+	return r
+}
+
+// AddFailures adds the handlers that failed permanently in the last handling, and have no newer record.
+func (s *Status) AddFailures(failed map[string]*progressrecord.Record) {
+	for _, id := range slices.Sorted(maps.Keys(failed)) {
+		if !slices.ContainsFunc(s.Handlers, func(h HandlerStatus) bool { return h.ID == id }) {
+			s.Handlers = append(s.Handlers, statusOf(id, failed[id], ""))
+		}
+	}
+	s.sortHandlers()
+}
+
+func (s *Status) sortHandlers() {
+	slices.SortFunc(s.Handlers, func(a, b HandlerStatus) int { return strings.Compare(a.ID, b.ID) })
+}
+
+// statusOf returns the status of a handler by its record. An error with the text waiting is ignored.
+func statusOf(id string, r *progressrecord.Record, waiting string) HandlerStatus {
 	h := HandlerStatus{ID: id, State: Handling, Purpose: r.Purpose, Attempts: r.Retries}
 	if !r.Started.IsZero() {
 		h.Started = &r.Started
@@ -78,8 +99,7 @@ func (s *Status) addRecord(id, text, waiting string, seen map[string]bool) *prog
 	if !r.Success && !r.Failure && !r.Delayed.IsZero() {
 		h.Next = &r.Delayed
 	}
-	s.Handlers = append(s.Handlers, h)
-	return r
+	return h
 }
 
 // ConditionsIn decodes a JSON list of conditions. It ignores malformed ones.

@@ -10,21 +10,22 @@ import (
 
 // The names of annotations on objects.
 const (
-	DefaultPrefix = "kopf.zalando.org"                                 // default prefix of annotations
-	LastHandled   = "last-handled-configuration"                       // last-handled state
-	Managed       = "kopf-managed"                                     // marks the prefix as an operator's
-	HandlingState = "handling-state"                                   // progress record with the state that the finished handlers have seen
-	TrackedFields = "tracked-fields"                                   // tracked fields of the last-handled state
-	HandlingBase  = "handling-base"                                    // of version 0.1.0; removed, but not read any more
-	HandledUID    = "handled-uid"                                      // uid of the object that the annotations belong to
-	Reconciled    = "reconciled-spec"                                  // digests of the spec at the last success of reconcile handlers
-	LastApplied   = "kubectl.kubernetes.io/last-applied-configuration" // of kubectl
+	DefaultPrefix  = "kopf.zalando.org"                                 // default prefix of annotations
+	LastHandled    = "last-handled-configuration"                       // last-handled state
+	Managed        = "kopf-managed"                                     // marks the prefix as an operator's
+	HandlingState  = "handling-state"                                   // progress record with the state that the finished handlers have seen
+	FailedHandlers = "failed-handlers"                                  // progress record with the errors of the handlers that failed permanently
+	TrackedFields  = "tracked-fields"                                   // tracked fields of the last-handled state
+	HandlingBase   = "handling-base"                                    // of version 0.1.0; removed, but not read any more
+	HandledUID     = "handled-uid"                                      // uid of the object that the annotations belong to
+	Reconciled     = "reconciled-spec"                                  // digests of the spec at the last success of reconcile handlers
+	LastApplied    = "kubectl.kubernetes.io/last-applied-configuration" // of kubectl
 )
 
 // IsReserved reports whether the name of an operator's annotation does not belong to a handler.
 func IsReserved(name string) bool {
 	switch name {
-	case LastHandled, Managed, HandlingState, TrackedFields, HandlingBase, HandledUID, Reconciled, "touch-dummy":
+	case LastHandled, Managed, HandlingState, FailedHandlers, TrackedFields, HandlingBase, HandledUID, Reconciled, "touch-dummy":
 		return true
 	}
 	return false

@@ -206,7 +206,10 @@ func (s *Storage) annotationPlaces(stored []string) (all []place) {
 			add("", fmt.Sprintf("the progress of the handler %q", id), "handler "+id, id, s.v2Only)
 		}
 	}
-	for _, name := range []string{markers.HandlingState, markers.TrackedFields, markers.HandlingBase, markers.HandledUID, markers.Reconciled, markers.Managed} {
+	for _, name := range []string{
+		markers.HandlingState, markers.FailedHandlers, markers.TrackedFields, markers.HandlingBase, markers.HandledUID,
+		markers.Reconciled, markers.Managed,
+	} {
 		add("", fmt.Sprintf("the annotation %q", s.prefix+"/"+name), name, name, true)
 	}
 	setting := fmt.Sprintf("%s %q", s.keySetting(), s.key)
