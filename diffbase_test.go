@@ -513,6 +513,11 @@ func BenchmarkParseBody(b *testing.B) {
 	}
 }
 
+// statesOf returns the states of a handling with one state.
+func statesOf(e *Essence, stored []byte, since time.Time) *handlingStates {
+	return &handlingStates{all: []essence.Seen{{State: e.in()}}, base: essence.StoredDigest(stored), since: since}
+}
+
 func TestHandlingState(t *testing.T) {
 	const last, seen = `{"spec":{"x":1,"text":"né"},"metadata":{"labels":{"a":"b"}}}`, `{"spec":{"x":27,"text":"ne"},"metadata":{"labels":{"a":"b"}}}`
 	began := time.Date(2020, 1, 1, 0, 0, 0, 123456000, time.UTC)
@@ -521,7 +526,7 @@ func TestHandlingState(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return (&handlingState{essence: e, base: essence.StoredDigest(stored), since: began}).record(stored)
+		return statesOf(e, stored, began).record(1, stored)
 	}
 	t.Run("DF-25 it is kept as the difference", func(t *testing.T) {
 		if message := *store([]byte(last), seen).Message; !strings.HasSuffix(message, ` 13 35 27,"text":"ne`) {
@@ -533,49 +538,64 @@ func TestHandlingState(t *testing.T) {
 		"escaped": []byte(strings.ReplaceAll(last, "é", `\u00e9`)), "empty": []byte("{}"), "its beginning": []byte(`{"spec":{"x":2}}`),
 	} {
 		t.Run("DF-24 it is read as it was kept: "+name, func(t *testing.T) {
-			got := handlingStateOf(store(stored, seen), stored)
-			if got == nil || string(got.essence.text()) != seen || !got.since.Equal(began) || got.base != essence.StoredDigest(stored) {
+			got := handlingStatesOf(store(stored, seen), stored)
+			if got == nil || string(got.all[0].State.Text()) != seen || !got.since.Equal(began) || got.base != essence.StoredDigest(stored) {
 				t.Errorf("got %+v", got)
 			}
-			if other := handlingStateOf(store(stored, seen), []byte(`{"spec":{"x":5}}`)); other != nil {
-				t.Errorf("it counts for another state: %s", other.essence.text())
+			if other := handlingStatesOf(store(stored, seen), []byte(`{"spec":{"x":5}}`)); other != nil {
+				t.Errorf("it counts for another state: %s", other.all[0].State.Text())
 			}
 		})
 	}
 	t.Run("DF-24 damage counts as none", func(t *testing.T) {
 		sum := essence.StoredDigest([]byte(last))
 		for _, message := range []string{"", sum, sum + " 1 1", sum + " x 1 y", sum + " 1 x y", sum + " -1 1 y", sum + " 1 -1 y", sum + " 999 0 y", sum + " 5 999 y", sum + " 0 0 y", sum + " 0 0 null", sum + " 0 0 [1]", "none 0 0 {}"} {
-			if got := handlingStateOf(&ProgressRecord{Message: &message}, []byte(last)); got != nil {
-				t.Errorf("%q is read as %s", message, got.essence.text())
+			if got := handlingStatesOf(&ProgressRecord{Message: &message}, []byte(last)); got != nil {
+				t.Errorf("%q is read as %s", message, got.all[0].State.Text())
 			}
 		}
-		if handlingStateOf(nil, nil) != nil || handlingStateOf(&ProgressRecord{}, nil) != nil {
+		if handlingStatesOf(nil, nil) != nil || handlingStatesOf(&ProgressRecord{}, nil) != nil {
 			t.Error("nothing is read as something")
 		}
 	})
-	t.Run("DF-24 it belongs to the records that were finished then", func(t *testing.T) {
-		s := &handlingState{since: began}
-		record := func(started time.Time) *ProgressRecord { return &ProgressRecord{Started: started} }
-		if !s.of(record(began)) || !s.of(record(began.Add(900))) || !s.of(record(began.Add(-time.Hour))) {
-			t.Error("it does not belong to those that it was kept for")
+	t.Run("DF-46 each handler has seen the state that was current when it ended", func(t *testing.T) {
+		one, two := essenceIn([]byte(last)), essenceIn([]byte(seen))
+		ended := func(at time.Time) *ProgressRecord { return &ProgressRecord{Success: true, Stopped: at} }
+		first, late := ended(began), ended(began.Add(-time.Hour)) // the latter of an operator whose clock is slow
+		s := statesOf(one, nil, began)
+		s.add(two.in(), []*ProgressRecord{late}, first.Stopped)
+		third := ended(began.Add(time.Hour))
+		s.add(two.in(), []*ProgressRecord{third}, first.Stopped)
+		if len(s.all) != 2 || s.of(first) != &s.all[0] || s.of(late) != &s.all[1] || s.of(third) != &s.all[1] {
+			t.Errorf("got %v for the ends %v, %v, %v", s.all, first.Stopped, late.Stopped, third.Stopped)
 		}
-		if s.of(record(began.Add(time.Microsecond))) || (*handlingState)(nil).of(record(began)) {
-			t.Error("it belongs to later ones")
+		if s.of(ended(began.Add(-time.Minute))) != &s.all[0] || s.of(&ProgressRecord{}) != &s.all[0] {
+			t.Error("records with an early or no end do not count as those that have seen the oldest state")
+		}
+		if got := s.without(one, []*ProgressRecord{first, late}); len(got.all) != 1 || !got.all[0].Is(two.in()) {
+			t.Errorf("without the first state: got %v", got.all)
+		}
+		if got := s.without(nil, []*ProgressRecord{first}); len(got.all) != 1 || !got.all[0].Is(one.in()) {
+			t.Errorf("without states that no handler has seen: got %v", got.all)
+		}
+		if got := s.without(two, []*ProgressRecord{late}); got != nil {
+			t.Errorf("without all: got %v", got.all)
 		}
 	})
 	t.Run("DF-25 without room its digest is kept", func(t *testing.T) {
-		state := &handlingState{essence: essenceIn([]byte(seen)), base: essence.StoredDigest([]byte(last)), since: began}
-		got := handlingStateOf(state.shortRecord(), []byte(last))
-		if got == nil || got.essence != nil || !got.since.Equal(began) || got.base != state.base {
+		state := statesOf(essenceIn([]byte(seen)), []byte(last), began)
+		got := handlingStatesOf(state.shortRecord(), []byte(last))
+		if got == nil || got.all[0].State != nil || !got.since.Equal(began) || got.base != state.base {
 			t.Fatalf("got %+v", got)
 		}
-		if !got.is(state.essence) || !got.is(essenceIn([]byte(`{"metadata":{"labels":{"a":"b"}}, "spec":{"text":"ne","x":27}}`))) {
+		is := func(text string) bool { return got.all[0].Is(essenceIn([]byte(text)).in()) }
+		if !is(seen) || !is(`{"metadata":{"labels":{"a":"b"}}, "spec":{"text":"ne","x":27}}`) {
 			t.Error("it is not recognized")
 		}
-		if got.is(essenceIn([]byte(last))) || got.is(nil) {
+		if is(last) {
 			t.Error("another state is taken for it")
 		}
-		if other := handlingStateOf(state.shortRecord(), []byte(seen)); other != nil {
+		if other := handlingStatesOf(state.shortRecord(), []byte(seen)); other != nil {
 			t.Error("it counts for another state")
 		}
 	})

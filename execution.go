@@ -351,7 +351,7 @@ func (c *cycle) addProgress(h *handler, parent *progress, selected bool, now tim
 	}
 	if p.record, p.purpose = record, record.Purpose; selected {
 		other := !p.belongsTo(c.cause.Reason)
-		if record.finished() && (other || c.states.unseen.of(record)) && !c.joinsResume(p) { // it finished before the last change
+		if record.finished() && (other || c.states.unseen != nil) && !c.joinsResume(p) { // it finished before the last change
 			p.otherCause = record
 			p.record = &ProgressRecord{Started: now, Subrefs: record.Subrefs}
 		}
@@ -429,7 +429,7 @@ func (c *cycle) renew(now time.Time) (subs map[HandlerID]*ProgressRecord, found 
 	return subs, found
 }
 
-// renewBelow resets the finished sub-handlers of a handler: all of them, or those that finished before the unseen state.
+// renewBelow resets the finished sub-handlers of a handler.
 func (c *cycle) renewBelow(parent HandlerID, record *ProgressRecord, now time.Time, subs map[HandlerID]*ProgressRecord) {
 	for _, ref := range record.Subrefs {
 		id := HandlerID(ref)
@@ -440,7 +440,7 @@ func (c *cycle) renewBelow(parent HandlerID, record *ProgressRecord, now time.Ti
 		if err != nil || stored == nil {
 			continue
 		}
-		if stored.finished() && (c.states.unseen == nil || c.states.unseen.of(stored)) {
+		if stored.finished() {
 			subs[id] = &ProgressRecord{Started: now, Purpose: c.cause.Reason, Subrefs: stored.Subrefs}
 		}
 		c.renewBelow(id, stored, now, subs)

@@ -182,7 +182,7 @@ func (c *cycle) explain(x *inspection.Explanation) {
 	if c.decided.Kind == decision.Handle {
 		c.prepareHandling()
 		c.collectHandlers()
-		if s := c.states.seen; s != nil && s.essence != nil && c.reason() != ReasonDelete && !s.essence.Equal(c.states.essence) {
+		if c.reason() != ReasonDelete && c.behind() != nil {
 			x.Notes = append(x.Notes, "Some handlers have finished with an earlier state of the object. When all have finished, kopf calls handlers for what has changed since that state")
 		}
 	}

@@ -79,15 +79,15 @@ func (w *workState) idle() bool {
 
 // objectHandling is the state of the handling of changes between cycles. It belongs to the worker.
 type objectHandling struct {
-	inProgress    bool           // whether it has begun and may have stored records: until it has ended, and the object has none
-	deleteHandled bool           // whether the handling of the deletion has ended, until another one has: finalizers of other clients delay the deletion
-	lostBase      time.Duration  // when the configuration that another client removed was stored, before kopf stored it again: until the object is gone or forgotten; 0 for never
-	baseStripped  bool           // whether another client has removed it again: as long
-	overflow      uint64         // the digest of a state that was too large to store, 0 for none: until the object has another one
-	pendingFlush  *pendingFlush  // the state that could not be sent: until it is sent, or obsolete
-	term          uint32         // of the last cycle; the other fields are invalid in another term, because another replica may have worked
-	readIn        uint64         // the fence of the term in which it was read, because another replica may have handled it before; 0 for none
-	seen          *handlingState // by the finished handlers of the current handling; nil if none has finished, or there is no handling
+	inProgress    bool            // whether it has begun and may have stored records: until it has ended, and the object has none
+	deleteHandled bool            // whether the handling of the deletion has ended, until another one has: finalizers of other clients delay the deletion
+	lostBase      time.Duration   // when the configuration that another client removed was stored, before kopf stored it again: until the object is gone or forgotten; 0 for never
+	baseStripped  bool            // whether another client has removed it again: as long
+	overflow      uint64          // the digest of a state that was too large to store, 0 for none: until the object has another one
+	pendingFlush  *pendingFlush   // the state that could not be sent: until it is sent, or obsolete
+	term          uint32          // of the last cycle; the other fields are invalid in another term, because another replica may have worked
+	readIn        uint64          // the fence of the term in which it was read, because another replica may have handled it before; 0 for none
+	seen          *handlingStates // by the finished handlers of the current handling; nil if none has finished, or there is no handling
 }
 
 func (h *objectHandling) idle() bool {
@@ -325,10 +325,6 @@ func (q *queue) unservedNamespaces(served map[string]bool) []string {
 // fails reports whether kopf retries the handler after an error.
 func (r *ProgressRecord) fails() bool { return !r.finished() && r.Message != nil && !r.waits() }
 
-// handlingID is the ID of a record without a handler, whose message is the state that finished handlers have seen. Their records refer to it as to a
-// sub-handler, so the operator that finishes the handling, in Go or in Python, removes it with them.
-const handlingID HandlerID = markers.HandlingState
-
 // failedID is the ID of a record without a handler. Its message has the records of the handlers that failed permanently in
 // the last handling, for people and for the commands that report on objects. Handlers are called regardless of it.
 const failedID HandlerID = markers.FailedHandlers
@@ -397,124 +393,6 @@ func (c *cycle) failedNow() failures {
 		}
 	}
 	return failed
-}
-
-// handlingState is the oldest state that a finished handler of a handling has seen. It is valid only in that handling.
-type handlingState struct {
-	essence *Essence  // nil if only its digest was stored
-	digest  string    // of the tracked fields, if they are nil
-	base    string    // the digest of the object's last-handled configuration at that time
-	since   time.Time // the latest start of the handlers that were finished at that time
-}
-
-// record returns the record that stores the state, as the difference to the last-handled configuration.
-func (s *handlingState) record(stored []byte) *ProgressRecord {
-	message := essence.SeenMessage(s.base, stored, s.essence.in())
-	return &ProgressRecord{Started: s.since, Message: &message}
-}
-
-// shortRecord returns a record with only the digest of the state, for objects whose annotations have no space for more.
-func (s *handlingState) shortRecord() *ProgressRecord {
-	message := essence.ShortSeenMessage(s.base, s.essence.in())
-	return &ProgressRecord{Started: s.since, Message: &message}
-}
-
-// is reports whether the state equals the tracked fields.
-func (s *handlingState) is(e *Essence) bool {
-	if s.essence == nil {
-		return e.in().SortedDigest() == s.digest
-	}
-	return s.essence.Equal(e)
-}
-
-// handlingStateOf returns the stored state, nil if it belongs to another last-handled configuration.
-func handlingStateOf(record *ProgressRecord, stored []byte) *handlingState {
-	if record == nil || record.Message == nil {
-		return nil
-	}
-	seen, digest, ok := essence.ReadSeen(*record.Message, stored)
-	if !ok {
-		return nil
-	}
-	return &handlingState{essence: (*Essence)(seen), digest: digest, base: essence.StoredDigest(stored), since: record.Started}
-}
-
-// of reports whether the handler of a finished record has seen the state.
-func (s *handlingState) of(record *ProgressRecord) bool {
-	return s != nil && !record.Started.Truncate(time.Microsecond).After(s.since) // with the precision of the storage
-}
-
-// savedState returns the oldest state that finished handlers of this handling have seen, from memory or from the object, nil if there is none.
-func (c *cycle) savedState() *handlingState {
-	record, _ := c.served.persistence.ProgressStorage.Fetch(handlingID, c.event.Body) // damaged records count as none
-	base := essence.StoredDigest(c.states.stored)
-	for _, seen := range []*handlingState{c.entry.state.handling.seen, handlingStateOf(record, c.states.stored)} {
-		switch {
-		case seen == nil || seen.base != base || !c.finishedFor(seen): // of another handling, which another client has finished
-		case c.states.before != nil && seen.is(c.states.before): // of handlers that this change does not concern, such as resume handlers
-		default:
-			return seen
-		}
-	}
-	return nil
-}
-
-// recordsOutdated reports whether the records on the object name another last-handled configuration than the stored one. Their handling is over, or its end
-// was interrupted.
-func (c *cycle) recordsOutdated() bool {
-	record, _ := c.served.persistence.ProgressStorage.Fetch(handlingID, c.event.Body) // damaged records count as none
-	if record == nil || record.Message == nil {
-		return false
-	}
-	base, _, named := strings.Cut(*record.Message, " ")
-	return named && base != cmp.Or(essence.StoredDigest(c.states.stored), essence.NoBase)
-}
-
-// finishedFor reports whether a handler or sub-handler has finished for the saved state.
-func (c *cycle) finishedFor(seen *handlingState) bool {
-	finished := func(record *ProgressRecord) bool { return record != nil && record.finished() && seen.of(record) }
-	for _, h := range c.served.changes {
-		record, _ := c.loadProgress(h.id) // damaged records count as none
-		if finished(record) {
-			return true
-		}
-		if record == nil {
-			continue
-		}
-		for _, id := range record.Subrefs {
-			if sub, _ := c.loadProgress(HandlerID(id)); finished(sub) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// unseen returns the saved state if it is outdated and only its digest is known. The finished handlers cannot be called for the difference later, so they are
-// called again now.
-func (c *cycle) unseen(saved *handlingState) *handlingState {
-	if saved == nil || saved.essence != nil || c.reason() == ReasonDelete || saved.is(c.states.essence) {
-		return nil
-	}
-	return saved
-}
-
-// noteSeen saves the state that the finished handlers have seen, unless others have finished before.
-func (c *cycle) noteSeen() {
-	if c.states.seen != nil {
-		return
-	}
-	for _, p := range c.progress.all {
-		if !p.selected || !p.record.finished() {
-			continue
-		}
-		if c.states.seen == nil {
-			c.states.seen = &handlingState{essence: c.states.essence, base: essence.StoredDigest(c.states.stored)}
-		}
-		if since := p.record.Started.Truncate(time.Microsecond); since.After(c.states.seen.since) {
-			c.states.seen.since = since
-		}
-	}
 }
 
 // storedDigest returns the digest of the object's last-handled configuration, 0 if there is none.
@@ -595,17 +473,18 @@ func (m *memory) get() *Memo {
 
 // cycleStates are the states of the object that the cycle compares.
 type cycleStates struct {
-	essence         *Essence       // of the event's body
-	before          *Essence       // of the last-handled configuration
-	stored          []byte         // the last-handled configuration as it is stored, nil for none
-	storedOutdated  bool           // whether it differs only because other fields are tracked
-	copied          bool           // whether the stored state is a copy of another object's
-	differ          bool           // whether the object also has another stored state, which does not count
-	recordsOutdated bool           // whether the records on the object are of another state
-	seen            *handlingState // by the finished handlers of this handling
-	digested        *Body          // the object of the digest
+	essence         *Essence        // of the event's body
+	before          *Essence        // of the last-handled configuration
+	stored          []byte          // the last-handled configuration as it is stored, nil for none
+	storedOutdated  bool            // whether it differs only because other fields are tracked
+	copied          bool            // whether the stored state is a copy of another object's
+	differ          bool            // whether the object also has another stored state, which does not count
+	recordsOutdated bool            // whether the records on the object are of another state
+	seen            *handlingStates // by the finished handlers of this handling
+	next            *handlingStates // of the handlers that are not called for the rest of the change; nil if all handlers have seen the same
+	digested        *Body           // the object of the digest
 	digest          uint64
-	unseen          *handlingState // the state whose finished handlers are called again, nil for none
+	unseen          *handlingStates // the state whose finished handlers are called again, nil for none
 }
 
 // compareWithBase reads the tracked fields and the last-handled configuration of the object.

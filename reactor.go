@@ -15,6 +15,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/boundedset"
 	"github.com/kopf-go/kopf/internal/decision"
+	"github.com/kopf-go/kopf/internal/essence"
 	"github.com/kopf-go/kopf/internal/firstlisting"
 	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/objectpatch"
@@ -557,7 +558,7 @@ func (c *cycle) handle() (time.Duration, error) {
 	storesBase := c.storesBase()
 	c.detectOtherOperator(storesBase)
 	err := c.flush(true)
-	if overflows(err) && c.states.seen != nil && !c.states.seen.essence.Equal(c.states.essence) {
+	if overflows(err) && c.behind() != nil {
 		if c.callAgain() {
 			return 0, nil
 		}
@@ -575,8 +576,9 @@ func (c *cycle) handle() (time.Duration, error) {
 	if storesBase {
 		e.last.baseDigest, e.last.baseStoredAt = c.handledState().digest(), c.reactor.clock()
 	}
-	e.last.handled, e.state.handling.deleteHandled, e.state.handling.pendingFlush, e.state.handling.seen = true, c.reason() == ReasonDelete, nil, nil
-	e.state.handling.inProgress = c.reason() != ReasonDelete && c.leavesRecords()
+	h := &e.state.handling
+	e.last.handled, h.deleteHandled, h.pendingFlush, h.seen = true, c.reason() == ReasonDelete, nil, c.states.next
+	h.inProgress = c.reason() != ReasonDelete && (h.seen != nil || c.leavesRecords())
 	if c.reason() == ReasonDelete {
 		c.log.Debug("Removing the finalizer, thus allowing the actual deletion.")
 	} else if c.known.version == c.event.Body.version {
@@ -741,14 +743,15 @@ func (c *cycle) collectHandlers() (superseded map[Reason]*handlerCounts) {
 	now := time.Now()
 	c.states.recordsOutdated, c.states.differ = c.recordsOutdated(), c.served.persistence.statesDiffer(c.event.Body)
 	c.progress.purge = c.progress.purge || c.states.copied || c.states.recordsOutdated || c.states.differ
-	saved := c.savedState()
+	saved := c.savedStates()
 	c.states.unseen = c.unseen(saved)
 	switch { // before the records are read, because storages may panic
 	case saved == nil:
 	case c.states.unseen != nil:
 		c.renewSubs(now)
-	case saved.essence == nil: // only its digest is known, and it equals that of the object
-		c.states.seen = &handlingState{essence: c.states.essence, base: saved.base, since: saved.since}
+	case saved.all[0].State == nil: // only its digest is known, and it equals that of the object
+		saved.all[0] = essence.Seen{State: c.states.essence.in()}
+		c.states.seen = saved
 	default:
 		c.states.seen = saved
 	}

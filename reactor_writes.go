@@ -399,6 +399,7 @@ func (c *cycle) outgoing(ending bool) ([]*handlerPatch, *Patch, []HandlerID) {
 	purgeEssence(siblingStorage(p.DiffBaseStorage, formerKey), fresh, own)
 	if ending {
 		c.storeBase(fresh, own)
+		c.storeNext(fresh, own)
 		c.storeFailures(fresh, own)
 	} else {
 		c.storeProgress(fresh, own)
@@ -449,12 +450,10 @@ func (c *cycle) leavesRecords() bool {
 	})
 }
 
-// handledState returns the new last-handled configuration: the oldest state that a handler has seen, so that it misses no change (CH-T1).
+// handledState returns the new last-handled configuration. If handlers have not seen the current state, it is the oldest
+// one that they have seen, so that they miss no change (CH-T1).
 func (c *cycle) handledState() *Essence {
-	if c.states.seen != nil {
-		return c.states.seen.essence
-	}
-	return c.states.essence
+	return cmp.Or(c.behind(), c.states.essence)
 }
 
 // storesBase reports whether the end of the handling changes the last-handled configuration. A deleted object needs none.
@@ -506,11 +505,7 @@ func (c *cycle) storeFailures(fresh *Body, own *Patch) {
 	if len(failed) == 0 && known == nil && err == nil {
 		return
 	}
-	stored := c.states.stored
-	if base, err := storedEssence(own.applied(fresh), c.served.persistence); err == nil {
-		stored = base.bytes()
-	}
-	record := failed.record(stored)
+	record := failed.record(c.storedAfter(fresh, own))
 	if record != nil && known != nil && !record.changedFrom(known) && !c.states.storedOutdated { // otherwise it may have to move
 		return
 	}
@@ -566,7 +561,7 @@ func (c *cycle) storeProgress(fresh *Body, own *Patch) {
 	c.storeLapsed(fresh, own)
 	c.storeRenewed(fresh, own)
 	if keeps && c.states.seen != nil {
-		c.storeSeen(fresh, own)
+		c.storeSeen(c.states.seen, c.states.stored, fresh, own)
 	}
 	storage.Flush()
 }
@@ -599,16 +594,13 @@ func (c *cycle) storeRenewed(fresh *Body, own *Patch) {
 	}
 }
 
-// storeSeen stores the state that the finished handlers have seen, or its digest, in at most half of the free space. If only the digest is stored and the
-// object changes after a crash, the finished handlers run again. Without it, they miss the change.
-func (c *cycle) storeSeen(fresh *Body, own *Patch) {
-	c.served.persistence.recordPlace().Purge(handlingID, fresh, own) // records elsewhere keep their own state
-	limit := (c.sizeWith(fresh, own) + annotationsLimit) / 2
-	for _, record := range []*ProgressRecord{c.states.seen.record(c.states.stored), c.states.seen.shortRecord()} {
-		if c.storeWithin(limit, handlingID, record, fresh, own) {
-			return
-		}
+// storedAfter returns the last-handled configuration that a patch leaves on the object.
+func (c *cycle) storedAfter(fresh *Body, own *Patch) []byte {
+	base, err := storedEssence(own.applied(fresh), c.served.persistence)
+	if err != nil {
+		return c.states.stored
 	}
+	return base.bytes()
 }
 
 // send sends the patches together with kopf's own changes.

@@ -387,7 +387,7 @@ func (k *Kind) setStatus(status map[string]any) {
 }
 
 func repeatedRefusals(t *testing.T, c *C) {
-	forbidden := func(req *Request) bool { return strings.Contains(req.Body, "forbidden") }
+	forbidden := func(req *Request) bool { return strings.Contains(req.Body, `"forbidden":true`) }
 	for _, how := range []string{"merged", "transformed"} {
 		c.Run(t, "DF-9 a patch that a webhook refuses with 422 and no causes fails its handler: "+how, func(c *C) {
 			var l calls

@@ -13,7 +13,7 @@ const (
 	DefaultPrefix  = "kopf.zalando.org"                                 // default prefix of annotations
 	LastHandled    = "last-handled-configuration"                       // last-handled state
 	Managed        = "kopf-managed"                                     // marks the prefix as an operator's
-	HandlingState  = "handling-state"                                   // progress record with the state that the finished handlers have seen
+	HandlingState  = "handling-state"                                   // progress record with the states that the finished handlers have seen
 	FailedHandlers = "failed-handlers"                                  // progress record with the errors of the handlers that failed permanently
 	TrackedFields  = "tracked-fields"                                   // tracked fields of the last-handled state
 	HandlingBase   = "handling-base"                                    // of version 0.1.0; removed, but not read any more

@@ -1,0 +1,266 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves that kopf calls a handler once for a difference, whatever changes while other handlers run.
+
+var _ = Suite("change_once", func(t *testing.T, c *C) {
+	calledOnce(t, c)
+	calledOnceBelow(t, c)
+	calledOnceAcrossOperators(t, c)
+	calledOnceAtRandom(t, c)
+})
+
+// step returns the change of a field that a handler is called for.
+func step(ch *kopf.Change, field kopf.FieldPath) string {
+	return fmt.Sprintf("%v->%v", ch.Old.Get(field), ch.New.Get(field))
+}
+
+func calledOnce(t *testing.T, c *C) {
+	c.Run(t, "DF-46 handlers of fields are called once, also if another field changes while one of them runs", func(c *C) {
+		c.OnlyInBubble("it depends on the moment")
+		var l calls
+		r := &kopf.Registry{}
+		onField := func(id kopf.HandlerID, field kopf.FieldPath, takes time.Duration) {
+			r.OnField(Examples, field, func(_ context.Context, ch *kopf.Change) error {
+				if ch.Reason == kopf.ReasonUpdate {
+					l.add("%s %s", id, step(ch, ""))
+					time.Sleep(takes)
+				}
+				return nil
+			}, named(id))
+		}
+		onField("first", "spec.x", time.Second)
+		onField("second", "spec.x", 0)
+		onField("third", "spec.y", 0)
+		op := c.Operator(r)
+		c.Create("a", spec(map[string]any{"x": 1, "y": 1}))
+		c.Pass(time.Minute)
+		before := len(op.Wire.Requests("PATCH"))
+		c.Patch("a", spec(map[string]any{"x": 2}))
+		c.Pass(500 * time.Millisecond)
+		c.Patch("a", spec(map[string]any{"y": 2}))
+		c.Pass(time.Minute)
+		c.expect(&l, "first 1->2", "second 1->2", "third 1->2")
+		c.handled("a")
+		if n := len(op.Wire.Requests("PATCH")) - before; n > 3 {
+			c.Errorf("got %d patches, want at most 3", n)
+		}
+	})
+	c.Run(t, "DF-46 a handler that has seen the second change in its retry is not called for that again", func(c *C) {
+		c.OnlyInBubble("the delays are long")
+		var l calls
+		delay := time.Hour
+		c.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(2)))
+		c.Operator(stepwise(&l, &delay))
+		c.Pass(time.Minute)
+		delay = 0
+		c.Patch("a", sized(3))
+		c.Pass(2 * time.Hour)
+		c.same("the calls", []string{"quick 1->2 0", "quick 2->3 0", "slow 1->2 0", "slow 1->3 1"}, slices.Sorted(slices.Values(l.all())))
+		if got := c.handled("a").Annotations(); len(got) != 1 || got[diffBase] != `{"spec":{"x":3}}`+"\n" {
+			c.Errorf("got the annotations %q", got)
+		}
+	})
+	c.Run(t, "DF-46 three handlers that have seen three states are called for what each has not seen", func(c *C) {
+		c.OnlyInBubble("the delays are long")
+		var l calls
+		r := &kopf.Registry{}
+		for i, id := range []kopf.HandlerID{"first", "second", "third"} {
+			r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+				if ch.Spec().Int("x") < int64(i+2) {
+					return kopf.Temporary(errOops, time.Hour)
+				}
+				l.add("%s %s", id, step(ch, "spec.x"))
+				return nil
+			}, named(id))
+		}
+		c.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(2)))
+		c.Operator(r)
+		for x := 3; x <= 4; x++ {
+			c.Pass(time.Minute)
+			c.Patch("a", sized(x))
+			c.Pass(2 * time.Hour)
+		}
+		c.handled("a")
+		c.expect(&l, "first 1->2", "second 1->3", "third 1->4", "first 2->4", "second 3->4")
+	})
+	c.Run(t, "DF-46 a change that is taken back reaches only the handlers that have seen it", func(c *C) {
+		c.OnlyInBubble("the delays are long")
+		var l calls
+		failing := map[kopf.HandlerID]bool{"second": true, "third": true}
+		r := &kopf.Registry{}
+		for _, id := range []kopf.HandlerID{"first", "second", "third"} {
+			r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+				if failing[id] {
+					return kopf.Temporary(errOops, time.Hour)
+				}
+				l.add("%s %s", id, step(ch, "spec.x"))
+				return nil
+			}, named(id))
+		}
+		c.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(2)))
+		c.Operator(r)
+		for _, next := range []struct {
+			x  int
+			id kopf.HandlerID
+		}{{3, "second"}, {2, "third"}} {
+			c.Pass(10 * time.Minute)
+			failing[next.id] = false
+			c.Patch("a", sized(next.x))
+			c.Pass(time.Hour)
+		}
+		c.handled("a")
+		c.expect(&l, "first 1->2", "second 1->3", "third 1->2", "second 3->2")
+	})
+	c.Run(t, "DF-46 a handler that failed permanently is not called for that difference again either", func(c *C) {
+		c.OnlyInBubble("the delays are long")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnUpdate(Examples, l.handler("quick"), named("quick"))
+		r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			l.add("failing %s", step(ch, "spec.x"))
+			if ch.Retry == 0 {
+				return kopf.Temporary(errOops, time.Hour)
+			}
+			return kopf.Permanent(errOops)
+		}, named("failing"))
+		c.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(2)))
+		c.Operator(r)
+		c.Pass(time.Minute)
+		c.Patch("a", sized(3))
+		c.Pass(5 * time.Hour)
+		c.expect(&l, "quick update 0", "failing 1->2", "failing 1->3", "quick update 0")
+	})
+}
+
+func calledOnceBelow(t *testing.T, c *C) {
+	c.Run(t, "DF-46 the rest of a change leaves no record of a sub-handler, and calls each once", func(c *C) {
+		c.OnlyInBubble("the delays are long")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			for i, id := range []kopf.HandlerID{"one", "two"} {
+				ch.Subhandler(id, func(_ context.Context, outer *kopf.Change) error {
+					outer.Subhandler("inner", func(_ context.Context, sub *kopf.Change) error {
+						if sub.Spec().Int("x") < int64(i+2) {
+							return kopf.Temporary(errOops, time.Hour)
+						}
+						l.add("%s %s", id, step(sub, "spec.x"))
+						return nil
+					}, nil)
+					return nil
+				}, nil)
+			}
+			return nil
+		}, named("parent"))
+		r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			l.add("other %s", step(ch, "spec.x"))
+			return nil
+		}, named("other"))
+		c.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(2)))
+		op := c.Operator(r)
+		c.Pass(time.Minute)
+		op.Crash()
+		c.Patch("a", sized(3))
+		c.Operator(r)
+		c.Pass(3 * time.Hour)
+		c.same("the calls", []string{"one 1->2", "one 2->3", "other 1->2", "other 2->3", "two 1->3"}, slices.Sorted(slices.Values(l.all())))
+		if got := c.Get("a").Annotations(); len(got) != 1 {
+			c.Errorf("got the annotations %q, want only the last-handled configuration", got)
+		}
+	})
+}
+
+func calledOnceAcrossOperators(t *testing.T, c *C) {
+	c.Run(t, "DF-46 Kopf for Python calls only the handlers that have not seen the rest of the change", func(c *C) {
+		c.OnlyInBubble("the operator has to stop at a moment")
+		var l calls
+		delay := time.Hour
+		c.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(2)))
+		op := c.Operator(stepwise(&l, &delay))
+		c.Pass(time.Minute)
+		op.Wire.Fault(func(q *Request) (*http.Response, error) { // it crashes when it has stored the end of the first part
+			if c.Get("a").Annotations()[diffBase] == `{"spec":{"x":2}}`+"\n" {
+				return nil, errors.New("crashed")
+			}
+			return nil, nil
+		})
+		delay = 0
+		c.Patch("a", sized(3))
+		c.Pass(2 * time.Hour)
+		op.Crash()
+		if got := c.Get("a").Annotations(); len(got) != 3 || got["kopf.zalando.org/slow"] == "" {
+			c.Fatalf("got the annotations %q, want the record of the handler that has seen the newest state", got)
+		}
+		l.forget()
+		python := c.stepwiseOriginal(&l, &delay)
+		python.finish(c)
+		c.expect(&l, "quick 2->3 0")
+		if got := c.Get("a").Annotations(); len(got) != 1 || got[diffBase] != `{"spec":{"x":3}}`+"\n" {
+			c.Errorf("got the annotations %q", got)
+		}
+	})
+}
+
+func calledOnceAtRandom(t *testing.T, c *C) {
+	for seed := range uint64(30) {
+		c.Run(t, fmt.Sprintf("DF-46 each call continues where the last one of its handler has ended, seed %d", seed), func(c *C) {
+			c.OnlyInBubble("it takes hours")
+			random := rand.New(rand.NewPCG(seed, 0))
+			var failures []string
+			last := map[kopf.HandlerID]int64{}
+			r := &kopf.Registry{}
+			for i := range 1 + random.IntN(4) {
+				id := kopf.HandlerID(fmt.Sprint("h", i))
+				last[id] = 1
+				r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+					time.Sleep(time.Duration(random.IntN(3)) * time.Second)
+					if random.IntN(3) == 0 {
+						return kopf.Temporary(errOops, time.Duration(random.IntN(60))*time.Second)
+					}
+					if ch.Old.Int("spec.x") != last[id] || ch.New.Int("spec.x") <= last[id] {
+						failures = append(failures, fmt.Sprintf("%s %s after %d", id, step(ch, "spec.x"), last[id]))
+					}
+					last[id] = ch.New.Int("spec.x")
+					return nil
+				}, named(id))
+			}
+			c.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(1)))
+			patient := func(op *kopf.Operator) { op.Settings.Queueing.ExitTimeout = time.Minute }
+			op := c.Operator(r, patient)
+			for x := 2; x < 20; x++ {
+				c.Pass(time.Duration(random.IntN(100)) * 100 * time.Millisecond)
+				c.Patch("a", sized(x))
+				if random.IntN(8) == 0 {
+					op.Stop()
+					op = c.Operator(r, patient)
+				}
+			}
+			c.Pass(10 * time.Hour)
+			if got := c.Get("a").Annotations(); len(got) != 1 {
+				c.Errorf("got the annotations %q, want only the last-handled configuration", got)
+			}
+			for _, id := range slices.Sorted(maps.Keys(last)) {
+				if last[id] != 19 {
+					c.Errorf("%s has seen only %d", id, last[id])
+				}
+			}
+			if len(failures) > 0 {
+				c.Errorf("got the calls %q", failures)
+			}
+		})
+	}
+}
