@@ -219,6 +219,10 @@ func calledOnceAtRandom(t *testing.T, c *C) {
 	for seed := range uint64(30) {
 		c.Run(t, fmt.Sprintf("DF-46 each call continues where the last one of its handler has ended, seed %d", seed), func(c *C) {
 			c.OnlyInBubble("it takes hours")
+			k, selector, place := c.Kind, Examples, inAnnotations
+			if seed%2 == 1 {
+				k, selector, place = c.statuses(), statusExamples, inStatus
+			}
 			random := rand.New(rand.NewPCG(seed, 0))
 			var failures []string
 			last := map[kopf.HandlerID]int64{}
@@ -226,7 +230,7 @@ func calledOnceAtRandom(t *testing.T, c *C) {
 			for i := range 1 + random.IntN(4) {
 				id := kopf.HandlerID(fmt.Sprint("h", i))
 				last[id] = 1
-				r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+				r.OnUpdate(selector, func(_ context.Context, ch *kopf.Change) error {
 					time.Sleep(time.Duration(random.IntN(3)) * time.Second)
 					if random.IntN(3) == 0 {
 						return kopf.Temporary(errOops, time.Duration(random.IntN(60))*time.Second)
@@ -238,20 +242,20 @@ func calledOnceAtRandom(t *testing.T, c *C) {
 					return nil
 				}, named(id))
 			}
-			c.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(1)))
+			k.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(1)))
 			patient := func(op *kopf.Operator) { op.Settings.Queueing.ExitTimeout = time.Minute }
-			op := c.Operator(r, patient)
+			op := c.Operator(r, patient, place)
 			for x := 2; x < 20; x++ {
 				c.Pass(time.Duration(random.IntN(100)) * 100 * time.Millisecond)
-				c.Patch("a", sized(x))
+				k.Patch("a", sized(x))
 				if random.IntN(8) == 0 {
 					op.Stop()
-					op = c.Operator(r, patient)
+					op = c.Operator(r, patient, place)
 				}
 			}
 			c.Pass(10 * time.Hour)
-			if got := c.Get("a").Annotations(); len(got) != 1 {
-				c.Errorf("got the annotations %q, want only the last-handled configuration", got)
+			if got := k.Get("a"); len(records(got)) != 0 || got.Status().Has("kopf.progress.h0") {
+				c.Errorf("got the annotations %q and the status %v, want no progress", got.Annotations(), got.Status())
 			}
 			for _, id := range slices.Sorted(maps.Keys(last)) {
 				if last[id] != 19 {
