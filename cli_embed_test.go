@@ -180,6 +180,7 @@ func TestEmbeddedWebhooks(t *testing.T) {
 	var log bytes.Buffer
 	go func() { ended <- Command(ctx, []string{"run", "--embedded", "--apply", definition}, io.Discard, &log) }()
 	var last string
+	// The server writes a kubeconfig when it is ready, and then the operator its webhooks.
 	for began := time.Now(); !strings.Contains(last, "the webhook was called") && time.Since(began) < time.Minute; time.Sleep(50 * time.Millisecond) {
 		last = createExample()
 	}

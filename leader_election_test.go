@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -12,18 +11,20 @@ import (
 	"github.com/kopf-go/kopf/internal/leaderelection"
 )
 
-// emptyLeases has no Lease, and accepts any.
-type emptyLeases struct{}
+// releasedLeases has a Lease that was released, and accepts any.
+type releasedLeases struct{}
 
-func (emptyLeases) Get(context.Context) ([]byte, int, error) {
-	return nil, 404, errors.New("not found")
+func (releasedLeases) Get(context.Context) ([]byte, int, error) {
+	return []byte(`{"metadata":{"resourceVersion":"7"},"spec":{"holderIdentity":"","leaseDurationSeconds":1}}`), 200, nil
 }
 
-func (emptyLeases) Create(_ context.Context, raw []byte) ([]byte, int, error) {
-	return bytes.Replace(raw, []byte(`"metadata":{`), []byte(`"metadata":{"resourceVersion":"7",`), 1), 201, nil
+func (releasedLeases) Create(context.Context, []byte) ([]byte, int, error) {
+	return nil, 409, errors.New("already exists")
 }
 
-func (emptyLeases) Update(_ context.Context, raw []byte) ([]byte, int, error) { return raw, 200, nil }
+func (releasedLeases) Update(_ context.Context, raw []byte) ([]byte, int, error) {
+	return raw, 200, nil
+}
 
 // leading returns the leadership of a replica with the Lease, but without renewals, as in a stopped process.
 func leading(t *testing.T) *leadership {
@@ -31,7 +32,7 @@ func leading(t *testing.T) *leadership {
 	l := &leadership{log: slog.New(slog.DiscardHandler)}
 	l.elector = &leaderelection.Elector{Config: leaderelection.Config{
 		Namespace: "default", Name: "l", Identity: "a", LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
-		Leases: emptyLeases{}, Log: l.log,
+		Leases: releasedLeases{}, Log: l.log,
 	}}
 	if _, err := l.elector.Acquire(t.Context()); err != nil {
 		t.Fatal(err)

@@ -72,7 +72,7 @@ func TestLateCheckSparesTheNextTerm(t *testing.T) {
 		l := &leadership{log: slog.New(slog.DiscardHandler)}
 		l.elector = &leaderelection.Elector{Config: leaderelection.Config{
 			Namespace: "default", Name: "l", Identity: "a", LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
-			Leases: emptyLeases{}, Log: l.log,
+			Leases: releasedLeases{}, Log: l.log,
 		}}
 		begin := func(number uint64) context.Context { // as in leadership.begin and startLeading
 			if _, err := l.elector.Acquire(t.Context()); err != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/ownership"
 	"github.com/kopf-go/kopf/internal/rawjson"
-	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // This file follows owned and watched kinds for reconcile handlers, and keeps a small state of each child. It runs on the goroutines of the workers of those
@@ -828,106 +827,4 @@ func (rc *reconciler) synced(h *handler) bool {
 		}
 	}
 	return true
-}
-
-// watchedKey identifies a watched object.
-type watchedKey struct {
-	reactor *reactor
-	spec    *followSpec
-	key     string
-}
-
-// watchedState is the state of a watched object that matches the labels and the predicate.
-type watchedState struct {
-	refs   []ObjectReference // that the option Objects has returned
-	digest uint64            // of the fields in the option Fields; 0 without it
-}
-
-// notify implements [reconcileRunner].
-func (rc *reconciler) notify(c *cycle) {
-	for _, f := range c.served.follows {
-		if !f.spec.owns {
-			rc.notifyWatch(c, f)
-		}
-	}
-	c.entry.last.notified = true
-}
-
-// notifyWatch triggers the handlers for the objects that a watched object refers to, now and before.
-func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
-	e, o := c.entry, c.object(c.event.Body)
-	key := watchedKey{c.reactor, f.spec, e.key}
-	rc.mu.Lock()
-	before, known := rc.watched[key]
-	rc.mu.Unlock()
-	fits := c.event.Type != Deleted && (&filters{labels: f.spec.labels}).fitsMeta(&o, nil) && rc.mayWatch(f, o)
-	var now watchedState
-	if fits && len(f.spec.fields) > 0 {
-		if now.digest = rc.digestOf(o.Body, f.spec.fields); known && now.digest == before.digest {
-			return
-		}
-	}
-	if fits && f.spec.watch.Objects != nil {
-		now.refs = rc.objectsOf(f, o)
-	}
-	rc.mu.Lock()
-	if delete(rc.watched, key); fits {
-		rc.watched[key] = now
-	}
-	rc.mu.Unlock()
-	if !known && (!fits || c.event.initial) { // the end of the list triggers all objects
-		return
-	}
-	reason := Trigger{TriggerWatched, e.ref()}
-	if f.spec.watch.Objects == nil {
-		rc.triggerAll(f.handler, reason, true)
-		return
-	}
-	done := make(map[objectName]bool, len(now.refs))
-	for _, ref := range slices.Concat(before.refs, now.refs) {
-		if name := (objectName{ref.Namespace, ref.Name}); !done[name] {
-			done[name] = true
-			rc.trigger(f.handler, ref, reason)
-		}
-	}
-}
-
-// digestOf returns a digest of some fields of an object.
-func (rc *reconciler) digestOf(b *Body, fields []FieldPath) uint64 {
-	var sum maphash.Hash
-	sum.SetSeed(rc.seed)
-	addFields(&sum, b, fields)
-	return sum.Sum64()
-}
-
-// mayWatch reports whether the predicate of a watch is true for an object. A panic counts as false.
-func (rc *reconciler) mayWatch(f *follow, o Object) (may bool) {
-	when := f.spec.watch.When
-	if when == nil {
-		return true
-	}
-	rc.ask(f, o, "When", func(w *Watched) { may = when(w) })
-	return may
-}
-
-// objectsOf returns the objects that a watched object refers to, none after a panic.
-func (rc *reconciler) objectsOf(f *follow, o Object) (refs []ObjectReference) {
-	rc.ask(f, o, "Objects", func(w *Watched) { refs = f.spec.watch.Objects(w) })
-	return refs
-}
-
-// ask calls a function of a watch, and logs its first panic.
-func (rc *reconciler) ask(f *follow, o Object, option string, call func(*Watched)) {
-	o.Patch, o.Param, o.Client = newPatch(nil, &o.Resource, o.Body), f.handler.param, nil
-	err := safecall.Do(func() error {
-		call(&Watched{o})
-		return nil
-	})
-	if err == nil {
-		return
-	}
-	f.handler.filters.panicked.Do(func() {
-		rc.log.Error("A function of a watch panicked; the object counts as missing", "option", option,
-			handlerKey, f.handler.id, "error", err, "stack", string(safecall.StackOf(err)), "help", "K715")
-	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -56,6 +57,7 @@ func TestCheckRights(t *testing.T) {
 				}
 				op.Connection = server.ConnectionInfo()
 				NewRunner(t, op, nil)
+				time.Sleep(20 * time.Second) // a LeaseDuration passes before a replica takes the first Lease
 				synctest.Wait()
 			})
 		}

@@ -103,7 +103,7 @@ var _ = Suite("user_code_goexit", func(t *testing.T, c *C) {
 		})
 		op := c.Operator(r)
 		c.configMaps().Create("x", nil)
-		c.WaitFor("the line", func() bool { return len(op.Logs.Find("The option Objects of a watch panicked")) > 0 })
+		c.WaitFor("the line", func() bool { return len(op.Logs.Find("A function of a watch panicked")) > 0 })
 	})
 	goexitsOutside(t, c)
 })

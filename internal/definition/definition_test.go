@@ -37,13 +37,13 @@ type part struct {
 
 type anything []byte
 
-func (anything) Schema() map[string]any {
+func (anything) OpenAPI() map[string]any {
 	return map[string]any{"x-kubernetes-preserve-unknown-fields": true}
 }
 
 func describe(pointer any) (d structschema.Description) {
 	if s, ok := pointer.(*anything); ok {
-		d.Schema = s.Schema()
+		d.Schema = s.OpenAPI()
 	}
 	return d
 }

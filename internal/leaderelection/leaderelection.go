@@ -185,7 +185,7 @@ func (e *Elector) try(ctx context.Context) (term *Term, code int, err error) {
 	e.freeAt = time.Time{}
 	ctx, done := await.Outlive(ctx, answerGrace) // a Lease acquired without a response would stay taken until it expires
 	defer done()
-	l, write := missingLease(e.Namespace, e.Name), e.Leases.Create
+	l, write := newLease(e.Namespace, e.Name), e.Leases.Create
 	raw, code, err := e.get(ctx)
 	if code != http.StatusNotFound {
 		if err != nil {
@@ -222,7 +222,11 @@ func (e *Elector) observe(l *lease) {
 	case moved && l.holder != "" && l.holder != e.Identity:
 		e.Log.Info("Standing by for the holder of the Lease", e.attrs("holder", l.holder, "help", "K213")...)
 	case changed && l.abandoned():
-		e.Log.Info("Waiting before taking a Lease that was not released", e.attrs("wait", e.seenFor, "help", "K223")...)
+		reason := "it has no holder"
+		if l.missing() {
+			reason = "it does not exist"
+		}
+		e.Log.Info("Waiting before taking a Lease that was not released", e.attrs("reason", reason, "wait", e.seenFor, "help", "K223")...)
 	}
 }
 
@@ -254,7 +258,7 @@ func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context
 	if !again || next.acquireTime == "" {
 		next.acquireTime = began.UTC().Format(microTime)
 	}
-	if !again && l.metadata("resourceVersion") != "" && next.transitions < math.MaxInt32 { // limit of the API server
+	if !again && !l.missing() && next.transitions < math.MaxInt32 { // limit of the API server
 		next.transitions++
 	}
 	raw, err := l.with(next, began)
@@ -264,7 +268,7 @@ func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context
 	limited, cancel := e.limit(ctx)
 	defer cancel()
 	raw, code, err := write(limited, raw)
-	if code == http.StatusConflict || code == http.StatusNotFound && l.metadata("resourceVersion") != "" { // without a version, the namespace is missing
+	if code == http.StatusConflict || code == http.StatusNotFound && !l.missing() { // without a version, the namespace is missing
 		return nil, code, nil
 	} else if err != nil {
 		return nil, code, err
@@ -277,7 +281,7 @@ func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context
 	if e.setRenewed(began); !e.Valid() { // then the next attempt finds it held by this replica, and renews it
 		return nil, code, fmt.Errorf("the answer has come after %s, when its RenewDeadline was over", time.Since(began))
 	}
-	term := &Term{Version: e.lease.metadata("resourceVersion"), UID: e.lease.metadata("uid"), Transitions: e.lease.transitions, Existed: l.metadata("resourceVersion") != "", Former: former}
+	term := &Term{Version: e.lease.metadata("resourceVersion"), UID: e.lease.metadata("uid"), Transitions: e.lease.transitions, Existed: !l.missing(), Former: former}
 	if !e.heldAt.IsZero() {
 		term.Vacant = time.Since(e.heldAt)
 	}
@@ -433,7 +437,7 @@ func (e *Elector) renew(ctx context.Context) (holder string, code int, err error
 	defer end()
 	for read := false; ; {
 		began, write := time.Now(), e.Leases.Update
-		if e.lease.metadata("resourceVersion") == "" { // it was deleted, but this replica still holds it
+		if e.lease.missing() { // it was deleted, but this replica still holds it
 			write = e.Leases.Create
 		}
 		raw, err := e.lease.with(record{holder: e.Identity, duration: e.LeaseDuration, acquireTime: e.lease.acquireTime, transitions: e.lease.transitions}, began)
@@ -449,7 +453,7 @@ func (e *Elector) renew(ctx context.Context) (holder string, code int, err error
 				e.extend(began)
 			}
 			return "", code, err
-		case code == http.StatusNotFound && e.lease.metadata("resourceVersion") != "": // otherwise the namespace is missing
+		case code == http.StatusNotFound && !e.lease.missing(): // otherwise the namespace is missing
 			e.lease = e.lease.recreated(e.Namespace, e.Name)
 		case code == http.StatusConflict && !read: // otherwise wait for the next attempt
 			if holder, code, err = e.reread(ctx); holder != "" || err != nil {

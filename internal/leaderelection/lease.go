@@ -15,7 +15,7 @@ const microTime = "2006-01-02T15:04:05.000000Z"
 // lease is a Lease as stored, including the fields of other clients.
 type lease struct {
 	object map[string]any
-	spec   []byte // by which a renewal differs from other changes
+	spec   []byte // by which a renewal differs from other changes; no JSON if the Lease is missing
 	record
 }
 
@@ -80,16 +80,12 @@ func (l *lease) with(r record, renewed time.Time) ([]byte, error) {
 	return rawjson.Encode(l.object)
 }
 
-// newLease returns a new Lease.
+// newLease returns a Lease that does not exist.
 func newLease(namespace, name string) *lease {
-	return &lease{object: map[string]any{
+	return &lease{spec: []byte("missing"), object: map[string]any{
 		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"namespace": namespace, "name": name},
 	}}
 }
 
-// missingLease stands for a Lease that does not exist. Its spec differs from that of any other.
-func missingLease(namespace, name string) *lease {
-	l := newLease(namespace, name)
-	l.spec = []byte("missing")
-	return l
-}
+// missing reports whether the Lease does not exist.
+func (l *lease) missing() bool { return l.metadata("resourceVersion") == "" }

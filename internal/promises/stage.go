@@ -356,7 +356,8 @@ func (s *Stage) Held() { s.Helper(); s.Has("metadata.finalizers", []string{final
 // Free waits until the object has no finalizers.
 func (s *Stage) Free() { s.Helper(); s.Has("metadata.finalizers", nil) }
 
-// Handled waits until a change of the object is handled, and only the last-handled configuration is stored.
+// Handled waits until a change of the object is handled, and only the last-handled configuration,
+// and perhaps failures, are stored.
 func (s *Stage) Handled() {
 	s.Helper()
 	s.Becomes(s.object(), "to be handled", func(object *kopf.Body) bool {
@@ -365,7 +366,7 @@ func (s *Stage) Handled() {
 		}
 		var ours []string
 		for key := range object.Annotations() {
-			if strings.HasPrefix(key, "kopf.zalando.org/") {
+			if strings.HasPrefix(key, "kopf.zalando.org/") && key != "kopf.zalando.org/failed-handlers" {
 				ours = append(ours, key)
 			}
 		}
