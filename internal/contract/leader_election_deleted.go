@@ -56,6 +56,41 @@ var _ = Suite("leader_election_deleted", func(t *testing.T, c *C) {
 			c.Errorf("got the lines %+v, want one with the time", lines)
 		}
 	})
+	c.Run(t, "DF-40 an emptied Lease is taken after the longer of both durations, a released one at once", func(c *C) {
+		c.OnlyInBubble("times are compared")
+		now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
+		for name, tt := range map[string]struct {
+			seconds int
+			want    time.Duration
+		}{
+			"longer":   {40, 40 * time.Second},
+			"shorter":  {5, 15 * time.Second},
+			"released": {1, 0},
+		} {
+			c.leases().Create(name, map[string]any{"spec": map[string]any{
+				"holderIdentity": "", "leaseDurationSeconds": tt.seconds, "acquireTime": now, "renewTime": now,
+			}})
+			began := time.Now()
+			a := c.Replica(creating(&calls{}, name), func(op *kopf.Operator) { op.Settings.LeaderElection.Name = name })
+			c.leads(a)
+			if passed := time.Since(began); passed < tt.want || passed > tt.want+time.Second {
+				c.Errorf("the Lease %s was taken after %s, want %s", name, passed, tt.want)
+			}
+			a.Stop()
+		}
+	})
+	c.Run(t, "DF-40 a Lease of a second, which looks released when it is emptied, is taken after that", func(c *C) {
+		c.OnlyInBubble("times are compared")
+		c.leases().Create(leaseName, c.foreign("", 1, time.Now()))
+		began := time.Now()
+		c.leads(c.Replica(creating(&calls{}, "a"), func(op *kopf.Operator) {
+			s := &op.Settings.LeaderElection
+			s.LeaseDuration, s.RenewDeadline, s.RetryPeriod = time.Second, 800*time.Millisecond, 300*time.Millisecond
+		}))
+		if passed := time.Since(began); passed < time.Second {
+			c.Errorf("the Lease was taken after %s, want a second", passed)
+		}
+	})
 })
 
 // followsCut proves that a replica works after another one, whose Lease a user changes while it

@@ -208,7 +208,7 @@ func (e *Elector) observe(l *lease) {
 	changed := e.seenAt.IsZero() || !bytes.Equal(l.spec, e.seen)
 	if changed {
 		e.seenLeast = 0
-		byUser := l.abandoned() || l.holder != "" && l.holder == e.Holder() && l.renewTime == e.seenRenewal
+		byUser := e.abandoned(l) || l.holder != "" && l.holder == e.Holder() && l.renewTime == e.seenRenewal
 		if !e.seenAt.IsZero() && byUser { // the holder does not know yet
 			e.seenLeast = e.seenFor
 		}
@@ -221,13 +221,20 @@ func (e *Elector) observe(l *lease) {
 	switch moved := e.setHolder(l.holder); {
 	case moved && l.holder != "" && l.holder != e.Identity:
 		e.Log.Info("Standing by for the holder of the Lease", e.attrs("holder", l.holder, "help", "K213")...)
-	case changed && l.abandoned():
+	case changed && e.abandoned(l):
 		reason := "it has no holder"
 		if l.missing() {
 			reason = "it does not exist"
 		}
 		e.Log.Info("Waiting before taking a Lease that was not released", e.attrs("reason", reason, "wait", e.seenFor, "help", "K223")...)
 	}
+}
+
+// abandoned reports whether a Lease has no holder, but was not released: a user has deleted or
+// emptied it, and its holder may go on until it notices, or no replica has ever had it. A Lease that
+// is as short as a released one looks like it.
+func (e *Elector) abandoned(l *lease) bool {
+	return l.holder == "" && (l.duration != releasedDuration || e.LeaseDuration <= releasedDuration)
 }
 
 // reserved returns how long the Lease must be unchanged before it may be taken, by the clock of
@@ -238,8 +245,10 @@ func (e *Elector) reserved(l *lease) time.Duration {
 		return 0
 	case l.holder != "" && l.duration > 0:
 		return l.duration
-	case l.holder != "" || l.abandoned():
+	case l.holder != "":
 		return e.LeaseDuration
+	case e.abandoned(l): // by a holder with these settings, or others
+		return max(l.duration, e.LeaseDuration)
 	case time.Since(e.started) < settled:
 		return 0
 	}
@@ -479,7 +488,7 @@ func (e *Elector) reread(ctx context.Context) (holder string, code int, err erro
 	if err != nil {
 		return "", code, err
 	}
-	if l.holder == e.Identity || l.abandoned() { // values that a user has removed are written again
+	if l.holder == e.Identity || e.abandoned(l) { // values that a user has removed are written again
 		l.acquireTime, l.transitions = cmp.Or(l.acquireTime, e.lease.acquireTime), max(l.transitions, e.lease.transitions)
 		e.lease = l
 		return "", code, nil

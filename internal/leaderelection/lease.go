@@ -49,10 +49,6 @@ func parseLease(raw []byte) (*lease, error) {
 // releasedDuration is in a released Lease, also by client-go.
 const releasedDuration = time.Second
 
-// abandoned reports whether a Lease has no holder, but was not released: a user has deleted or
-// emptied it, and its holder may go on until it notices, or no replica has ever had it.
-func (l *lease) abandoned() bool { return l.holder == "" && l.duration != releasedDuration }
-
 // whole returns an integer, or 0 for another value.
 func whole(value any) int64 {
 	number, _ := value.(json.Number)
