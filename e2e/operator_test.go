@@ -173,7 +173,7 @@ func TestOperator(t *testing.T) {
 		second := startExample(t, c, "03-exceptions")
 		eventually(t, "the end of all handlers", func() bool {
 			notes := status(t, c, "killed", `.metadata.annotations`)
-			return strings.Contains(notes, "last-handled-configuration") && !strings.Contains(notes, "retries")
+			return strings.Contains(notes, "last-handled-configuration") && !strings.Contains(notes, "kopf.zalando.org/waiting")
 		})
 		second.stop()
 		all := first.log.String() + second.log.String()

@@ -246,8 +246,12 @@ func (c *court) rest(uid string, o *Object) {
 	if err := json.Unmarshal([]byte(text), &handled); err != nil || !sameJSON(handled.Spec, o.Spec) || !maps.Equal(handled.Metadata.Labels, o.Metadata.Labels) {
 		c.complain(lastState, uid, name, "the object is %v with the labels %v, handled was %s", o.Spec, o.Metadata.Labels, text)
 	}
+	kept := []string{prefix + "last-handled-configuration"}
+	if last(c.calls[uid]["fragile"]).Event != journal.Done { // it may have failed permanently
+		kept = append(kept, prefix+"failed-handlers")
+	}
 	for key, value := range o.Metadata.Annotations {
-		if strings.HasPrefix(key, prefix) && key != prefix+"last-handled-configuration" {
+		if strings.HasPrefix(key, prefix) && !slices.Contains(kept, key) {
 			c.complain(leftovers, uid, name, "the annotation %s is left: %s", key, value)
 		}
 	}

@@ -154,6 +154,8 @@ var _ = Suite("reconcile_conditions", func(t *testing.T, c *C) {
 		op := c.Operator(r)
 		c.Create("a", nil)
 		c.WaitFor("the condition", func() bool { return c.Get("a").Status().Has("conditions") })
+		called := l.count("timer")
+		c.WaitFor("a call with the condition, whose event may be late", func() bool { return l.count("timer") >= called+2 })
 		n, called := len(patchesOf(op, "/kopfexamples/a")), l.count("timer")
 		c.WaitFor("more calls", func() bool { return l.count("timer") >= called+3 })
 		if m := len(patchesOf(op, "/kopfexamples/a")); m != n {

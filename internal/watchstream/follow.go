@@ -329,10 +329,13 @@ func (s *Stream) take(f *rawjson.Frame) error {
 	if s.listing == nil || s.listing.complete {
 		s.advanceLocked(toHear)
 	}
-	s.received = true
 	s.Meter.Came(f.Type == bookmark)
+	before := s.version
 	if version := f.Object.ResourceVersion.Of(f.Raw); version != nil {
 		s.version = rawjson.Unquote(version)
+	}
+	if s.version != before { // servers that ignore the version repeat an old event in each watch
+		s.received = true
 	}
 	if f.Type == bookmark && s.older(s.version) {
 		return errRestored

@@ -36,7 +36,7 @@ type Stream struct {
 
 	version  string   // to continue from; "" to list
 	newest   string   // newest resource version seen
-	received bool     // an event has arrived on the last connection
+	received bool     // an event with another version has arrived on the last connection
 	idle     int      // number of connections in a row without an event
 	unpaged  bool     // list all objects at once, because pages have expired
 	listing  *listing // the last list with several pages; nil if there was only one page
