@@ -1,9 +1,11 @@
 package watchstream
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,4 +32,23 @@ func TestEndlessOldEvents(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestUnsupportedEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		srv := &server{watch: func(n int) (string, error) {
+			if n > 0 {
+				return "", nil
+			}
+			return strings.Repeat(event("KEEPALIVE", "a", "11"), 1000), nil
+		}}
+		s := &Stream{Server: srv, Handler: &recorder{}, Settings: settings(), Resource: "things", Log: slog.New(slog.NewTextHandler(&log, nil))}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s.Run(ctx)
+		if n := strings.Count(log.String(), "Ignoring an unsupported event type"); n != 1 {
+			t.Errorf("got %d warnings, want one", n)
+		}
+	})
 }

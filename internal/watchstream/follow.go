@@ -288,7 +288,10 @@ func (s *Stream) watch(ctx context.Context) error {
 		quiet = func() { timer.Stop() }
 	}, func(f *rawjson.Frame) error {
 		if !isKnown(f.Type) {
-			s.Log.Warn("Ignoring an unsupported event type", "type", f.Type, "resource", s.Resource, "help", "K125")
+			if !s.unsupported {
+				s.Log.Warn("Ignoring an unsupported event type", "type", f.Type, "resource", s.Resource, "help", "K125")
+			}
+			s.unsupported = true
 			return nil
 		}
 		alive()
