@@ -151,8 +151,11 @@ func absolute(t *testing.T, path string) string {
 	return path
 }
 
-// TestEmbeddedWebhooks checks that the settings of webhooks for a cluster, as the command manifests prints them, work with --embedded.
 func TestEmbeddedWebhooks(t *testing.T) {
+	t.Run("DF-76 the settings of webhooks for a cluster, as the command manifests prints them, work with --embedded", serveEmbeddedWebhooks)
+}
+
+func serveEmbeddedWebhooks(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

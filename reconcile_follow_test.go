@@ -214,8 +214,11 @@ func TestChildrenDoNotWait(t *testing.T) {
 	}
 }
 
-// TestRecreatedDefinitions has a definition come and go, which must leave nothing behind.
 func TestRecreatedDefinitions(t *testing.T) {
+	t.Run("DF-49 a definition that comes and goes leaves nothing behind", recreateDefinitions)
+}
+
+func recreateDefinitions(t *testing.T) {
 	const crd = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -259,7 +262,7 @@ spec:
 			defer rc.mu.Unlock()
 			return []int{
 				len(rc.reactors), len(rc.listed), len(rc.kinds), len(rc.families), len(rc.unseen),
-				len(rc.streams), len(rc.watched), len(rc.parents), len(rc.applying),
+				len(rc.streams), len(rc.watched), len(rc.parents), len(rc.applying), len(rc.writing),
 			}
 		}
 		before := count()
