@@ -361,13 +361,9 @@ func (f failures) record(stored []byte) *ProgressRecord {
 	return record
 }
 
-// failedNow returns the failures of the object after this handling: those of its handlers, and, unless it has handled a
-// change, earlier ones of other handlers.
+// failedNow returns the failures of the object after this handling: those of its handlers, and earlier ones of others.
 func (c *cycle) failedNow() failures {
-	var failed failures
-	if c.reason() == reasonNoop || c.reason() == ReasonResume {
-		failed = failuresOn(c.event.Body, c.served.persistence.ProgressStorage, c.states.stored)
-	}
+	failed := c.failedBefore()
 	note := func(id HandlerID, record *ProgressRecord) {
 		if delete(failed, string(id)); !record.Failure {
 			return
@@ -393,6 +389,29 @@ func (c *cycle) failedNow() failures {
 		}
 	}
 	return failed
+}
+
+// failedBefore returns the failures of earlier handlings that remain after this one: those after which no handler of
+// a change has succeeded. If a change calls no handler, such as kopf's own patch of a label, it hides no failure.
+func (c *cycle) failedBefore() failures {
+	if c.reason() == ReasonCreate || c.reason() == ReasonDelete {
+		return nil
+	}
+	failed := failuresOn(c.event.Body, c.served.persistence.ProgressStorage, c.states.stored)
+	if c.reason() == ReasonUpdate {
+		maps.DeleteFunc(failed, func(_ string, record *progressrecord.Record) bool {
+			return c.succeededAfter(record.Stopped)
+		})
+	}
+	return failed
+}
+
+// succeededAfter reports whether a handler has succeeded that was selected for its change after a failure. Otherwise, it
+// may have seen the change of the failure, whose rest is handled now.
+func (c *cycle) succeededAfter(failure time.Time) bool {
+	return slices.ContainsFunc(c.topHandlers(), func(p *progress) bool {
+		return p.record.Success && !p.record.Started.Before(failure) && !c.joinsResume(p)
+	})
 }
 
 // storedDigest returns the digest of the object's last-handled configuration, 0 if there is none.

@@ -17,6 +17,7 @@ import (
 var _ = SerialSuite("inspection_failures", func(t *testing.T, c *C) {
 	postingFailures(t, c)
 	statingFailures(t, c)
+	keepingFailures(t, c)
 	endingFailures(t, c)
 	limitingFailures(t, c)
 })
@@ -216,6 +217,104 @@ func statingFailures(t *testing.T, c *C) {
 			return ok && !failed(k.Get("a"))
 		})
 		check()
+	})
+}
+
+func keepingFailures(t *testing.T, c *C) {
+	setsLabel := func(ch *kopf.Change) { ch.Patch.Set("metadata.labels.tried", "true") }
+	argo := map[string]any{"metadata": map[string]any{"labels": map[string]any{"by": "argo"}}}
+	tests := []struct {
+		name      string
+		bad, good func(*kopf.Change)
+		edit      time.Duration // when another client sets a label; 0 for never
+	}{
+		{"the patch of the failed handler", setsLabel, nil, 0},
+		{"the patch of another handler", nil, setsLabel, 0},
+		{"a label of another client", nil, nil, time.Minute},
+		{"a label that is set during the handling", nil, func(*kopf.Change) { time.Sleep(10 * time.Second) }, 5 * time.Second},
+	}
+	for _, tt := range tests {
+		c.Run(t, "DF-77 a failure is not hidden by "+tt.name+", for which no handler is called", func(c *C) {
+			c.OnlyInBubble("it waits")
+			r := c.handlersFor(func(r *kopf.Registry) {
+				r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+					if tt.bad != nil {
+						tt.bad(ch)
+					}
+					return kopf.Permanent(errors.New("no quota"))
+				}, named("bad"))
+				r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+					if tt.good != nil {
+						tt.good(ch)
+					}
+					return nil
+				}, named("good"))
+				r.OnField(Examples, "spec.size", func(context.Context, *kopf.Change) error { return nil }, named("size"))
+			})
+			p := newPipe()
+			op := c.Operator(r, probed(p, "http://0.0.0.0/healthz"))
+			c.Create("a", sized(1))
+			if tt.edit > 0 {
+				c.Pass(tt.edit)
+				c.Patch("a", argo)
+			}
+			c.Pass(time.Minute)
+			c.wantFailing(r, true)
+			wantMetrics(c, p, map[string]float64{failedExamples: 1})
+			op.Stop()
+			p = newPipe()
+			c.Operator(r, probed(p, "http://0.0.0.0/healthz"))
+			c.Pass(time.Minute)
+			wantMetrics(c, p, map[string]float64{failedExamples: 1})
+			c.Patch("a", spec(map[string]any{"size": 2}))
+			c.Pass(time.Minute)
+			c.wantFailing(r, false)
+			wantMetrics(c, p, map[string]float64{failedExamples: 0})
+		})
+	}
+	c.Run(t, "DF-77 a failure is not hidden by a resume handler, or by the failure of another one", func(c *C) {
+		c.OnlyInBubble("it waits")
+		never := func(context.Context, *kopf.Change) error { return kopf.Permanent(errors.New("no quota")) }
+		r := c.handlersFor(func(r *kopf.Registry) {
+			r.OnCreate(Examples, never, named("bad"))
+			r.OnResume(Examples, func(context.Context, *kopf.Change) error { return nil }, named("resumed"))
+			r.OnUpdate(Examples, never, &kopf.ChangeOptions{ID: "worse", Field: "spec.y"})
+		})
+		op := c.Operator(r)
+		c.Create("a", sized(1))
+		c.handled("a")
+		op.Stop()
+		c.Patch("a", argo)
+		c.Operator(r)
+		c.Pass(time.Minute)
+		c.wantFailing(r, true)
+		c.Patch("a", spec(map[string]any{"y": 1}))
+		c.Pass(time.Minute)
+		if s := c.stateOf(r, "kex", "a"); len(s.Handlers) != 2 {
+			c.Errorf("got the status %+v, want both failures", s)
+		}
+	})
+	c.Run(t, "DF-77 a failure is not hidden by the rest of its change, for which its handler is not called", func(c *C) {
+		c.OnlyInBubble("it waits")
+		r := c.handlersFor(func(r *kopf.Registry) {
+			r.OnField(Examples, "spec.x", func(_ context.Context, ch *kopf.Change) error {
+				time.Sleep(time.Second)
+				return kopf.Permanent(errors.New("no quota"))
+			}, named("bad"))
+			r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+				if ch.Retry == 0 {
+					return kopf.Temporary(errOops, time.Minute)
+				}
+				return nil
+			}, named("slow"))
+		})
+		c.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(2)))
+		c.Operator(r)
+		c.Pass(30 * time.Second)
+		c.Patch("a", spec(map[string]any{"y": 1}))
+		c.Pass(10 * time.Minute)
+		c.handled("a")
+		c.wantFailing(r, true)
 	})
 }
 
