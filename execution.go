@@ -391,7 +391,7 @@ func (c *cycle) lapseRecord(id HandlerID, record *ProgressRecord) {
 	if c.progress.lapsed == nil {
 		c.progress.lapsed = make(map[HandlerID]*ProgressRecord)
 	}
-	c.progress.lapsed[id] = &ProgressRecord{Purpose: record.Purpose, Subrefs: record.Subrefs}
+	c.progress.lapsed[id] = &ProgressRecord{Stopped: record.Stopped, Purpose: record.Purpose, Subrefs: record.Subrefs}
 }
 
 // lapseAll resets all unfinished handlers of an object that matches none. It returns the patch for

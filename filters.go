@@ -291,7 +291,7 @@ func (h *handler) fitsChange(c *Change, why *mismatch) bool {
 	}
 	before, now := viewOf(c.Old, h.field), viewOf(c.New, h.field)
 	why.look(partChange, "", nil, now)
-	if before.Has("") == now.Has("") && rawjson.Equal(before.Get(""), now.Get("")) {
+	if !h.fieldDiffers(c.Old, c.New) {
 		return false
 	}
 	f := &h.filters
@@ -301,6 +301,12 @@ func (h *handler) fitsChange(c *Change, why *mismatch) bool {
 	}
 	why.look(partNew, "", f.new, now)
 	return f.new == nil || f.new.fits(now, &c.Object)
+}
+
+// fieldDiffers reports whether the handler's field differs between two states, or the states themselves without a field.
+func (h *handler) fieldDiffers(before, now View) bool {
+	before, now = viewOf(before, h.field), viewOf(now, h.field)
+	return before.Has("") != now.Has("") || !rawjson.Equal(before.Get(""), now.Get(""))
 }
 
 // matchesEvent reports whether to call an event handler.

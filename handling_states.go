@@ -118,10 +118,15 @@ func (c *cycle) recordsOutdated() bool {
 	return named && base != cmp.Or(essence.StoredDigest(c.states.stored), essence.NoBase)
 }
 
-// finishedRecords returns the stored records of finished handlers and sub-handlers.
+// hasSeen reports whether the time of a record shows which state its handler has seen: it has finished for that, or has
+// tried a later one since, and is called again.
+func (r *ProgressRecord) hasSeen() bool { return r.finished() || !r.Stopped.IsZero() }
+
+// finishedRecords returns the stored records of handlers and sub-handlers that have finished, or had finished before the
+// last-handled configuration became another one.
 func (c *cycle) finishedRecords() (all []*ProgressRecord) {
 	add := func(record *ProgressRecord) {
-		if record != nil && record.finished() {
+		if record != nil && record.hasSeen() {
 			all = append(all, record)
 		}
 	}
@@ -261,20 +266,16 @@ func (c *cycle) storeNext(fresh *Body, own *Patch) {
 }
 
 // recordsBeyond returns the records for the rest of the change, and those of them that are finished: of the handlers that
-// have seen a later state than the given one. A handler whose sub-handler has not runs again, to call that.
+// have seen another state than the given one. A handler whose sub-handler has seen that runs again, to call it.
 func (c *cycle) recordsBeyond(handled *Essence) (records map[HandlerID]*ProgressRecord, finished []*ProgressRecord) {
 	records = make(map[HandlerID]*ProgressRecord)
 	now := time.Now()
-	for _, p := range c.progress.all {
-		superseded := !p.selected && (p.purpose == ReasonDelete || p.purpose == ReasonResume)
-		if p.parent != nil || !p.record.finished() || superseded || !c.handlesUpdates(p.handler.id) {
+	for _, h := range c.served.changes {
+		if records[h.id] != nil || !h.handlesUpdates() {
 			continue
 		}
-		family := c.familyOf(p)
+		family := c.familyAt(h, handled)
 		for id, record := range family {
-			if !record.finished() {
-				continue
-			}
 			kept := *record
 			kept.Purpose = ReasonUpdate
 			switch lags, below := c.lags(id, family, handled); {
@@ -284,8 +285,12 @@ func (c *cycle) recordsBeyond(handled *Essence) (records map[HandlerID]*Progress
 				continue
 			default:
 				kept = ProgressRecord{Started: now, Purpose: ReasonUpdate, Subrefs: record.Subrefs}
+				if !c.states.seen.of(record).Is(handled.in()) {
+					kept.Stopped = record.Stopped
+					finished = append(finished, &kept)
+				}
 			}
-			if records[id] = &kept; id == p.handler.id {
+			if records[id] = &kept; id == h.id {
 				kept.Subrefs = slices.Clone(record.Subrefs)
 				kept.addSubref(handlingID)
 			}
@@ -294,24 +299,80 @@ func (c *cycle) recordsBeyond(handled *Essence) (records map[HandlerID]*Progress
 	return records, finished
 }
 
+// familyAt returns the records of a handler and of its sub-handlers at the end of the handling, with the states that they
+// have seen. It is nil if they miss no change without records, when the given state becomes the last-handled configuration.
+//
+// What has not finished has been compared with the current state, and needs no call for it. Without a record of that, it
+// would count as having seen the given state. If the object returned to that state, the change would be lost.
+func (c *cycle) familyAt(h *handler, handled *Essence) map[HandlerID]*ProgressRecord {
+	family := map[HandlerID]*ProgressRecord{h.id: {}}
+	if p := c.findProgress(h.id); p != nil && (p.selected || p.purpose != ReasonDelete && p.purpose != ReasonResume) {
+		family = c.familyOf(p)
+	}
+	creates := c.reason() == ReasonCreate
+	if creates && !family[h.id].finished() || len(family) == 1 && !family[h.id].hasSeen() && c.sameFor(h.id, handled) {
+		return nil
+	}
+	for id, record := range family {
+		switch {
+		case record.hasSeen():
+		case creates:
+			delete(family, id)
+		default:
+			family[id] = c.comparedRecord(record)
+		}
+	}
+	return family
+}
+
+// comparedRecord returns the record of a handler that was compared with the current state, instead of an unfinished one. If
+// the handler has tried another state, perhaps in part, it is called once more.
+func (c *cycle) comparedRecord(record *ProgressRecord) *ProgressRecord {
+	seen, last := c.states.seen, time.Time{}
+	if !seen.all[len(seen.all)-1].Is(c.states.essence.in()) {
+		last = c.lastFinished()
+	}
+	compared := &ProgressRecord{Started: seen.since, Stopped: seen.since, Success: record.Retries == 0, Subrefs: record.Subrefs}
+	seen.add(c.states.essence.in(), []*ProgressRecord{compared}, last)
+	return compared
+}
+
+// lastFinished returns the latest end of all finished handlers and sub-handlers.
+func (c *cycle) lastFinished() (last time.Time) {
+	finished := c.finishedRecords()
+	for _, p := range c.progress.all {
+		if p.record.hasSeen() {
+			finished = append(finished, p.record)
+		}
+	}
+	for _, record := range finished {
+		last = latest(last, record.Stopped)
+	}
+	return last
+}
+
+// sameFor reports whether a handler has a field, which is the same in the current state as in another one.
+func (c *cycle) sameFor(id HandlerID, other *Essence) bool {
+	before, now := other.View(), c.states.essence.View()
+	return !slices.ContainsFunc(c.served.changes, func(h *handler) bool {
+		return h.id == id && h.handlesUpdates() && h.fieldDiffers(before, now)
+	})
+}
+
 // lags reports whether a handler of a family, or one of its sub-handlers, has seen nothing later than the given state. It
 // also reports whether there are sub-handlers.
 func (c *cycle) lags(id HandlerID, family map[HandlerID]*ProgressRecord, handled *Essence) (lags, below bool) {
 	for other, record := range family {
 		sub := strings.HasPrefix(string(other), string(id)+"/")
 		if below = below || sub; sub || other == id {
-			lags = lags || record.finished() && c.states.seen.of(record).Is(handled.in())
+			lags = lags || record.hasSeen() && c.states.seen.of(record).Is(handled.in())
 		}
 	}
 	return lags, below
 }
 
-// handlesUpdates reports whether a handler with the ID may be called for an update.
-func (c *cycle) handlesUpdates(id HandlerID) bool {
-	return slices.ContainsFunc(c.served.changes, func(h *handler) bool {
-		return h.id == id && (h.kind == kindUpdate || h.kind == kindField)
-	})
-}
+// handlesUpdates reports whether the handler may be called for an update.
+func (h *handler) handlesUpdates() bool { return h.kind == kindUpdate || h.kind == kindField }
 
 // familyOf returns the records of a handler and of its sub-handlers of all levels.
 func (c *cycle) familyOf(p *progress) map[HandlerID]*ProgressRecord {

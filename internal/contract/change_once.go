@@ -18,9 +18,11 @@ import (
 
 var _ = Suite("change_once", func(t *testing.T, c *C) {
 	calledOnce(t, c)
+	calledOnceAfterReversals(t, c)
 	calledOnceBelow(t, c)
 	calledOnceAcrossOperators(t, c)
 	calledOnceAtRandom(t, c)
+	calledOnceAtRandomReversals(t, c)
 })
 
 // step returns the change of a field that a handler is called for.
@@ -146,6 +148,159 @@ func calledOnce(t *testing.T, c *C) {
 	})
 }
 
+// failingSteps returns update handlers that note their calls, and fail temporarily while they are down.
+func failingSteps(l *calls, down map[kopf.HandlerID]bool, ids ...kopf.HandlerID) *kopf.Registry {
+	r := &kopf.Registry{}
+	for _, id := range ids {
+		r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			if down[id] {
+				return kopf.Temporary(errOops, 30*time.Second)
+			}
+			l.add("%s %s", id, step(ch, "spec.x"))
+			return nil
+		}, named(id))
+	}
+	return r
+}
+
+func calledOnceAfterReversals(t *testing.T, c *C) {
+	for _, restarts := range []bool{false, true} {
+		c.Run(t, fmt.Sprintf("DF-46 a change that is made, taken back and made again is not lost, with restarts: %t", restarts), func(c *C) {
+			c.OnlyInBubble("the delays are long")
+			var l calls
+			down := map[kopf.HandlerID]bool{"slow": true}
+			r := failingSteps(&l, down, "quick", "slow")
+			c.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(1)))
+			op := c.Operator(r)
+			set := func(x int) {
+				c.Patch("a", sized(x))
+				c.Pass(5 * time.Second)
+				if restarts {
+					op.Stop()
+					op = c.Operator(r)
+				}
+			}
+			set(2) // quick succeeds
+			down["quick"] = true
+			set(1)
+			set(2)
+			clear(down)
+			c.Pass(time.Hour)
+			c.handled("a")
+			c.expect(&l, "quick 1->2", "quick 1->2", "slow 1->2") // quick has tried 1, perhaps in part
+			if got := c.Get("a").Annotations(); len(got) != 1 {
+				c.Errorf("got the annotations %q, want only the last-handled configuration", got)
+			}
+		})
+	}
+	c.Run(t, "DF-46 a change that is taken back does not reach a handler that was not called for it", func(c *C) {
+		c.OnlyInBubble("it depends on the moment")
+		var l calls
+		r := &kopf.Registry{}
+		for _, id := range []kopf.HandlerID{"first", "second"} {
+			r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+				l.add("%s %s", id, step(ch, "spec.x"))
+				time.Sleep(5 * time.Second)
+				return nil
+			}, named(id))
+		}
+		c.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(1)))
+		c.Operator(r)
+		c.Patch("a", sized(2))
+		c.Pass(2 * time.Second)
+		c.Patch("a", sized(1))
+		c.Pass(time.Hour)
+		c.handled("a")
+		c.expect(&l, "first 1->2", "first 2->1")
+	})
+	c.Run(t, "DF-46 a change that is taken back does not reach a handler that has seen the current state", func(c *C) {
+		c.OnlyInBubble("it depends on the moment")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			l.add("first %s", step(ch, "spec.x"))
+			return nil
+		}, named("first"))
+		r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			if ch.Spec().Int("x") == 2 && ch.Retry == 0 && ch.Old.Int("spec.x") == 1 {
+				return kopf.Temporary(errOops, 10*time.Second)
+			}
+			l.add("second %s", step(ch, "spec.x"))
+			time.Sleep(10 * time.Second)
+			return nil
+		}, named("second"))
+		c.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(1)))
+		c.Operator(r)
+		for _, x := range []int{2, 3, 2} {
+			c.Patch("a", sized(x))
+			c.Pass(8 * time.Second) // the second handler runs when x becomes 2 again
+		}
+		c.Pass(time.Hour)
+		c.handled("a")
+		c.expect(&l, "first 1->2", "second 1->3", "second 3->2")
+	})
+	c.Run(t, "DF-46 a change of two fields that is taken back in one of them reaches only the handlers that have seen it", func(c *C) {
+		c.OnlyInBubble("it depends on the moment")
+		var l calls
+		r := &kopf.Registry{}
+		for _, id := range []kopf.HandlerID{"y", "z"} {
+			r.OnField(Examples, kopf.FieldPath("spec."+id), func(_ context.Context, ch *kopf.Change) error {
+				l.add("%s %s", id, step(ch, ""))
+				return nil
+			}, named(id))
+		}
+		r.OnUpdate(Examples, func(context.Context, *kopf.Change) error {
+			time.Sleep(5 * time.Second)
+			return nil
+		}, named("all"))
+		c.Create("a", handledByOriginal(`{"spec":{"y":1,"z":1}}`, spec(map[string]any{"y": 1, "z": 1})))
+		c.Operator(r, func(o *kopf.Operator) {
+			o.Lifecycle = func(all []kopf.PendingHandler) []kopf.PendingHandler { return all[len(all)-1:] }
+		})
+		c.Patch("a", spec(map[string]any{"y": 2}))
+		c.Pass(2 * time.Second)
+		c.Patch("a", spec(map[string]any{"y": 1, "z": 2}))
+		c.Pass(time.Hour)
+		c.handled("a")
+		c.expect(&l, "z 1->2")
+	})
+	c.Run(t, "DF-46 a change that is made, taken back and made again is not lost for a sub-handler", func(c *C) {
+		c.OnlyInBubble("the delays are long")
+		var l calls
+		down := map[kopf.HandlerID]bool{"slow": true}
+		r := &kopf.Registry{}
+		r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			for _, id := range []kopf.HandlerID{"quick", "slow"} {
+				ch.Subhandler(id, func(_ context.Context, sub *kopf.Change) error {
+					if down[id] {
+						return kopf.Temporary(errOops, 30*time.Second)
+					}
+					l.add("%s %s", id, step(sub, "spec.x"))
+					return nil
+				}, nil)
+			}
+			return nil
+		}, named("parent"))
+		c.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(1)))
+		c.Operator(r)
+		set := func(x int) {
+			c.Patch("a", sized(x))
+			c.Pass(5 * time.Second)
+		}
+		set(2)
+		down["quick"] = true
+		set(1)
+		set(2)
+		clear(down)
+		c.Pass(time.Hour)
+		c.handled("a")
+		c.expect(&l, "quick 1->2", "quick 1->2", "slow 1->2") // quick has tried 1, perhaps in part
+		if got := c.Get("a").Annotations(); len(got) != 1 {
+			c.Errorf("got the annotations %q, want only the last-handled configuration", got)
+		}
+	})
+}
+
 func calledOnceBelow(t *testing.T, c *C) {
 	c.Run(t, "DF-46 the rest of a change leaves no record of a sub-handler, and calls each once", func(c *C) {
 		c.OnlyInBubble("the delays are long")
@@ -264,6 +419,75 @@ func calledOnceAtRandom(t *testing.T, c *C) {
 			}
 			if len(failures) > 0 {
 				c.Errorf("got the calls %q", failures)
+			}
+		})
+	}
+}
+
+func calledOnceAtRandomReversals(t *testing.T, c *C) {
+	for seed := range uint64(60) {
+		c.Run(t, fmt.Sprintf("DF-46 after reversals, no change is lost, and no handler is called for a state that it has seen, seed %d", seed), func(c *C) {
+			c.OnlyInBubble("it takes hours")
+			k, selector, place := c.Kind, Examples, inAnnotations
+			if seed%2 == 1 {
+				k, selector, place = c.statuses(), statusExamples, inStatus
+			}
+			random := rand.New(rand.NewPCG(seed, 1))
+			var calls, failures []string
+			last := map[kopf.HandlerID]int64{}
+			tried := map[kopf.HandlerID]bool{} // whether it has failed since, perhaps in part
+			r := &kopf.Registry{}
+			for i := range 2 + random.IntN(3) {
+				id := kopf.HandlerID(fmt.Sprint("h", i))
+				last[id] = 1
+				r.OnUpdate(selector, func(_ context.Context, ch *kopf.Change) error {
+					time.Sleep(time.Duration(random.IntN(3)) * time.Second)
+					before, now := ch.Old.Int("spec.x"), ch.New.Int("spec.x")
+					if random.IntN(3) == 0 {
+						tried[id] = true
+						return kopf.Temporary(errOops, time.Duration(1+random.IntN(5))*time.Second)
+					}
+					call := fmt.Sprintf("%s %s after %d", id, step(ch, "spec.x"), last[id])
+					if calls = append(calls, call); !tried[id] && (before != last[id] || now == last[id]) {
+						failures = append(failures, call)
+					}
+					last[id], tried[id] = now, false
+					return nil
+				}, named(id))
+			}
+			k.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(1)))
+			settle := func(op *kopf.Operator) {
+				op.Settings.Queueing.ExitTimeout = time.Minute
+				if seed%3 == 1 {
+					op.Lifecycle = kopf.OneByOne
+				}
+			}
+			op := c.Operator(r, settle, place)
+			x := 1
+			for range 20 {
+				c.Pass(time.Duration(random.IntN(40)) * 100 * time.Millisecond)
+				stops := random.IntN(6) == 0
+				if stops {
+					op.Stop()
+				}
+				x = 1 + random.IntN(3)
+				k.Patch("a", sized(x))
+				if stops {
+					op = c.Operator(r, settle, place)
+				}
+				calls = append(calls, fmt.Sprint("x is ", x))
+			}
+			c.Pass(10 * time.Hour)
+			if got := k.Get("a"); len(records(got)) != 0 || got.Status().Has("kopf.progress.h0") {
+				c.Errorf("got the annotations %q and the status %v, want no progress", got.Annotations(), got.Status())
+			}
+			for _, id := range slices.Sorted(maps.Keys(last)) {
+				if last[id] != int64(x) {
+					c.Errorf("%s has seen %d last, and x is %d: %q", id, last[id], x, calls)
+				}
+			}
+			if len(failures) > 0 {
+				c.Errorf("got %q in %q", failures, calls)
 			}
 		})
 	}
