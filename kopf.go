@@ -131,7 +131,8 @@ import (
 type Operator struct {
 	// Registry contains the handlers. Default: [DefaultRegistry].
 	Registry *Registry
-	// Settings are the settings of the operator, which [Configure] changes. Default: [NewSettings].
+	// Settings are the settings of the operator. Each run has a copy of them, which [Configure] and the start-up handlers change. kopf does not change the
+	// field. Default: [NewSettings].
 	Settings *Settings
 	// Namespaces are names or patterns of the namespaces to serve, such as "team-*" or "*,!kube-*". The first comma-separated part of a pattern selects
 	// namespaces. Later parts refine it: "!glob" excludes, and "glob" includes again. Default: the whole cluster.
@@ -252,6 +253,8 @@ func (o *Operator) prepare() (*run, error) {
 		r.Settings = NewSettings()
 	} else if reflect.ValueOf(*r.Settings).IsZero() {
 		return nil, errors.New("the settings of the operator are all zero, which switches limits and timeouts off: begin with NewSettings()")
+	} else {
+		r.Settings = r.Settings.clone()
 	}
 	if r.Memo == nil {
 		r.Memo = &Memo{}

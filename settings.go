@@ -13,7 +13,8 @@ import (
 
 // Settings are all settings of one operator. [NewSettings] returns them with their defaults. Start with those, because false and zero have a meaning: a
 // literal Settings{} has no limits and no timeouts, so [Operator.Run] refuses it. [Configure] sets them for all commands of the program. Start-up handlers may
-// also change them. Afterwards, kopf only reads them. Run also refuses negative numbers and durations, and invalid names and fields of storages.
+// also change them, in the copy of the run. Afterwards, kopf only reads them. Run also refuses negative numbers and durations, and invalid names and fields of
+// storages.
 type Settings struct {
 	Process        ProcessSettings        // the process: shutdown, live page, debugging
 	Posting        PostingSettings        // Kubernetes events about objects
@@ -295,6 +296,29 @@ func NewSettings() *Settings {
 			ConsistencyTimeout: 5 * time.Second,
 		},
 	}
+}
+
+// clone returns a copy for one run of an operator. The run changes it, and other runs may share
+// the original.
+func (s *Settings) clone() *Settings {
+	own := *s
+	for _, list := range []*[]time.Duration{&own.Queueing.ErrorDelays, &own.Networking.ErrorBackoffs} {
+		*list = slices.Clone(*list)
+	}
+	for _, list := range []*[]string{&own.Process.Page.Hosts, &own.Persistence.LegacyFinalizers} {
+		*list = slices.Clone(*list)
+	}
+	p := &own.Persistence
+	if smart, ok := p.ProgressStorage.(*SmartProgressStorage); ok && smart != nil {
+		storage := *smart
+		p.ProgressStorage = &storage
+	}
+	if smart, ok := p.DiffBaseStorage.(*SmartDiffBaseStorage); ok && smart != nil {
+		storage := *smart
+		storage.IgnoredFields = slices.Clone(storage.IgnoredFields)
+		p.DiffBaseStorage = &storage
+	}
+	return &own
 }
 
 // validate returns the errors in the settings for these handlers, after the start-up handlers.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kopf-go/kopf"
 )
@@ -14,6 +16,7 @@ import (
 
 var _ = SerialSuite("settings_hook", func(t *testing.T, c *C) {
 	configuring(t, c)
+	sharingSettings(t, c)
 	inspectingConfigured(t, c)
 	installingConfigured(t, c)
 	overriding(t, c)
@@ -93,6 +96,52 @@ func configuring(t *testing.T, c *C) {
 			if code != 1 || !strings.Contains(stderr, "invalid Settings.Watching.PageSize -5: want zero or more") {
 				c.Errorf("%s: got the exit code %d: %s", command, code, stderr)
 			}
+		}
+	})
+}
+
+// sharingSettings proves that each run has its own copy of the settings.
+func sharingSettings(t *testing.T, c *C) {
+	c.Run(t, "DF-78 operators with common settings do not change each other's", func(c *C) {
+		settings := kopf.NewSettings()
+		shared := func(op *kopf.Operator) { op.Settings = settings }
+		whole := func(op *kopf.Operator) { op.Settings, op.Namespaces = settings, nil }
+		got := make(map[string]bool)
+		started := func(name string) *kopf.Registry {
+			r := &kopf.Registry{}
+			r.OnStartup(func(_ context.Context, a *kopf.Activity) error {
+				got[name] = a.Settings.Peering.Clusterwide
+				a.Settings.Queueing.ErrorDelays[0] = time.Hour
+				return nil
+			}, id("startup"))
+			return r
+		}
+		c.Operator(started("whole"), whole)
+		c.Operator(started("one"), shared)
+		c.Operator(started("another"), whole)
+		if !got["whole"] || got["one"] || !got["another"] {
+			c.Errorf("whether peering is cluster-wide: %v", got)
+		}
+		if want := kopf.NewSettings(); !reflect.DeepEqual(settings, want) {
+			c.Errorf("got the settings %+v after the start, want %+v", settings, want)
+		}
+	})
+	c.Run(t, "DF-78 two runs of an operator have the same settings", func(c *C) {
+		r := &kopf.Registry{}
+		r.Configure(func(s *kopf.Settings) {
+			s.Networking.ErrorBackoffs = append(s.Networking.ErrorBackoffs, time.Minute)
+		})
+		var lengths []int
+		r.OnStartup(func(_ context.Context, a *kopf.Activity) error {
+			lengths = append(lengths, len(a.Settings.Networking.ErrorBackoffs))
+			return kopf.Permanent(errors.New("enough"))
+		}, id("startup"))
+		op := &kopf.Operator{Registry: r, Settings: kopf.NewSettings(), Logger: slog.New(slog.DiscardHandler)}
+		for range 2 {
+			_ = op.Run(c.Context()) // the start-up handler ends it
+		}
+		if len(lengths) != 2 || lengths[0] != lengths[1] {
+			c.Errorf("the runs have %v backoffs", lengths)
 		}
 	})
 }
