@@ -410,7 +410,7 @@ func (r *run) serve(ctx context.Context) error {
 	if !r.Settings.Peering.Standalone {
 		r.peers = (&peering{
 			client: r.client, settings: r.Settings, log: r.Logger, identity: r.peerIdentity(), meter: r.meter, pauser: o.pauser,
-			leader: r.leader, operator: o,
+			leader: r.leader, operator: o, force: r.guard.ForceContext(),
 		}).start(ctx)
 		o.peers = r.peers
 	}
@@ -604,6 +604,10 @@ func (r *run) defaultLogin(ctx context.Context, o *connection.Options) (map[stri
 
 // forcedCleanupTime is the time for clean-up handlers after the second signal.
 const forcedCleanupTime = 2 * time.Second
+
+// forcedRequestTime is the time after the second signal for a request that gives something up: the
+// Lease, or the own record in a peering object. A server that works answers within it.
+const forcedRequestTime = 250 * time.Millisecond
 
 // cleanup runs the clean-up handlers within a time limit.
 func (r *run) cleanup(ctx context.Context) error {

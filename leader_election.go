@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/credtransport"
 	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/leaderelection"
@@ -272,7 +273,8 @@ func (l *leadership) lost(ctx context.Context, err error) bool {
 	return errors.Is(err, ErrLeadershipLost) && (errors.Is(context.Cause(ctx), ErrLeadershipLost) || l.check() != nil)
 }
 
-// stoppedLeadingTimeout limits the handlers of the end of leading. At shutdown, the next leader waits for them.
+// stoppedLeadingTimeout limits the handlers of the end of leading. At shutdown, the next leader waits for them. After the second signal, they have as much
+// time as clean-up handlers.
 const stoppedLeadingTimeout = 5 * time.Second
 
 // stoppedLeading calls the handlers of the end of leading once per term, after those of its start have returned. It logs their errors.
@@ -287,6 +289,8 @@ func (l *leadership) stoppedLeading() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stoppedLeadingTimeout)
 	defer cancel()
+	ctx, end := await.EndAfter(ctx, l.run.guard.ForceContext(), forcedCleanupTime)
+	defer end()
 	if _, err := l.run.activity(ctx, kindStoppedLeading, "stoppedLeading", client); err != nil {
 		l.log.Error("The handlers of the end of the leading failed", "error", err, "help", "K220")
 	}
@@ -319,7 +323,9 @@ func (l *leadership) stop() {
 		return
 	}
 	l.endTerm(l.number())
-	if err := l.elector.Release(unlimited(context.Background())); err != nil {
+	ctx, cancel := await.EndAfter(context.Background(), l.run.guard.ForceContext(), forcedRequestTime)
+	defer cancel()
+	if err := l.elector.Release(unlimited(ctx)); err != nil {
 		l.log.Warn("Releasing the Lease failed; it will expire", "lease", l.leaseName(), "error", err, "help", "K219")
 	} else {
 		l.log.Info("Released the Lease", "lease", l.leaseName())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/errtype"
 	"github.com/kopf-go/kopf/internal/metrics"
@@ -69,6 +70,7 @@ type peering struct {
 	leader   *leadership // whose terms are required to write the own record
 	meter    *metrics.Metrics
 	operator ender
+	force    context.Context // ends when the operator must not wait any more
 
 	ctx      context.Context // ends when the operator leaves the peering
 	end      context.CancelFunc
@@ -92,6 +94,11 @@ func (p *peering) stop() {
 	}
 	p.end()
 	p.tasks.Wait()
+}
+
+// leave returns a context for the removal of an own record, after the end of the session.
+func (p *peering) leave(session context.Context) (context.Context, context.CancelFunc) {
+	return await.EndAfter(context.WithoutCancel(session), p.force, forcedRequestTime)
 }
 
 // reconcile starts sessions for the peering objects of the resources and namespaces, and stops the others.
@@ -175,7 +182,7 @@ func (p *peering) startSessionLocked(r Resource, namespace string) string {
 	if p.sessions[name] != nil {
 		return name
 	}
-	o := &peers.Options{Name: name, Stealth: settings.Stealth, Pauser: p.pauser, Meter: p.meter, Session: peers.Session{
+	o := &peers.Options{Name: name, Stealth: settings.Stealth, Pauser: p.pauser, Meter: p.meter, Leave: p.leave, Session: peers.Session{
 		Identity: p.identity, Priority: settings.Priority, Lifetime: settings.Lifetime, Mandatory: settings.Mandatory, Chosen: settings.named(),
 		Name: settings.Name, Namespace: namespace, Logger: p.log, Log: log,
 	}}

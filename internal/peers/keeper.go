@@ -52,6 +52,7 @@ type Keeper struct {
 	name       string          // for the pauser, and in logs
 	sessionCtx context.Context // ends with the session
 	cancel     context.CancelFunc
+	leave      func(session context.Context) (context.Context, context.CancelFunc)
 	observed   context.Context // ends when a complete list was evaluated, or with the session
 	setSeen    context.CancelFunc
 	wakeup     chan struct{} // holds a token if something may be due early
@@ -75,12 +76,15 @@ type Options struct {
 	Pauser  *pauser.Pauser
 	Meter   *metrics.Metrics
 	Session Session
+	// Leave returns a context for the removal of the own record, after the end of the session.
+	Leave func(session context.Context) (context.Context, context.CancelFunc)
 }
 
 // NewKeeper returns a keeper whose session ends with the context, or by [Keeper.Stop].
 func NewKeeper(ctx context.Context, o *Options) *Keeper {
 	k := &Keeper{
 		server: o.Server, name: o.Name, stealth: o.Stealth, elector: o.Elector, pauser: o.Pauser, meter: o.Meter, state: o.Session, wakeup: make(chan struct{}, 1),
+		leave: o.Leave,
 	}
 	if o.Server == nil || k.pauser.Paused() { // an earlier session may be about to stop, and this one has not been evaluated
 		k.pauser.Block(k.name, true)
@@ -124,10 +128,12 @@ func (k *Keeper) Run() {
 	if !k.mayHaveRecord || k.elector != nil { // with an election, all replicas share the record: another one renews it, or it expires
 		return
 	}
+	ctx, cancel := k.leave(ctx)
+	defer cancel()
 	nothing, began := map[string]any{k.state.Identity: nil}, time.Now()
-	_, err := k.server.Write(context.WithoutCancel(ctx), "", nothing)
+	_, err := k.server.Write(ctx, "", nothing)
 	if err != nil && k.server.Failure(err).uncertain() && time.Since(began) < time.Second { // perhaps the connection ended with the streams that shared it
-		_, err = k.server.Write(context.WithoutCancel(ctx), "", nothing)
+		_, err = k.server.Write(ctx, "", nothing)
 	}
 	if err != nil && k.server.Failure(err).Code != http.StatusNotFound {
 		k.state.Log.Error("Removing our record from the peering object failed; the record will expire", "error", err, "help", "K211")

@@ -123,6 +123,9 @@ func join(t *testing.T, server Server, adjust func(*Options)) *membership {
 	o := &Options{Server: server, Name: "the peering", Pauser: m.pauser, Meter: m.meter, Session: Session{
 		Identity: "me", Priority: 5, Lifetime: time.Minute, Name: "default", Logger: log, Log: log,
 	}}
+	o.Leave = func(session context.Context) (context.Context, context.CancelFunc) {
+		return context.WithCancel(context.WithoutCancel(session))
+	}
 	if adjust != nil {
 		adjust(o)
 	}
