@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kopf-go/kopf/internal/cli"
 	"github.com/kopf-go/kopf/internal/discovery"
@@ -15,6 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/exitguard"
 	"github.com/kopf-go/kopf/internal/installation"
 	"github.com/kopf-go/kopf/internal/rights"
+	"github.com/kopf-go/kopf/internal/webhookca"
 )
 
 // This file derives the permissions (RBAC) of an operator from its handlers, for the commands that print manifests. It calls no handler.
@@ -67,6 +69,7 @@ func (r *Registry) rights(settings *Settings, found []discovery.Resource, narrow
 	if p := &settings.Peering; !p.Standalone {
 		o.Framework.Peering = p.Name
 	}
+	_, o.Framework.Authority, _ = settings.Admission.authority()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o.Declared = slices.Clone(r.needs)
@@ -150,6 +153,7 @@ func (c *command) describe(ctx context.Context, call *cli.Call, program string) 
 		}
 	}
 	m, note := call.Model(program, definitions, webhooks)
+	m.Grace = settings.exitTime()
 	if m.Webhooks != nil && !settings.Admission.fits(m) {
 		fmt.Fprint(c.stderr, note)
 	}
@@ -164,7 +168,7 @@ func (c *command) describe(ctx context.Context, call *cli.Call, program string) 
 		settings.Admission.Managed = m.Webhooks.Configuration
 	}
 	needed := registry.rights(settings, found, narrow).Needed()
-	c.warn(needed.Warnings)
+	c.warn(slices.Concat(needed.Warnings, settings.elsewhere(m)))
 	m.Rights, m.Otherwise = needed.Rights, registry.rights(settings, found, !narrow).Needed().Rights
 	if err := needed.Err(); err != nil {
 		return false, err
@@ -187,6 +191,41 @@ func (s *Settings) complete(call *cli.Call) {
 	if server, ok := s.Admission.Server.(interface{ port() int }); ok {
 		o.WebhookPort = cmp.Or(o.WebhookPort, server.port())
 	}
+}
+
+// exitMargin is the time that a pod has for the rest of its shutdown: the handlers of the end of
+// leading, and the release of the Lease.
+const exitMargin = 5 * time.Second
+
+// exitTime returns how long an operator with the settings may take to end.
+func (s *Settings) exitTime() time.Duration {
+	return max(s.Queueing.ExitTimeout+s.Background.ExitTimeout, s.Admission.ShutdownDelay) + exitMargin
+}
+
+// authority returns the namespace and the name of the Secret that the settings give for the
+// authority of the webhooks, if they give one.
+func (s *AdmissionSettings) authority() (namespace, name string, err error) {
+	server, ok := s.Server.(interface{ authoritySecret() string })
+	if !ok || server.authoritySecret() == "" {
+		return "", "", nil
+	}
+	return webhookca.Split(server.authoritySecret())
+}
+
+// elsewhere warns of what the operator uses in other namespaces than its own, where the manifests
+// give it no permissions.
+func (s *Settings) elsewhere(m *installation.Model) (warnings []string) {
+	const text = "%s is in the namespace %q, and the manifests give permissions for it in %q, " +
+		"the namespace of the operator: grant them there, too, or install the operator there"
+	if namespace := cmp.Or(s.LeaderElection.Namespace, m.Home); m.Lease != "" && namespace != m.Home {
+		warnings = append(warnings, fmt.Sprintf(text, "the Lease of Settings.LeaderElection", namespace, m.Home))
+	}
+	namespace, name, err := s.Admission.authority()
+	if namespace = cmp.Or(namespace, m.Home); m.Webhooks != nil && (err != nil || namespace != m.Home) {
+		what := fmt.Sprintf("the Secret %q of the authority of the webhooks", name)
+		warnings = append(warnings, fmt.Sprintf(text, what, namespace, m.Home))
+	}
+	return warnings
 }
 
 // fits reports whether the settings are those that the manifests expect.

@@ -176,6 +176,9 @@ func (s *WebhookServer) serviceName() string {
 	return s.Service.Name
 }
 
+// authoritySecret returns the Secret of the settings, "" for the default.
+func (s *WebhookServer) authoritySecret() string { return s.AuthoritySecret }
+
 // locally returns a server with its port, path and limits for the embedded API server of the command line. It returns nil if this one needs no change.
 func (s *WebhookServer) locally() AdmissionServer {
 	if s.Service == nil && s.Cluster == "" && s.Host == "" && s.AuthoritySecret == "" &&

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -262,6 +263,45 @@ func installingConfigured(t *testing.T, c *C) {
 		m = c.print(configured, "explain-rights", "--name=web")
 		if m.code != 0 || strings.Contains(m.stdout, "create events") || !strings.Contains(m.stdout, "leases") {
 			c.Errorf("got %+v", m)
+		}
+	})
+	c.Run(t, "DF-78 manifests know the namespace of the Lease, the Secret of the authority, and the time to end", func(c *C) {
+		configured := func(namespace, authority string) func(r *kopf.Registry) {
+			return func(r *kopf.Registry) {
+				hooked(r)
+				r.Configure(func(s *kopf.Settings) {
+					s.LeaderElection.Name, s.LeaderElection.Namespace = "our-lease", namespace
+					s.Admission.Server = &kopf.WebhookServer{AuthoritySecret: authority}
+					s.Queueing.ExitTimeout = 2 * time.Minute
+				})
+			}
+		}
+		for _, tt := range []struct {
+			namespace, authority, secret string
+			warnings                     []string
+		}{
+			{"", "", "our-lease-webhooks", nil},
+			{"default", "default/ours", "ours", nil},
+			{"operators", "ours", "ours", []string{"Lease", "operators"}},
+			{"", "operators/ours", "ours", []string{`Secret "ours"`, "operators"}},
+		} {
+			for _, command := range []string{"manifests", "explain-rights"} {
+				m := c.print(configured(tt.namespace, tt.authority), command, "--name=web")
+				warned := strings.Contains(m.stderr, "the manifests give permissions for it")
+				silent := slices.ContainsFunc(tt.warnings, func(text string) bool { return !strings.Contains(m.stderr, text) })
+				if m.code != 0 || warned != (tt.warnings != nil) || silent {
+					c.Errorf("%+v: %s: got the exit code %d: %s", tt, command, m.code, m.stderr)
+				}
+				if !strings.Contains(m.stdout, tt.secret) {
+					c.Errorf("%+v: %s: no permissions for the Secret:\n%s", tt, command, m.stdout)
+				}
+				if command == "manifests" && !strings.Contains(m.stdout, "terminationGracePeriodSeconds: 130") {
+					c.Errorf("%+v: got %s, want 130 seconds to end", tt, m.stdout)
+				}
+			}
+		}
+		if m := c.print(hooked, "manifests", "--name=web"); !strings.Contains(m.stdout, "terminationGracePeriodSeconds: 30") {
+			c.Errorf("got %s, want the default of 30 seconds to end", m.stdout)
 		}
 	})
 	c.Run(t, "DF-78 flags of manifests take precedence over Configure", func(c *C) {

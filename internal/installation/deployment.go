@@ -1,5 +1,7 @@
 package installation
 
+import "math"
+
 // deployment returns the Deployment. Its pods satisfy the Pod security standard "restricted".
 func (p *plan) deployment() Map {
 	spec := Map{{Key: "replicas", Value: p.value("replicas", p.Replicas)}}
@@ -32,6 +34,9 @@ func (p *plan) value(name string, value any) any {
 	return value
 }
 
+// defaultGrace is the grace period of pods in Kubernetes, in seconds.
+const defaultGrace = 30
+
 func (p *plan) pod() Map {
 	grace := "more than Settings.Queueing.ExitTimeout, and what daemons need to end"
 	if p.Webhooks != nil {
@@ -40,7 +45,7 @@ func (p *plan) pod() Map {
 	pod := Map{
 		{Key: "serviceAccountName", Value: p.Name},
 		{Key: "enableServiceLinks", Value: false},
-		{Key: "terminationGracePeriodSeconds", Value: 30, Comment: grace},
+		{Key: "terminationGracePeriodSeconds", Value: max(defaultGrace, int(math.Ceil(p.Grace.Seconds()))), Comment: grace},
 	}
 	if p.Lease != "" {
 		pod = append(pod, Entry{Key: "topologySpreadConstraints", Value: []Map{{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kopf-go/kopf/internal/rights"
 )
@@ -17,10 +18,11 @@ type Model struct {
 	Namespaces []string // names or patterns of the served namespaces; none for all
 	Patterns   bool     // some are patterns, so that the operator needs its permissions in all namespaces
 	Replicas   int
-	Lease      string   // of the leader election; "" without one
-	Args       []string // additional arguments of the command run
-	Monitoring bool     // create a ServiceMonitor for Prometheus
-	Version    string   // version of a chart; "" for the default
+	Lease      string        // of the leader election; "" without one
+	Args       []string      // additional arguments of the command run
+	Monitoring bool          // create a ServiceMonitor for Prometheus
+	Version    string        // version of a chart; "" for the default
+	Grace      time.Duration // how long the operator may take to end
 
 	Reconciling, Children bool // there are reconcile handlers, and some of them own kinds
 

@@ -10,6 +10,7 @@ type Framework struct {
 	Lease         string   // of the leader election; "" without one
 	Peering       string   // name of the peering object; "" without one
 	Webhooks      bool     // there are admission handlers
+	Authority     string   // name of the Secret with the authority of the webhooks; "" for that of the Lease
 	Configuration string   // name of the managed webhook configurations; "" if kopf does not manage them
 	Compared      []string // names of the definitions compared with those of the cluster
 	Installed     []string // names of the installed definitions
@@ -62,10 +63,18 @@ func (f *Framework) Rights() (all []Right) {
 			add(Cluster, "admissionregistration.k8s.io", plural, f.Configuration, "kopf keeps the webhook configurations", "list", "watch", "patch")
 		}
 	}
-	if f.Webhooks && f.Lease != "" {
+	if authority := f.authority(); f.Webhooks && authority != "" {
 		const reason = "replicas share the authority of their webhooks"
-		add(Home, "", "secrets", f.Lease+"-webhooks", reason, "get", "list", "watch", "patch")
+		add(Home, "", "secrets", authority, reason, "get", "list", "watch", "patch")
 		add(Home, "", "secrets", "", reason, "create")
 	}
 	return all
+}
+
+// authority returns the name of the Secret with the authority of the webhooks, "" for none.
+func (f *Framework) authority() string {
+	if f.Authority == "" && f.Lease != "" {
+		return f.Lease + "-webhooks"
+	}
+	return f.Authority
 }
