@@ -304,6 +304,7 @@ func (r *run) configure() error {
 func (r *run) run(ctx context.Context) error {
 	r.Logger.Debug("Starting operator", "version", Version)
 	began, started := time.Now(), false
+	defer r.Registry.warnLateSettings(r.Logger)()
 	err := r.listen()
 	if err == nil {
 		started, err = r.activity(ctx, kindStartup, "startup", r.client)

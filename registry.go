@@ -105,10 +105,11 @@ type retryPolicy struct {
 type Registry struct {
 	mu       sync.Mutex // guards following
 	handlers []*handler
-	defined  definedKinds              // nil for none
-	needs    []rights.Declaration      // of handlers by their clients
-	settings []settingsFunc            // of Configure
-	late     map[*lateWarning]struct{} // of running operators that have not warned yet
+	defined  definedKinds         // nil for none
+	needs    []rights.Declaration // of handlers by their clients
+	settings []settingsFunc       // of Configure
+
+	lateHandlers, lateSettings lateWarnings
 }
 
 // settingsFunc is a function that sets settings, and the line of its registration.
@@ -122,8 +123,8 @@ func Configure(set func(*Settings)) { DefaultRegistry().addSettings(set, callSit
 
 // Configure registers a function that sets the settings of operators with this registry: the default ones, or [Operator.Settings]. kopf calls the functions
 // in their order, once for each run, before the start-up handlers. It also calls them for each other command of [Main], so that "status", "explain" and
-// "manifests" have the same settings as the running operator. The flags of the command line take precedence. The function must not wait for anything. It
-// panics if the function is nil.
+// "manifests" have the same settings as the running operator. The flags of the command line take precedence. A running operator ignores functions that are
+// registered later, and logs a warning. The function must not wait for anything. Configure panics if the function is nil.
 func (r *Registry) Configure(set func(*Settings)) { r.addSettings(set, callSite()) }
 
 func (r *Registry) addSettings(set func(*Settings), where string) {
@@ -131,8 +132,13 @@ func (r *Registry) addSettings(set func(*Settings), where string) {
 		panic("kopf: Configure at " + where + ": the function is nil")
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.settings = append(r.settings, settingsFunc{set, where})
+	late := r.lateSettings.take()
+	r.mu.Unlock()
+	for w := range late {
+		w.log.Warn("A function of Configure was registered while the operator runs; it is not called before the operator is started again", "registered", where,
+			"hint", "call Configure before the operator runs; a start-up handler can change Activity.Settings", "help", "K102")
+	}
 }
 
 // configure calls the functions of [Registry.Configure]. A panic of one is an error.
@@ -152,22 +158,51 @@ func (r *Registry) configure(settings *Settings) error {
 	return nil
 }
 
-// lateWarning warns of a handler that was registered too late for an operator.
+// lateWarning warns an operator of something that was registered too late for it.
 type lateWarning struct{ log *slog.Logger }
 
-// begin returns a copy of the registry for a starting operator. Until end is called, the first later registration logs a warning.
+// lateWarnings are those of running operators that have not warned yet. They are guarded by the
+// registry.
+type lateWarnings map[*lateWarning]struct{}
+
+// add adds the warning of an operator.
+func (l *lateWarnings) add(w *lateWarning) {
+	if *l == nil {
+		*l = make(lateWarnings)
+	}
+	(*l)[w] = struct{}{}
+}
+
+// take returns the warnings, and removes them.
+func (l *lateWarnings) take() lateWarnings {
+	all := *l
+	*l = nil
+	return all
+}
+
+// warnLateSettings lets the first function of [Registry.Configure] that is registered from now on, until end is called, log a warning.
+func (r *Registry) warnLateSettings(log *slog.Logger) (end func()) {
+	w := &lateWarning{log}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lateSettings.add(w)
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.lateSettings, w)
+	}
+}
+
+// begin returns a copy of the registry for a starting operator. Until end is called, the first later registration of a handler logs a warning.
 func (r *Registry) begin(log *slog.Logger) (served *Registry, end func()) {
 	w := &lateWarning{log}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.late == nil {
-		r.late = make(map[*lateWarning]struct{})
-	}
-	r.late[w] = struct{}{}
+	r.lateHandlers.add(w)
 	return &Registry{handlers: slices.Clone(r.handlers), defined: r.defined, needs: r.needs}, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.late, w)
+		delete(r.lateHandlers, w)
 	}
 }
 
@@ -179,8 +214,7 @@ func (r *Registry) warnLate(h *handler) {
 		return
 	}
 	r.mu.Lock()
-	late := r.late
-	r.late = nil
+	late := r.lateHandlers.take()
 	r.mu.Unlock()
 	for w := range late {
 		w.log.Warn("A handler was registered while the operator runs; it is not called before the operator is started again", "handler", string(h.id), "registered", h.registered.where,

@@ -69,6 +69,30 @@ var _ = Suite("operator_startup", func(t *testing.T, c *C) {
 			c.Errorf("got %+v after the end of the operator", lines)
 		}
 	})
+	c.Run(t, "DF-80 a function of Configure that is registered while the operator runs is not called, and warned of once", func(c *C) {
+		for _, when := range []string{"in a start-up handler", "later"} {
+			called := func(*kopf.Settings) { c.Errorf("%s: the function was called", when) }
+			r := &kopf.Registry{}
+			r.OnStartup(func(context.Context, *kopf.Activity) error {
+				if when != "later" {
+					r.Configure(called)
+				}
+				return nil
+			}, id("startup"))
+			op := c.Operator(r)
+			r.Configure(called)
+			const warning = "A function of Configure was registered while the operator runs; it is not called before the operator is started again"
+			lines := op.Logs.Find(warning)
+			if len(lines) != 1 || lines[0].Level != slog.LevelWarn || !strings.Contains(lines[0].Attrs["registered"], "operator_startup.go:") {
+				c.Errorf("%s: got %+v, want one warning", when, lines)
+			}
+			op.Stop()
+			r.Configure(func(*kopf.Settings) {})
+			if lines := op.Logs.Find(warning); len(lines) != 1 {
+				c.Errorf("%s: got %+v after the end of the operator", when, lines)
+			}
+		}
+	})
 	c.Run(t, "DF-32 a start-up handler has a client, with the connection that the operator was given", func(c *C) {
 		registry := &kopf.Registry{}
 		registry.OnStartup(func(ctx context.Context, a *kopf.Activity) error {
