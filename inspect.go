@@ -165,6 +165,11 @@ func (i *inspecting) namespace(ctx context.Context, r Resource) (string, error) 
 	if i.args.Namespace != "" {
 		return i.args.Namespace, nil
 	}
+	return i.home(ctx)
+}
+
+// home returns the namespace of the connection, in which an operator has its Lease by default.
+func (i *inspecting) home(ctx context.Context) (string, error) {
 	info, err := i.client.ConnectionInfo(ctx)
 	if err != nil {
 		return "", err
@@ -339,7 +344,7 @@ func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x 
 	x.AddPause(i.pausedBy(ctx, body.namespace))
 	election := i.inspector.settings.LeaderElection
 	if name := cmp.Or(i.options.LeaderElect, election.Name); name != "" {
-		namespace, err := i.namespace(ctx, leasesResource)
+		namespace, err := i.home(ctx) // not that of the object
 		if err != nil {
 			return err
 		}

@@ -472,6 +472,26 @@ func explainingElse(t *testing.T, c *C) {
 		lease("replica-1", time.Now().Add(-time.Hour))
 		c.same("with an old one", fmt.Sprintf("nothing: no replica holds the Lease %q", leaseName), ask(c, args...).Decision)
 	})
+	c.Run(t, "DF-78 explain looks for the Lease where the operator has it, not in the namespace of the object", func(c *C) {
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, noChange, named("create"))
+		r.Configure(func(s *kopf.Settings) { s.LeaderElection.Name = leaseName })
+		r.OnLogin(func(context.Context, *kopf.Login) (*kopf.ConnectionInfo, error) {
+			info := c.ConnectionInfo()
+			info.DefaultNamespace = c.Namespace
+			return info, nil
+		}, id("login"))
+		c.leases().Apply(leaseName, c.foreign("replica-1", 15, time.Now()))
+		c.Create("a", nil)
+		elsewhere := c.namespace("b")
+		c.Of("kopf.dev/v1", "KopfExample").In(elsewhere).Create("a", nil)
+		for _, namespace := range []string{c.Namespace, elsewhere} {
+			x := c.explain(r, "kex", "a", "-n", namespace)
+			if notes := strings.Join(x.Notes, "\n"); !strings.Contains(notes, "is held by replica-1") {
+				c.Errorf("in %s: got the notes %q", namespace, notes)
+			}
+		}
+	})
 	c.Run(t, "OB-15 a right is missing", func(c *C) {
 		c.Create("a", nil)
 		account := c.lackingRight("patch")
