@@ -47,7 +47,7 @@ type reviewServer struct {
 	all      []*handler      // in order of registration
 	tasks    sync.WaitGroup
 	changed  chan struct{} // holds one token when the resources have changed
-	edited   chan struct{} // holds one token when another client has changed a configuration
+	overdue  chan struct{} // holds one token when a configuration is to be written again after a while: another client has changed it, or a write has failed
 	serving  reviewServing
 
 	writing        chan struct{}           // holds one token while the configurations are written, which takes requests; before mu
@@ -98,7 +98,7 @@ const maxReviewMemories = 10_000
 func newReviewServer(r *Registry, o *observer) (reviewRunner, error) {
 	s := &reviewServer{
 		environment: &o.environment, operator: o, requests: context.WithoutCancel(o.requests), force: o.force, grace: serverGracePeriod, serving: reviewServing{settings: o.settings.Admission},
-		changed: make(chan struct{}, 1), edited: make(chan struct{}, 1), writing: make(chan struct{}, 1), memories: reviewMemories{all: make(map[string]*reviewMemory)},
+		changed: make(chan struct{}, 1), overdue: make(chan struct{}, 1), writing: make(chan struct{}, 1), memories: reviewMemories{all: make(map[string]*reviewMemory)},
 	}
 	// Requests under way may wait for these webhooks. A write that is carried out after the cleaning would leave webhooks without a server.
 	s.configuring, s.endConfiguring = context.WithCancel(withAnswerGrace(unlimited(s.requests), cleaningTimeout))
@@ -515,8 +515,8 @@ func denialOf(err error) *admissionreview.Denial {
 	return denial
 }
 
-// followResources rewrites the configurations when the resources change, and when another client has changed a configuration. Two clients that both insist
-// on their webhooks write less and less often.
+// followResources rewrites the configurations when the resources change, when another client has changed a configuration, and when a write has failed. Two
+// clients that both insist on their webhooks write less and less often.
 func (s *reviewServer) followResources(ctx context.Context) {
 	var restore <-chan time.Time // nil unless a configuration is to be restored
 	var restored time.Time
@@ -527,7 +527,7 @@ func (s *reviewServer) followResources(ctx context.Context) {
 			return
 		case <-s.changed:
 			s.configure()
-		case <-s.edited:
+		case <-s.overdue:
 			if restore != nil {
 				continue
 			}
@@ -536,14 +536,15 @@ func (s *reviewServer) followResources(ctx context.Context) {
 			}
 			restore = time.After(delay)
 			delay = min(max(2*delay, time.Second), longestRestoring)
-		case restored = <-restore:
+		case <-restore:
 			restore = nil
 			s.configure()
+			restored = time.Now() // a write that is refused takes a while
 		}
 	}
 }
 
-// longestRestoring is the longest delay before a configuration is restored that another client changes again and again.
+// longestRestoring is the longest delay before a configuration is written that another client changes again and again, or the API server refuses.
 const longestRestoring = 5 * time.Minute
 
 // followConfigurations watches the configurations with handlers.
@@ -590,11 +591,11 @@ func (h *configurationHandler) note(t EventType, configuration []byte) {
 		configuration = nil
 	}
 	if h.keeper.Note(configuration, t == "") {
-		note(h.server.edited)
+		note(h.server.overdue)
 	}
 }
 
-// configure writes the changed configurations. The operator fails if it cannot.
+// configure writes the changed configurations. The operator fails if it cannot write one for the first time. Later writes are repeated.
 func (s *reviewServer) configure() {
 	s.writing <- struct{}{}
 	defer func() { <-s.writing }()
@@ -606,26 +607,38 @@ func (s *reviewServer) configure() {
 	if idle {
 		return
 	}
-	for _, keeper := range s.configurations {
-		if outdated {
+	if outdated { // also those after one that is refused
+		for _, keeper := range s.configurations {
 			keeper.Forget()
 		}
+	}
+	complete := true
+	for _, keeper := range s.configurations {
 		if s.configuring.Err() != nil {
 			return // the webhooks are removed at the end of the operator
 		}
 		hooks := s.hooks(keeper.Kind, resources)
+		var err error
 		if len(hooks) == 0 {
-			keeper.Clear(s.configuring)
-			continue
+			err = keeper.Clear(s.configuring)
+		} else {
+			err = keeper.Write(s.configuring, hooks, client.asClient())
 		}
-		err := keeper.Write(s.configuring, hooks, client.asClient())
 		if errors.Is(err, ErrLeadershipLost) || s.configuring.Err() != nil {
 			return // the next leader writes
 		}
-		if err != nil {
+		if err != nil && len(hooks) > 0 && !keeper.HasWritten() {
 			s.fail(err)
 			return
 		}
+		if err != nil {
+			complete = false
+			s.log.Warn("Writing a webhook configuration failed; retrying", "kind", keeper.Kind.Name, "name", keeper.Name, "error", err, "help", "K1020")
+		}
+	}
+	if !complete {
+		note(s.overdue)
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,8 @@ var _ = ClusterSuite("admission_shutdown", func(t *testing.T, c *C) {
 	c.Run(t, "DF-62 an operator that was replaced leaves the webhooks to its successor", proveReplacedStop)
 	c.Run(t, "DF-62 webhooks that another client removes, edits or deletes are restored, with a line", proveRestoredHooks)
 	c.Run(t, "DF-62 a client that insists is answered less and less often", proveInsistingClient)
+	c.Run(t, "DF-62 an operator goes on while its webhooks cannot be restored, and tries again", proveRefusedRestoring)
+	c.Run(t, "DF-62 webhooks of a kind that has no handlers are removed after an outage", proveRefusedEmptying)
 	c.Run(t, "DF-63 the next replica leads while requests to the webhooks of the former one do not arrive", proveHalfRequestAtStop)
 	c.Run(t, "DF-63 the next replica leads while the former one answers a review, and then clean-up handlers have run", proveReviewAtStop)
 	c.Run(t, "DF-63 clean-up handlers do not wait for requests that do not arrive", proveHalfRequestAtCleaning)
@@ -184,6 +187,72 @@ func proveInsistingClient(c *C) {
 		c.Errorf("the webhooks were restored %d times in an hour", n)
 	}
 	m.hooks("Validating", 1)
+}
+
+// refuseHooks makes an API server refuse writes of a configuration, until the returned function is called.
+func (m *managed) refuseHooks(plural string, code int) (end func()) {
+	var ended atomic.Bool
+	m.Wire.Fault(func(req *Request) (*http.Response, error) {
+		if ended.Load() || req.Method == http.MethodGet || !strings.Contains(req.Path, "/"+plural) {
+			return nil, nil
+		}
+		return Answer(code, http.StatusText(code), "not now"), nil
+	})
+	return func() { ended.Store(true) }
+}
+
+const hooksRefused = "Writing a webhook configuration failed; retrying"
+
+func proveRefusedRestoring(c *C) {
+	c.OnlyInBubble("the retries take minutes")
+	for _, code := range []int{http.StatusServiceUnavailable, http.StatusForbidden} {
+		registry := &kopf.Registry{}
+		registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "a", IgnoreFailures: true})
+		m := c.Managed(registry)
+		m.hooks("Validating", 1)
+		end := m.refuseHooks("validatingwebhookconfigurations", code)
+		ref := kopf.ObjectReference{APIVersion: registration, Kind: "ValidatingWebhookConfiguration", Name: m.name}
+		if _, err := c.Client.Patch(c.Context(), ref, map[string]any{"webhooks": []any{}}, nil); err != nil {
+			c.Fatal(err)
+		}
+		c.Pass(30 * time.Minute)
+		if n := len(m.Logs.Find(hooksRefused)); n < 5 || n > 20 {
+			c.Errorf("%d: %d failures are logged", code, n)
+		}
+		end()
+		c.Pass(10 * time.Minute)
+		m.hooks("Validating", 1)
+		m.Stop()
+		m.hooks("Validating", 0)
+	}
+}
+
+func proveRefusedEmptying(c *C) {
+	c.OnlyInBubble("the retries take minutes")
+	registry := &kopf.Registry{}
+	registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "a", IgnoreFailures: true})
+	c.Define(map[string]any{
+		"apiVersion": registration, "kind": "MutatingWebhookConfiguration", "metadata": map[string]any{"name": c.Unique("hooks") + ".kopf.dev"},
+		"webhooks": []any{map[string]any{
+			"name": "old.kopf.dev", "sideEffects": "None", "admissionReviewVersions": []any{"v1"}, "failurePolicy": "Ignore",
+			"clientConfig": map[string]any{"url": "https://localhost:1/"},
+		}},
+	})
+	var ended atomic.Bool
+	m := c.Managed(registry, func(op *kopf.Operator) {
+		op.Connection.HTTPClient.Transport.(*Wire).Fault(func(req *Request) (*http.Response, error) {
+			if ended.Load() || !strings.Contains(req.Path, "/mutatingwebhookconfigurations") {
+				return nil, nil
+			}
+			return Answer(http.StatusServiceUnavailable, "ServiceUnavailable", "not now"), nil
+		})
+	})
+	m.hooks("Validating", 1)
+	c.Pass(10 * time.Minute)
+	m.hooks("Mutating", 1)
+	ended.Store(true)
+	c.Pass(10 * time.Minute)
+	m.hooks("Mutating", 0)
 }
 
 // electedReplica starts a replica with a webhook server, whose reviews are answered by a function.

@@ -26,7 +26,8 @@ type Keeper struct {
 	Requests Requests
 	Log      *slog.Logger
 
-	written []byte   // webhooks as last written; nil if unknown
+	written []byte   // webhooks as last written; nil before the first success
+	stale   bool     // whether another replica may have written the configuration since
 	marks   []string // of the last successful Write, and of those since: an earlier attempt of a refused request may have succeeded
 	seen    sighting
 }
@@ -36,7 +37,7 @@ type Keeper struct {
 func (k *Keeper) Write(ctx context.Context, hooks []Hook, client Client) error {
 	data, err := rawjson.Encode(webhooks(k.Name, hooks, client))
 	edited := k.seen.isEdited()
-	if err == nil && bytes.Equal(data, k.written) && !edited {
+	if err == nil && bytes.Equal(data, k.written) && !k.stale && !edited {
 		return nil
 	}
 	if edited {
@@ -50,9 +51,12 @@ func (k *Keeper) Write(ctx context.Context, hooks []Hook, client Client) error {
 	if err != nil {
 		return fmt.Errorf("write the %s %q: %w", k.Kind.Name, k.Name, err)
 	}
-	k.written = data
+	k.written, k.stale = data, false
 	return nil
 }
+
+// HasWritten reports whether a Write has succeeded, or a Clear.
+func (k *Keeper) HasWritten() bool { return k.written != nil }
 
 // replace replaces the webhooks of the configuration, and creates the configuration if missing.
 func (k *Keeper) replace(ctx context.Context, webhooks []byte) error {
@@ -71,7 +75,7 @@ func (k *Keeper) replace(ctx context.Context, webhooks []byte) error {
 			stored, code, err = k.Requests.Patch(ctx, patch)
 		}
 	}
-	if code == http.StatusForbidden {
+	if code == http.StatusForbidden && !k.HasWritten() {
 		k.Log.Error("Not enough RBAC permissions to "+verb+" a "+k.Kind.Name+".", "help", "K1001")
 	}
 	if err == nil {
@@ -81,20 +85,26 @@ func (k *Keeper) replace(ctx context.Context, webhooks []byte) error {
 	return err
 }
 
-// Clear removes the webhooks that an earlier version of the operator, with handlers for them, may have left. It does not create a configuration, and ignores
-// missing permissions.
-func (k *Keeper) Clear(ctx context.Context) {
-	if k.written != nil {
-		return
+// Clear removes the webhooks that an earlier version of the operator, with handlers for them, may have left. It does not create a configuration. It ignores
+// missing permissions, and tries again at the next call then.
+func (k *Keeper) Clear(ctx context.Context) error {
+	if k.HasWritten() && !k.stale {
+		return nil
 	}
-	k.written = []byte("[]")
-	if _, code, err := k.Requests.Patch(ctx, []byte(`{"webhooks":[]}`)); err != nil && code != http.StatusNotFound {
-		k.Log.Debug("Emptying a webhook configuration without handlers failed", "kind", k.Kind.Name, "name", k.Name, "error", err)
+	_, code, err := k.Requests.Patch(ctx, []byte(`{"webhooks":[]}`))
+	switch {
+	case err == nil, code == http.StatusNotFound:
+		k.written, k.stale = []byte("[]"), false
+	case code == http.StatusForbidden:
+		k.Log.Debug("Emptying a webhook configuration without handlers is not permitted", "kind", k.Kind.Name, "name", k.Name, "error", err)
+	default:
+		return fmt.Errorf("empty the %s %q: %w", k.Kind.Name, k.Name, err)
 	}
+	return nil
 }
 
 // Forget makes the next Write send a request, because another replica may have changed the configuration.
-func (k *Keeper) Forget() { k.written = nil }
+func (k *Keeper) Forget() { k.stale = true }
 
 // Note notes the stored configuration as in an event or a list, nil if it does not exist. It reports whether another client than the replicas of the operator
 // has changed it, so that a Write is due.

@@ -186,14 +186,30 @@ func TestRestoring(t *testing.T) {
 }
 
 func TestClear(t *testing.T) {
-	const failed = "Emptying a webhook configuration without handlers failed"
-	for code, lines := range map[int][]string{0: nil, 404: nil, 403: {failed}} {
-		k := newTestKeeper(t, code)
-		k.Clear(t.Context())
-		k.Clear(t.Context())
-		k.wantRequests("patch ", lines...)
+	for _, tt := range []struct {
+		code     int // of the first attempt
+		requests string
+		lines    []string
+		failed   bool
+	}{
+		{0, "patch ", nil, false},
+		{404, "patch ", nil, false},
+		{403, "patch , patch ", []string{"Emptying a webhook configuration without handlers is not permitted"}, false},
+		{503, "patch , patch ", nil, true},
+		{noResponse, "patch , patch ", nil, true},
+	} {
+		k := newTestKeeper(t, tt.code)
+		if err := k.Clear(t.Context()); (err != nil) != tt.failed {
+			t.Errorf("%d: got the error %v", tt.code, err)
+		}
+		for range 2 {
+			if err := k.Clear(t.Context()); err != nil {
+				t.Errorf("%d: %v", tt.code, err)
+			}
+		}
+		k.wantRequests(tt.requests, tt.lines...)
 		k.Forget()
-		k.Clear(t.Context())
+		_ = k.Clear(t.Context())
 		k.wantRequests("patch ")
 	}
 }
