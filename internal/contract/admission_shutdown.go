@@ -25,6 +25,7 @@ var _ = ClusterSuite("admission_shutdown", func(t *testing.T, c *C) {
 	c.Run(t, "DF-62 a replica that stops leaves the webhooks to those with the same authority", proveReplicaStop)
 	c.Run(t, "DF-62 a replica that stops leaves the webhooks to those with the same certificate", proveReplicaStopWithFiles)
 	c.Run(t, "DF-62 an operator that was replaced leaves the webhooks to its successor", proveReplacedStop)
+	c.Run(t, "DF-62 a replica without handlers of a kind removes their webhooks, and an older one does not restore them", proveDroppedKind)
 	c.Run(t, "DF-62 webhooks that another client removes, edits or deletes are restored, with a line", proveRestoredHooks)
 	c.Run(t, "DF-62 a client that insists is answered less and less often", proveInsistingClient)
 	c.Run(t, "DF-62 an operator goes on while its webhooks cannot be restored, and tries again", proveRefusedRestoring)
@@ -129,6 +130,27 @@ func proveReplacedStop(c *C) {
 	expect(c, "the address", hook["clientConfig"].(map[string]any)["url"], any("https://127.0.0.1:2/hooks/a"))
 	b.Stop()
 	b.hooks("Validating", 0)
+}
+
+func proveDroppedKind(c *C) {
+	registry := &kopf.Registry{}
+	registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "a", IgnoreFailures: true})
+	both := &kopf.Registry{}
+	both.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "a", IgnoreFailures: true})
+	both.OnMutate(Examples, accept, &kopf.AdmissionOptions{ID: "m", IgnoreFailures: true})
+	older := c.Managed(both)
+	older.hooks("Mutating", 1)
+	newer := c.Managed(registry, func(op *kopf.Operator) { op.Settings.Admission.Managed = older.name })
+	older.hooks("Mutating", 0)
+	c.Pass(2 * time.Second)
+	older.hooks("Mutating", 0)
+	older.Stop()
+	c.Pass(time.Second)
+	older.hooks("Mutating", 0)
+	if n := len(older.Logs.Find(restoring)); n > 0 {
+		c.Errorf("the older replica has restored webhooks %d times", n)
+	}
+	newer.Stop()
 }
 
 const restoring = "Another client has changed the webhook configuration; restoring it"

@@ -62,8 +62,8 @@ func (k *Keeper) HasWritten() bool { return k.written != nil }
 func (k *Keeper) replace(ctx context.Context, webhooks []byte) error {
 	mark := markOf(webhooks)
 	k.marks = append(k.marks, mark)
-	annotations := fmt.Appendf(nil, `"annotations":{%q:%q}`, MarkAnnotation, mark)
-	patch := slices.Concat([]byte(`{"metadata":{`), annotations, []byte(`},"webhooks":`), webhooks, []byte(`}`))
+	annotations := marking(mark)
+	patch := replacement(webhooks)
 	stored, code, err := k.Requests.Patch(ctx, patch)
 	verb := "patch"
 	if code == http.StatusNotFound {
@@ -85,16 +85,29 @@ func (k *Keeper) replace(ctx context.Context, webhooks []byte) error {
 	return err
 }
 
-// Clear removes the webhooks that an earlier version of the operator, with handlers for them, may have left. It does not create a configuration. It ignores
+// marking returns the field of the metadata with a mark.
+func marking(mark string) []byte {
+	return fmt.Appendf(nil, `"annotations":{%q:%q}`, MarkAnnotation, mark)
+}
+
+// replacement returns a patch that replaces the webhooks and their mark.
+func replacement(webhooks []byte) []byte {
+	annotations := marking(markOf(webhooks))
+	return slices.Concat([]byte(`{"metadata":{`), annotations, []byte(`},"webhooks":`), webhooks, []byte(`}`))
+}
+
+// Clear removes the webhooks that an earlier version of the operator, with handlers for them, may have left. Its mark keeps a replica of that version,
+// which may still run, from restoring them. It does not create a configuration. It ignores
 // missing permissions, and tries again at the next call then.
 func (k *Keeper) Clear(ctx context.Context) error {
 	if k.HasWritten() && !k.stale {
 		return nil
 	}
-	_, code, err := k.Requests.Patch(ctx, []byte(`{"webhooks":[]}`))
+	none := []byte("[]")
+	_, code, err := k.Requests.Patch(ctx, replacement(none))
 	switch {
 	case err == nil, code == http.StatusNotFound:
-		k.written, k.stale = []byte("[]"), false
+		k.written, k.stale = none, false
 	case code == http.StatusForbidden:
 		k.Log.Debug("Emptying a webhook configuration without handlers is not permitted", "kind", k.Kind.Name, "name", k.Name, "error", err)
 	default:

@@ -14,10 +14,12 @@ import (
 type requests struct {
 	codes []int
 	made  []string // verbs, with the number of webhooks
+	last  []byte   // the last body
 }
 
 func (r *requests) answer(verb string, body []byte) ([]byte, int, error) {
 	r.made = append(r.made, verb+" "+strings.Repeat("i", bytes.Count(body, []byte(`"sideEffects"`))))
+	r.last = body
 	code := 0
 	if len(r.codes) > 0 {
 		code, r.codes = r.codes[0], r.codes[1:]
@@ -211,6 +213,16 @@ func TestClear(t *testing.T) {
 		k.Forget()
 		_ = k.Clear(t.Context())
 		k.wantRequests("patch ")
+	}
+}
+
+// TestClearMarks lets a keeper see how one of a newer version empties its configuration.
+func TestClearMarks(t *testing.T) {
+	older, newer := newTestKeeper(t), newTestKeeper(t)
+	_ = older.Write(t.Context(), []Hook{things}, plainClient)
+	_ = newer.Clear(t.Context())
+	if older.Note(newer.requests.last, false) {
+		t.Error("the emptying counts as an edit of another client")
 	}
 }
 
