@@ -120,7 +120,7 @@ func (d *desiredSet) applyChild(ctx context.Context, c *Child) error {
 func (d *desiredSet) mark(ctx context.Context, c *Child) error {
 	rc := d.reconciler
 	rc.mu.Lock()
-	marked := c.known.applied
+	marked, seen := c.known.applied, c.known.version
 	rc.mu.Unlock()
 	if marked || c.options.Keep {
 		return nil
@@ -129,6 +129,7 @@ func (d *desiredSet) mark(ctx context.Context, c *Child) error {
 	if err != nil || body.uid != c.ref.UID {
 		return err // its event will call the handler
 	}
+	known := apirequest.VersionNumber(body.version) == seen
 	contentType := ApplyPatch
 	if d.manages(body) { // an apply would remove the other fields of the manager
 		contentType = MergePatch
@@ -155,17 +156,23 @@ func (d *desiredSet) mark(ctx context.Context, c *Child) error {
 	}
 	if err == nil {
 		d.log.Debug("Marked a child of another client as declared", "kind", c.ref.Kind, "child", body.Reference())
-		rc.noteMarked(d, c.known, body)
+		rc.noteMarked(d, c.known, body, known)
 	}
 	return err
 }
 
-// noteMarked records the result of [desiredSet.mark].
-func (rc *reconciler) noteMarked(d *desiredSet, k *child, body *Body) {
+// noteMarked records the result of [desiredSet.mark]. If the version before it was not known, the
+// handler has to see the change of the other client.
+func (rc *reconciler) noteMarked(d *desiredSet, k *child, body *Body, known bool) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	own := apirequest.VersionNumber(body.version)
-	if d.applying.own[own] = true; k.version < own {
+	own, came := apirequest.VersionNumber(body.version), d.applying
+	if known {
+		came.own[own] = true
+	} else if !came.early[earlyChild{k, own}] {
+		came.show(k, k.ref(), own)
+	}
+	if k.version < own {
 		fields, apiVersion := ownership.FieldsOf(body.of(body.managers), d.reconciling.manager)
 		rc.show(k, body, fields, apiVersion, false)
 		k.details().own = own
@@ -521,6 +528,7 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	}
 	k.mine = uint16(maphash.String(rc.seed, c.config.Digest()))
 	changed := c.before != d.appliedStateOf(body)
+	foreign := isForeign(c.seen, rc.theirs(k, body, fields)) // although no event has shown it
 	own, came := apirequest.VersionNumber(body.version), d.applying
 	early := came.early[earlyChild{k, own}] // the watch event came before the response
 	unchanged := k.version == own && !early
@@ -533,9 +541,9 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	}
 	switch {
 	case unchanged:
-	case changed:
+	case changed && !foreign:
 		came.own[own] = true
-	case !early: // an apply that changes nothing returns the version of another client, whose change the handler has not seen
+	case !early: // the version contains a change of another client, which the handler has not seen
 		came.show(k, k.ref(), own)
 	}
 	if !unchanged && !early {
@@ -561,6 +569,7 @@ func (d *desiredSet) appliedState(c *Child) (s appliedState) {
 	case c.found != nil:
 		return d.appliedStateOf(c.found)
 	case c.known != nil:
+		c.seen = c.known.theirs
 		if s.digest = c.known.digest; c.known.more != nil {
 			s.fields = c.known.more.fields
 		}
@@ -574,6 +583,37 @@ func (d *desiredSet) appliedStateOf(b *Body) appliedState {
 	fields, apiVersion := ownership.FieldsOf(managed, d.reconciling.manager)
 	return appliedState{maphash.String(d.reconciler.seed, digest), apiVersion + "\n" + string(fields)}
 }
+
+// theirs returns a digest of what other clients set of a child: the top-level fields outside of its
+// metadata, such as the status, and those of the option ChildFields, except for those with fields of
+// the handler's field manager. It is 0 for another version than that of the watch.
+func (rc *reconciler) theirs(c *child, b *Body, fields []byte) uint64 {
+	kind := rc.kinds[c.kind]
+	if b.APIVersion() != kind.reactor.resource().APIVersion() {
+		return 0
+	}
+	var sum maphash.Hash
+	sum.SetSeed(rc.seed)
+	maphash.WriteComparable(&sum, b.deleting)
+	_ = rawjson.EachMember(b.raw, func(quoted, value []byte) bool { // malformed parts count as missing
+		switch key := rawjson.Key(quoted); key {
+		case "apiVersion", "kind", "metadata":
+		default:
+			if !ownership.Has(fields, key) {
+				maphash.WriteComparable(&sum, key)
+				sum.Write(value) // it never fails
+			}
+		}
+		return true
+	})
+	addFields(&sum, b, slices.DeleteFunc(slices.Clone(kind.follow.spec.fields), func(path FieldPath) bool {
+		return ownership.Has(fields, path.Keys()...)
+	}))
+	return max(1, sum.Sum64())
+}
+
+// isForeign reports whether two results of [reconciler.theirs] are known, and differ.
+func isForeign(before, after uint64) bool { return before != 0 && after != 0 && before != after }
 
 // addUnseenLocked remembers a written child before its watch event.
 func (rc *reconciler) addUnseenLocked(key string, kind uint16, body *Body) *child {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -82,6 +83,7 @@ var _ = Suite("reconcile_loops", func(t *testing.T, c *C) {
 	})
 	remadeChildren(t, c)
 	foreignWrites(t, c)
+	unseenWrites(t, c)
 })
 
 // remadeChildren checks children that are deleted as often as kopf makes them.
@@ -205,6 +207,93 @@ func foreignWrites(t *testing.T, c *C) {
 			}
 			if n.Load() > 2 {
 				c.Errorf("got %d applies, want 2 at most", n.Load())
+			}
+		})
+	}
+}
+
+// withoutEvents answers the watches of a kind with silent streams until the returned function is
+// called. A new list follows.
+func (w *Wire) withoutEvents(plural string) (end func()) {
+	const silent, expired, over = 0, 1, 2
+	var mode atomic.Int32
+	stream, events := io.Pipe()
+	w.Fault(func(q *Request) (*http.Response, error) {
+		switch path, query, _ := strings.Cut(q.Path, "?"); {
+		case !strings.HasSuffix(path, "/"+plural) || !strings.Contains(query, "watch=true"):
+		case mode.Load() == silent:
+			resp := document("")
+			resp.Body = stream
+			return resp, nil
+		case mode.CompareAndSwap(expired, over):
+			return Answer(http.StatusGone, "Expired", "too old resource version"), nil
+		}
+		return nil, nil
+	})
+	w.Drop()
+	return func() {
+		mode.Store(expired)
+		_ = events.Close() // it never fails
+	}
+}
+
+// unseenWrites checks that answers to applies do not hide what another client has written before
+// them, if no event has shown it and the new list shows the version of the answer.
+func unseenWrites(t *testing.T, c *C) {
+	claim := func(r *kopf.Reconcile) map[string]any {
+		labels := map[string]any{"size": fmt.Sprint(r.Spec().Int("size"))}
+		return map[string]any{
+			"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": r.Name(), "labels": labels},
+			"spec": map[string]any{"accessModes": []any{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}},
+		}
+	}
+	configMap := func(r *kopf.Reconcile) map[string]any {
+		m := desiredMap(r.Name(), nil)
+		m["metadata"].(map[string]any)["labels"] = map[string]any{"size": fmt.Sprint(r.Spec().Int("size"))}
+		delete(m, "data")
+		return m
+	}
+	bound := map[string]any{"status": map[string]any{"phase": "Bound"}}
+	data := map[string]any{"data": map[string]any{"theirs": "x"}}
+	for _, tt := range []struct {
+		name, kind string
+		owns       kopf.Selector
+		child      func(r *kopf.Reconcile) map[string]any
+		fields     []kopf.FieldPath
+		write      func(k *Kind)
+		again      int // further calls
+	}{
+		{"the status", "PersistentVolumeClaim", "persistentvolumeclaims", claim, nil, func(k *Kind) { k.PatchStatus("a", bound) }, 1},
+		{"the status of a child with ChildFields", "PersistentVolumeClaim", "persistentvolumeclaims", claim,
+			[]kopf.FieldPath{"status.phase"}, func(k *Kind) { k.PatchStatus("a", bound) }, 1},
+		{"the data", "ConfigMap", "configmaps", configMap, nil, func(k *Kind) { k.Patch("a", data) }, 1},
+		{"nothing", "PersistentVolumeClaim", "persistentvolumeclaims", claim, []kopf.FieldPath{"spec.resources", "metadata.labels.size"}, func(*Kind) {}, 0},
+	} {
+		c.Run(t, "DF-50 an apply does not hide that another client has written "+tt.name+", though the new list shows its answer", func(c *C) {
+			c.OnlyInBubble("the stream has to lose events")
+			k := c.Of("v1", tt.kind)
+			var seen calls
+			op, _ := c.parenting(func(r *kopf.Reconcile) error {
+				var body kopf.Body
+				if child := r.Desired(tt.child(r), nil); child.Exists() && child.Get(context.Background(), &body) == nil {
+					seen.add("%t %v %v", child.Ready(), body.Get("status.phase"), body.Get("data"))
+				}
+				return nil
+			}, &kopf.ReconcileOptions{Owns: []kopf.Selector{tt.owns}, ChildFields: map[kopf.Selector][]kopf.FieldPath{tt.owns: tt.fields}})
+			c.Create("a", size(1))
+			c.WaitFor("the child", func() bool { return k.Exists("a") })
+			c.Pass(time.Minute)
+			hear := op.Wire.withoutEvents(string(tt.owns))
+			c.Pass(time.Minute)
+			seen.forget()
+			tt.write(k)
+			c.Patch("a", size(2))
+			c.WaitFor("the apply", func() bool { return k.Get("a").Labels()["size"] == "2" })
+			c.Pass(time.Second)
+			hear()
+			c.Pass(time.Minute)
+			if n := len(seen.all()); n != 1+tt.again {
+				c.Errorf("got the calls %q, want %d", seen.all(), 1+tt.again)
 			}
 		})
 	}

@@ -249,6 +249,18 @@ func FieldsOf(managedFields []byte, manager string) (fields []byte, apiVersion s
 	return slices.Clip(fields), rawjson.Unquote(version)
 }
 
+// Has reports whether a result of [FieldsOf] has a field, or a part of it.
+func Has(fields []byte, path ...string) bool {
+	for _, key := range path {
+		below, found := rawjson.Find(fields, "f:"+key)
+		if !found {
+			return len(rawjson.Keys(fields)) == 0 && len(fields) > 0 // the whole field has one owner
+		}
+		fields = below
+	}
+	return len(fields) > 0
+}
+
 // appliedFields returns the fields and the apiVersion of an entry, and reports whether it is the Apply entry of a manager.
 func appliedFields(entry []byte, manager string) (fields, apiVersion []byte, ok bool) {
 	applied, same, whole, readable := false, false, true, true
