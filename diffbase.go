@@ -536,8 +536,10 @@ const annotationsLimit = 256 << 10
 func annotationsSize(body *Body, patches ...*Patch) int {
 	all := body.Annotations()
 	for _, patch := range patches {
-		changes, _ := jsonpatch.Lookup(patch.changes.Merge, "metadata", "annotations")
-		markers.MergeAnnotations(all, rawjson.PatchFields(changes))
+		for _, merge := range []map[string]any{patch.changes.Merge, patch.changes.Last} {
+			changes, _ := jsonpatch.Lookup(merge, "metadata", "annotations")
+			markers.MergeAnnotations(all, rawjson.PatchFields(changes))
+		}
 	}
 	return markers.Size(all)
 }

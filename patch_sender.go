@@ -75,6 +75,8 @@ func (s *sender) request(known *Body, patch *Patch) (*Body, error) {
 	if patch.holds(known) {
 		return known, nil
 	}
+	joined := *patch
+	joined.changes, patch = patch.changes.Joined(), &joined
 	now, err := s.sendOnce(known, patch)
 	if err != nil || now == known || patch.changes.Versioned() {
 		return now, err

@@ -636,11 +636,8 @@ func (c *cycle) combine(patches []*handlerPatch, own *Patch) (total, late *Patch
 		merge, late.changes.Merge = maps.Clone(merge), map[string]any{part: merge[part]}
 		delete(merge, part)
 	}
-	if all.Transforms = append(all.Transforms, own.changes.Transforms...); all.Replaces() || len(all.Transforms) > 0 {
-		all.Last = merge
-	} else {
-		all.Merge = jsonpatch.CombineMerges(all.Merge, merge)
-	}
+	all.Transforms = append(all.Transforms, own.changes.Transforms...)
+	all.PutLast(merge)
 	return total, late
 }
 
@@ -814,6 +811,8 @@ func coalesce(patches []*handlerPatch) (all []*handlerPatch) {
 	for i, p := range patches {
 		if i > 0 && p.id == patches[i-1].id && !p.change && !patches[i-1].change && len(p.patch.changes.Transforms)+len(patches[i-1].patch.changes.Transforms) == 0 {
 			p.patch.changes.Merge = jsonpatch.CombineMerges(patches[i-1].patch.changes.Merge, p.patch.changes.Merge)
+			earlier := patches[i-1].patch.changes.Last
+			p.patch.changes.Last = jsonpatch.CombineMerges(earlier, p.patch.changes.Last)
 			p.succeeded, p.refusals = p.succeeded || patches[i-1].succeeded, max(p.refusals, patches[i-1].refusals)
 			all = all[:len(all)-1]
 		}

@@ -650,7 +650,9 @@ func (s *specRecord) store(body *Body, patch *Patch) error {
 			digests.in().Set(raw, id)
 		}
 	}
-	s.storage().Store(digests, body, patch)
+	var own Patch
+	s.storage().Store(digests, body, &own)
+	patch.changes.PutLast(own.changes.Merge) // where no transformation, such as of a condition, restores the stored one
 	return nil
 }
 

@@ -223,6 +223,7 @@ func changesOfSpecs(t *testing.T, c *C) {
 			}
 		})
 	}
+	changesWithTransformations(t, c)
 	c.Run(t, "DF-90 a call that fails, or has not asked, leaves the spec changed", func(c *C) {
 		var l calls
 		var fail, ask atomic.Bool
@@ -324,4 +325,55 @@ func changesOfSpecs(t *testing.T, c *C) {
 			c.Errorf("the annotations are %v", annotations)
 		}
 	})
+}
+
+// changesWithTransformations proves that changes which kopf computes for one version of an object, such
+// as those of conditions, leave the digest of the spec as it is stored with them.
+func changesWithTransformations(t *testing.T, c *C) {
+	transform := func(object map[string]any) error {
+		object["status"] = map[string]any{"phase": fmt.Sprint(object["spec"])}
+		return nil
+	}
+	for _, with := range []struct {
+		name       string
+		conditions bool
+		change     func(*kopf.Patch)
+	}{
+		{name: "the option Conditions", conditions: true},
+		{name: "a condition", change: func(p *kopf.Patch) {
+			p.SetCondition(kopf.Condition{Type: "Mine", Status: kopf.ConditionTrue, Reason: "Yes"})
+		}},
+		{name: "a transformation", change: func(p *kopf.Patch) { p.Transform(transform) }},
+		{name: "a replaced status", change: func(p *kopf.Patch) { p.Replace("status", map[string]any{"phase": "done"}) }},
+	} {
+		for _, storage := range []kopf.Storage{kopf.InAnnotations, kopf.InStatus} {
+			c.Run(t, fmt.Sprintf("DF-90 with %s, each digest of the spec is stored %s", with.name, storage), func(c *C) {
+				var l calls
+				r := &kopf.Registry{}
+				ask := askingSpec(&l)
+				r.OnReconcile(statusExamples, func(ctx context.Context, r *kopf.Reconcile) error {
+					if with.change != nil {
+						with.change(r.Patch)
+					}
+					return ask(ctx, r)
+				}, &kopf.ReconcileOptions{ID: "asked", Conditions: with.conditions})
+				c.Operator(r, func(o *kopf.Operator) { o.Settings.Persistence.Storage = storage })
+				k := c.Of("kopf.dev/v1", "KopfStatusExample")
+				k.Create("a", size(1))
+				c.WaitFor("the first call", func() bool { return l.count("a true") == 1 })
+				for n := range 2 {
+					c.Pass(2 * time.Second)
+					k.Patch("a", size(n+2))
+					c.WaitFor("the call for the spec", func() bool { return l.count("a true") == n+2 })
+					c.Pass(2 * time.Second)
+					former := l.count("a false")
+					k.Patch("a", map[string]any{"metadata": map[string]any{"labels": map[string]any{"n": fmt.Sprint(n)}}})
+					c.WaitFor("the call for the label", func() bool { return l.count("a false") > former })
+				}
+				if n := l.count("a true"); n != 3 {
+					c.Errorf("%d calls have found another spec, want 3", n)
+				}
+			})
+		}
+	}
 }

@@ -62,7 +62,7 @@ var keptFields = [][]string{{"status"}, {"metadata", "annotations"}}
 
 // Touches reports whether the changes affect a field. Transformations count as changes of any field, because they apply to one resource version.
 func (c *Changes) Touches(path []string) bool {
-	return jsonpatch.Touches(c.Merge, path) || len(c.Transforms) > 0 || c.Finalizes() && path[0] == "metadata.finalizers"
+	return jsonpatch.Touches(c.Merge, path) || jsonpatch.Touches(c.Last, path) || len(c.Transforms) > 0 || c.Finalizes() && path[0] == "metadata.finalizers"
 }
 
 // Holds reports whether the object has the changes already, as far as that is visible without decoding it.
@@ -78,6 +78,24 @@ func (o *Object) has(merge map[string]any) bool {
 		}
 	}
 	return true
+}
+
+// Joined returns the changes with Last as a part of the merge patch, unless other changes come between
+// them. Without Last, the requests may do without a resource version.
+func (c *Changes) Joined() Changes {
+	joined := *c
+	if len(c.Last) > 0 && len(c.Transforms) == 0 && !c.Replaces() {
+		joined.Merge = jsonpatch.CombineMerges(jsonpatch.CombineMerges(nil, c.Merge), c.Last)
+		joined.Last = nil
+	}
+	return joined
+}
+
+// PutLast adds changes to Last, which transformations cannot change.
+func (c *Changes) PutLast(merge map[string]any) {
+	if len(merge) > 0 {
+		c.Last = jsonpatch.CombineMerges(c.Last, merge)
+	}
 }
 
 // Put sets a decoded value in the merge patch. It replaces a null or a scalar at a parent, which would hide the value (CH-T49). At least one key is required.
@@ -121,6 +139,7 @@ func (c *Changes) Append(later *Changes) {
 		}
 	}
 	c.Merge = jsonpatch.CombineMerges(c.Merge, later.Merge)
+	c.PutLast(later.Last)
 }
 
 // Combine adds the later changes of another handler, except finalizers. They have the last word, also over transformations of earlier handlers. Unlike
@@ -144,6 +163,7 @@ func (c *Changes) Combine(later *Changes) {
 			c.Transforms = append(c.Transforms, t)
 		}
 	}
+	c.PutLast(later.Last)
 }
 
 // replaceMost replaces a field, and keeps the fields of its object that the merge patch sets and the new value does not have. It reports whether there may be

@@ -305,6 +305,39 @@ func send(t *testing.T, c *Changes, raw []byte) map[string]any {
 	return object
 }
 
+func TestJoined(t *testing.T) {
+	last := map[string]any{"status": map[string]any{"stored": true}}
+	for _, tt := range []struct {
+		name string
+		make func(*Changes)
+		want bool // whether Last becomes a part of the merge patch
+	}{
+		{"alone", func(*Changes) {}, true},
+		{"with a merge patch", func(c *Changes) { c.Put(true, "spec", "x") }, true},
+		{"with a transformation", func(c *Changes) { c.Transforms = append(c.Transforms, doubling{}) }, false},
+		{"with a removed status", func(c *Changes) { c.Put(nil, "status") }, false},
+	} {
+		var first, c Changes
+		first.PutLast(map[string]any{"status": map[string]any{"stored": false, "other": 1}})
+		tt.make(&c)
+		c.PutLast(last)
+		first.Combine(&c)
+		want := `{"status":{"other":1,"stored":true}}`
+		if got := textOf(t, first.Last); got != want {
+			t.Errorf("%s: combined to %s, want %s", tt.name, got, want)
+		}
+		before := textOf(t, first.Merge)
+		joined := first.Joined()
+		_, stored := jsonpatch.Lookup(joined.Merge, "status", "stored")
+		if stored != tt.want || stored == (len(joined.Last) > 0) || textOf(t, first.Merge) != before {
+			t.Errorf("%s: joined to %s and %s", tt.name, textOf(t, joined.Merge), textOf(t, joined.Last))
+		}
+		if !first.Touches([]string{"status", "stored"}) {
+			t.Errorf("%s: the last changes do not count", tt.name)
+		}
+	}
+}
+
 func TestApplyKeeps(t *testing.T) {
 	o, object := objectOf(t, stored)
 	c := &Changes{Transforms: []Transformation{&replacement{keys: []string{"status"}}}}
