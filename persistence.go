@@ -489,7 +489,8 @@ func (p *PersistenceSettings) misplaced(body *Body) bool {
 	return ok && (states.misplaced(body) || both && records.leftInStatus(body))
 }
 
-// statusFields returns the status fields with the state. There are none if annotations are selected, or for other storages.
+// statusFields returns the status fields with the state of change handlers. There are none if
+// annotations are selected, or for other storages.
 func (p *PersistenceSettings) statusFields() (fields [][]string) {
 	if s, ok := p.ProgressStorage.(*SmartProgressStorage); ok && s.inStatus {
 		fields = append(fields, statusField(s.Field, s.Name, "progress"))
@@ -500,9 +501,18 @@ func (p *PersistenceSettings) statusFields() (fields [][]string) {
 	return fields
 }
 
+// allStatusFields adds the field with the digests of reconcile handlers.
+func (p *PersistenceSettings) allStatusFields() [][]string {
+	fields := p.statusFields()
+	if s, ok := p.DiffBaseStorage.(*SmartDiffBaseStorage); ok && s.inStatus {
+		fields = append(fields, s.status().sibling(markers.Reconciled))
+	}
+	return fields
+}
+
 // inStatus reports whether the status has any of these fields.
 func (p *PersistenceSettings) inStatus(body *Body) bool {
-	return slices.ContainsFunc(p.statusFields(), func(field []string) bool {
+	return slices.ContainsFunc(p.allStatusFields(), func(field []string) bool {
 		_, ok := body.find(field...)
 		return ok
 	})
@@ -510,7 +520,7 @@ func (p *PersistenceSettings) inStatus(body *Body) bool {
 
 // dropped reports whether the status lacks the state that a patch has just stored.
 func (p *PersistenceSettings) dropped(patch *Patch, now *Body) bool {
-	return slices.ContainsFunc(p.statusFields(), func(field []string) bool {
+	return slices.ContainsFunc(p.allStatusFields(), func(field []string) bool {
 		for _, merge := range []map[string]any{patch.changes.Merge, patch.changes.Last} {
 			if v, ok := jsonpatch.Lookup(merge, field...); ok && !jsonpatch.OnlyRemoves(v) {
 				_, kept := now.find(field...)

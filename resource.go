@@ -192,10 +192,14 @@ func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
 // not published yet, because it follows a definition with some delay.
 func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved) (warnings []string, unpublished bool) {
 	settings, documents := &o.settings.Persistence, make(map[string][]byte)
-	fields := settings.resolve(true).statusFields()
+	inStatus := settings.resolve(true)
 	for _, name := range rawjson.SortedKeys(wanted) {
 		what, lost := wanted[name], kindschema.Obstacle{}
-		if len(fields) > 0 && len(what.changes) > 0 {
+		fields := inStatus.statusFields()
+		if len(what.reconciles) > 0 {
+			fields = inStatus.allStatusFields()
+		}
+		if len(fields) > 0 && len(what.changes)+len(what.reconciles) > 0 {
 			var known bool
 			last, before := o.lost[name]
 			if lost, known = o.lostField(ctx, what.resource, fields, documents); known {

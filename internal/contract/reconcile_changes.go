@@ -312,6 +312,7 @@ func changesOfSpecs(t *testing.T, c *C) {
 		}
 		c.expect(&l, "a true")
 	})
+	digestsWithoutPlace(t, c)
 	c.Run(t, "DF-90 a function literal needs an id to ask", func(c *C) {
 		r := &kopf.Registry{}
 		r.OnReconcile(Examples, func(_ context.Context, r *kopf.Reconcile) error {
@@ -375,5 +376,46 @@ func changesWithTransformations(t *testing.T, c *C) {
 				}
 			})
 		}
+	}
+}
+
+// digestsWithoutPlace proves where the digest is with [kopf.InStatus] if the schema of the status does
+// not keep it.
+func digestsWithoutPlace(t *testing.T, c *C) {
+	preserving := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+	object := func(properties map[string]any) map[string]any {
+		return map[string]any{"type": "object", "properties": properties}
+	}
+	for _, tt := range []struct {
+		name     string
+		status   map[string]any
+		creating bool // whether there is also a change handler
+		warning  string
+	}{
+		{"of a status that keeps no state", object(map[string]any{"phase": preserving}), false, `does not keep the field "kopf"`},
+		{"of a status that keeps no state, with a change handler", object(map[string]any{"phase": preserving}), true,
+			`does not keep the field "kopf"`},
+		{"of a status that keeps other state", object(map[string]any{"kopf": object(map[string]any{
+			"progress": preserving, "last-handled-configuration": map[string]any{"type": "string"},
+		})}), false, `does not keep all of the field "kopf"`},
+	} {
+		c.Run(t, "DF-90 the digest "+tt.name+" is in an annotation, with a warning", func(c *C) {
+			selector, kind := c.kindWithStatus(true, tt.status)
+			var l calls
+			r := &kopf.Registry{}
+			r.OnReconcile(selector, askingSpec(&l), &kopf.ReconcileOptions{ID: "asked"})
+			if tt.creating {
+				r.OnCreate(selector, (&calls{}).handler("create"), named("create"))
+			}
+			op := c.Operator(r, inStatus)
+			kind.Create("a", nil)
+			c.WaitFor("the digest", func() bool { return kind.Get("a").Annotations()["kopf.zalando.org/reconciled-spec"] != "" })
+			kind.Patch("a", map[string]any{"metadata": map[string]any{"labels": map[string]any{"n": "1"}}})
+			c.WaitFor("the second call", func() bool { return l.count("a false") == 1 })
+			c.expect(&l, "a true", "a false")
+			if lines := warned(op, "so the state of its objects is kept in annotations"); len(lines) != 1 || !strings.Contains(lines[0].Message, tt.warning) {
+				c.Errorf("got the warnings %v, want %q", lines, tt.warning)
+			}
+		})
 	}
 }
