@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,6 +38,10 @@ func (i *inspecting) status(ctx context.Context) (failing bool, err error) {
 	}
 	for _, note := range i.inspector.notes.Messages() {
 		i.say(note)
+	}
+	if unseen := i.storingNothing(resources); i.args.Failed && len(unseen) > 0 {
+		i.say("These handlers store nothing on their objects, so their failures are only in the log, in events and in metrics: " +
+			strings.Join(unseen, ", ") + ". The option Conditions of reconcile handlers changes that.")
 	}
 	printer := &inspection.Printer{Out: i.stdout, Format: i.options.Output, WithKind: len(resources) > 1}
 	if i.args.Watch {
@@ -100,6 +105,22 @@ func (i *inspecting) inspected() ([]Resource, error) {
 		return nil, errors.New("there are no handlers for any kind of the cluster: name a kind, as in \"status pods\"")
 	}
 	return all, nil
+}
+
+// storingNothing returns the handlers of the kinds whose failures no object shows.
+func (i *inspecting) storingNothing(resources []Resource) (all []string) {
+	for _, r := range resources {
+		what := i.served[r.Name()]
+		if what == nil {
+			continue
+		}
+		for _, h := range slices.Concat(what.reconcileHandlers(), what.tasks) {
+			if h.reconcile == nil || !h.reconcile.conditions {
+				all = append(all, fmt.Sprintf("%s of %s", h.id, r.Name()))
+			}
+		}
+	}
+	return all
 }
 
 // metadataList requests only the metadata.

@@ -358,6 +358,27 @@ func statingConditions(t *testing.T, c *C) {
 	conditions := func(ready, reason string, generation int) map[string]any {
 		return map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": ready, "reason": reason, "message": "as it is", "observedGeneration": generation}}}
 	}
+	c.Run(t, "OB-7 --failed names the handlers that store nothing, because they might fail, too", func(c *C) {
+		r := c.handlersFor(func(r *kopf.Registry) {
+			r.OnReconcile(Examples, func(context.Context, *kopf.Reconcile) error { return nil }, &kopf.ReconcileOptions{ID: "silent"})
+			r.OnReconcile(Examples, func(context.Context, *kopf.Reconcile) error { return nil },
+				&kopf.ReconcileOptions{ID: "telling", Conditions: true})
+			r.OnTimer(Examples, func(context.Context, *kopf.Timer) error { return nil },
+				&kopf.TimerOptions{ID: "timer", Interval: time.Hour})
+			r.OnCreate(Examples, noChange, named("create"))
+		})
+		_, _, stderr := c.inspect(c.Context(), r, "status", "kex", "-n", c.Namespace, "--failed", "--exit-code")
+		if want := ": silent of kopfexamples.v1.kopf.dev, timer of kopfexamples.v1.kopf.dev. "; !strings.Contains(stderr, want) {
+			c.Errorf("got %q, want the text %q", stderr, want)
+		}
+		for _, args := range [][]string{{"status", "kex", "-n", c.Namespace}, {"status", "configmaps", "-n", c.Namespace, "--failed"}} {
+			if _, _, stderr := c.inspect(c.Context(), r, args...); strings.Contains(stderr, "store nothing") {
+				c.Errorf("%q: got %q", args, stderr)
+			}
+		}
+		_, _, stderr = c.inspect(c.Context(), reconciled(c, nil), "status", "kex", "-n", c.Namespace, "--failed")
+		c.same("the output with conditions", "No objects found.\n", stderr)
+	})
 	c.Run(t, "OB-7 conditions of an older generation", func(c *C) {
 		k := c.statuses()
 		k.Create("a", map[string]any{"spec": map[string]any{"x": 1}})
