@@ -67,6 +67,17 @@ func (idleReconciler) isParent(c *cycle) bool {
 	return isParentOf(c.event.Body, setID(c.event.Body.Reference(), c.served.resource))
 }
 
+// stalled implements [reconcileRunner]. Only the conditions tell, if they are of one handler.
+func (idleReconciler) stalled(c *cycle, h *handler) bool {
+	others := func(rec *reconciling) bool { return rec.handler != h && rec.handler.reconcile.conditions }
+	if !h.reconcile.conditions || slices.ContainsFunc(c.served.reconciles, others) {
+		return false
+	}
+	s := &inspection.Status{}
+	readConditions(c.served.resource, c.event.Body, s)
+	return s.State == inspection.Failed
+}
+
 // idleEvents posts no events.
 type idleEvents struct{ eventRecorder }
 
@@ -297,6 +308,9 @@ func (c *cycle) explainObserver(h *handler, of *inspection.Handler) {
 		of.Why = "runs for the object"
 	case h.kind == kindTimer:
 		of.Why = h.task.describe()
+	case h.reconcile != nil && c.reactor.reconciler.stalled(c, h):
+		of.Called, of.Verdict = false, decision.Failed
+		of.Why = "has failed permanently, and is called when the object changes, or what it owns or watches"
 	default:
 		of.Why = "is called when the object changes, or what it owns or watches, and when it asks for that"
 	}

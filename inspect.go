@@ -253,7 +253,8 @@ func (i *inspecting) explainBody(ctx context.Context, r Resource, body *Body) er
 	i.explainReviews(r, supposed, x)
 	said := &inspection.Status{State: inspection.Unknown}
 	if i.conclude(r, supposed, said); said.Error != "" {
-		x.Notes = append(x.Notes, fmt.Sprintf("The conditions of the object say %s: %s", said.State, said.Error))
+		reason := strings.TrimPrefix(said.Error, string(said.State)+": ")
+		x.Notes = append(x.Notes, fmt.Sprintf("The conditions of the object say %s: %s", said.State, reason))
 	}
 	if i.client != nil {
 		if err := i.explainElse(ctx, r, body, x); err != nil {

@@ -203,6 +203,7 @@ func (r *reactor) decisions(e *entry) (all []livepage.Decision) {
 				outlook.Handlers++
 				outlook.Due += map[bool]int{true: 1}[v == decision.Called]
 			}
+			outlook.Others = outlook.Others || i >= len(served.changes) && v == decision.Called
 			outlook.Done = outlook.Done || i < len(served.changes) && (v == decision.Succeeded || v == decision.Failed)
 		}
 		if outlook.Done = outlook.Done && outlook.Handlers == 0; outlook.Done {

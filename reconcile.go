@@ -56,6 +56,8 @@ type reconcileRunner interface {
 	redefine(definition *Body)
 	// isParent reports whether an object has stored that it has children without an owner reference.
 	isParent(*cycle) bool
+	// stalled reports whether a handler has failed permanently for the object, and waits for a change.
+	stalled(*cycle, *handler) bool
 	writeRecorder
 	// deleteMembers deletes those children, and reports whether all are gone. Otherwise, it returns the delay of the next check, unless a child wakes the
 	// object.
@@ -438,6 +440,17 @@ func (o *objectReconcile) failing(ids []string) (all []string, failed bool) {
 		}
 	}
 	return ids, failed
+}
+
+// stalled implements [reconcileRunner].
+func (rc *reconciler) stalled(c *cycle, h *handler) bool {
+	known := c.entry.state.reconcile
+	if known == nil {
+		return false
+	}
+	s := known.stateOf(h)
+	return s != nil && s.epoch == c.epoch && s.schedule.Stalled() &&
+		s.schedule.Due(h.reconcile.schedule(rc.settings)).IsZero() && s.digest == rc.digest(c, h, c.latest())
 }
 
 // requeue implements [reconcileRunner].

@@ -277,14 +277,19 @@ func (i *inspecting) conclude(r Resource, body *Body, s *inspection.Status) {
 	if known != nil {
 		byConditions = len(known.reconciles) > 0 && (byConditions || s.State == inspection.Handled)
 	}
+	if byConditions {
+		readConditions(r, body, s)
+	}
+}
+
+// readConditions adds the state in the conditions of an object.
+func readConditions(r Resource, body *Body, s *inspection.Status) {
 	generation := body.Metadata().Int("generation")
 	if !r.hasStatus() { // the status then counts in the generation, too
 		generation = 0
 	}
-	if byConditions {
-		conditions, _ := body.find("status", "conditions")
-		s.FromConditions(inspection.ConditionsIn(conditions), generation)
-	}
+	conditions, _ := body.find("status", "conditions")
+	s.FromConditions(inspection.ConditionsIn(conditions), generation)
 }
 
 // watchStatus prints the states of objects, and their changes, until the context ends.

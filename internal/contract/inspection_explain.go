@@ -219,8 +219,32 @@ func explainingEvents(t *testing.T, c *C) {
 		c.Create("a", map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": "Stalled", "status": "True", "reason": "Failed", "message": "no such plan"}}}})
 		x := c.explain(r, "kex", "a", "-n", c.Namespace)
 		c.same("the decision", "no handler of changes is for the object, and other handlers are called", x.Decision)
-		c.same("the notes", []string{"The conditions of the object say Failed: Failed: no such plan"}, x.Notes)
+		c.same("the notes", []string{"The conditions of the object say Failed: no such plan"}, x.Notes)
 		c.same("in another namespace", `nothing: the namespace "`+c.Namespace+`" is not served by team-*`, c.explain(r, "kex", "a", "-n", c.Namespace, "--serves", "team-*").Decision)
+	})
+	c.Run(t, "OB-11 a reconcile handler that failed permanently is not called before a change", func(c *C) {
+		r := c.handlersFor(func(r *kopf.Registry) {
+			r.OnReconcile(statusExamples, func(context.Context, *kopf.Reconcile) error { return nil },
+				&kopf.ReconcileOptions{ID: "reconcile", Conditions: true})
+		})
+		k := c.statuses()
+		k.Create("a", nil)
+		for _, tt := range []struct {
+			kind, reason, why, note string
+		}{
+			{"Stalled", "Failed", "not called: has failed permanently, and is called when ", "The conditions of the object say Failed: no"},
+			{"Reconciling", "Retrying", "called: is called when ", "The conditions of the object say Retrying: no"},
+		} {
+			stated := func(kind, status string) map[string]any {
+				return map[string]any{"type": kind, "status": status, "reason": tt.reason, "message": "no", "lastTransitionTime": "2020-01-01T00:00:00Z"}
+			}
+			k.PatchStatus("a", map[string]any{"status": map[string]any{"conditions": []any{stated(tt.kind, "True"), stated("Ready", "False")}}})
+			x := c.explain(r, "kopfstatusexamples", "a", "-n", c.Namespace)
+			if !strings.HasPrefix(x.why("reconcile"), tt.why) {
+				c.Errorf("%s: got %q", tt.kind, x.why("reconcile"))
+			}
+			c.same("the notes", []string{tt.note}, x.Notes)
+		}
 	})
 	c.Run(t, "OB-11 without handlers, what has changed", func(c *C) {
 		c.Create("a", map[string]any{"metadata": handledBefore(`{"spec":{"x":1}}`, nil), "spec": map[string]any{"x": 2}})

@@ -429,6 +429,36 @@ func livePageObjects(t *testing.T, c *C) {
 			}
 		}
 	})
+	c.Run(t, "OB-21 a decision about reconcile handlers alone says whether they are called", func(c *C) {
+		c.OnlyInBubble("it waits")
+		p := newPipe()
+		r := &kopf.Registry{}
+		var fails atomic.Bool
+		r.OnReconcile(Examples, func(context.Context, *kopf.Reconcile) error {
+			if fails.Load() {
+				return kopf.Permanent(errors.New("never"))
+			}
+			return nil
+		}, &kopf.ReconcileOptions{ID: "reconcile"})
+		c.Create("a", nil)
+		c.Operator(r, paged(p), func(op *kopf.Operator) { op.Settings.Process.Decisions = 100 })
+		path := "/api/v1/objects/kopfexamples.v1.kopf.dev/" + c.Namespace + "/a"
+		for n, want := range []string{
+			"no handler of changes is for the object, and other handlers are called [{reconcile called}]",
+			"nothing: no handler of changes is for the object [{reconcile has failed permanently}]",
+		} {
+			c.Pass(2 * time.Second)
+			fails.Store(n > 0)
+			c.Patch("a", spec(map[string]any{"size": n + 1}))
+			c.Pass(2 * time.Second)
+			c.Patch("a", map[string]any{"status": map[string]any{"seen": n}}) // changes nothing for handlers
+			c.Pass(2 * time.Second)
+			got := p.page(c, path)
+			if text := fmt.Sprint(got.Decisions[0].Decision, " ", got.Decisions[0].Handlers); text != want {
+				c.Errorf("got the decision %q, want %q", text, want)
+			}
+		}
+	})
 	c.Run(t, "OB-17 without Decisions, none are kept, and the page of an object says so", func(c *C) {
 		p := newPipe()
 		r := &kopf.Registry{}

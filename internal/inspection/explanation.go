@@ -102,7 +102,7 @@ func (e *Explanation) Prevent(why string) {
 // Conclude adjusts the decision if the only called handlers are not change handlers.
 func (e *Explanation) Conclude(a decision.Action) {
 	if a.Kind == decision.Skip && slices.ContainsFunc(e.Handlers, func(h Handler) bool { return h.Called }) {
-		e.Decision = "no handler of changes is for the object, and other handlers are called"
+		e.Decision = Decision(a, Outlook{Others: true})
 	}
 }
 

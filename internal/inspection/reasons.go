@@ -83,6 +83,7 @@ type Outlook struct {
 	Due      int           // to call now
 	Done     bool          // all have finished
 	Wait     time.Duration // until the next attempt, if none is due
+	Others   bool          // whether other handlers are called
 }
 
 // Decision describes the action for an object, as a sentence without its full stop.
@@ -91,6 +92,9 @@ func Decision(a decision.Action, o Outlook) string {
 	case decision.End:
 		return "nothing: no finalizer holds the object, so that it is gone"
 	case decision.Skip:
+		if o.Others {
+			return "no handler of changes is for the object, and other handlers are called"
+		}
 		return "nothing: no handler of changes is for the object"
 	case decision.DeleteMembers:
 		return "the children without an owner reference are deleted before the object may go"
