@@ -130,6 +130,10 @@ func (c *command) describe(ctx context.Context, call *cli.Call, program string) 
 		return false, err
 	}
 	settings.complete(call)
+	settings.LeaderElection.Name = call.LeaderElect
+	if err := settings.validate(registry.snapshot()); err != nil {
+		return false, err
+	}
 	definitions, warnings, err := call.ReadDefinitions(registry.definitions())
 	c.warn(warnings)
 	if err != nil {

@@ -239,6 +239,26 @@ func printing(t *testing.T, c *C) {
 			c.Errorf("got %+v", m)
 		}
 	})
+	c.Run(t, "TD-37 settings that the operator would refuse make no manifests", func(c *C) {
+		for _, tt := range []struct {
+			set  func(*kopf.Settings)
+			want string
+		}{
+			{func(s *kopf.Settings) { s.LeaderElection.Name = "My Lease" }, "LeaderElection.Name"},
+			{func(s *kopf.Settings) { s.Persistence.Finalizer = "no domain!" }, "Persistence.Finalizer"},
+			{func(s *kopf.Settings) { s.Watching.PageSize = -5 }, "Watching.PageSize"},
+		} {
+			for _, command := range []string{"manifests", "explain-rights"} {
+				m := c.print(func(r *kopf.Registry) {
+					website(r)
+					r.Configure(tt.set)
+				}, command)
+				if m.code != 1 || m.stdout != "" || !strings.Contains(m.stderr, tt.want) {
+					c.Errorf("%s: got %+v, want an error with %s", command, m, tt.want)
+				}
+			}
+		}
+	})
 	c.Run(t, "TD-37 the name of the program may be none of a Service", func(c *C) {
 		m := c.print(website, "manifests", "--service-monitor", "--only=Service")
 		objects, err := kopf.ParseManifests([]byte(m.stdout))
