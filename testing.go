@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -268,9 +269,13 @@ func CheckRights(t TB) {
 	if err != nil {
 		t.Errorf("the kinds of Kubernetes cannot be read: %v", err)
 	}
+	var said []string // the problems of a registry, once for all its operators
 	for _, r := range all {
 		for _, message := range r.compare(builtin, &comparison) {
-			t.Errorf("%s", message)
+			if !slices.Contains(said, message) {
+				said = append(said, message)
+				t.Errorf("%s", message)
+			}
 		}
 	}
 	if len(all) == 0 {

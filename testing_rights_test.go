@@ -92,6 +92,12 @@ func TestCheckRights(t *testing.T) {
 		r.OnCreate("kopfexamples", getPod, &ChangeOptions{ID: "get"})
 		want(t, play(t, &Operator{Registry: r}), `the operator has no permission (RBAC) to get pods x in the namespace default: add kopf.Needs("pods", "get")`)
 	})
+	t.Run("TD-41 a request that is not allowed, of several operators", func(t *testing.T) {
+		r := examples(status)
+		r.OnCreate("kopfexamples", getPod, &ChangeOptions{ID: "get"})
+		want(t, play(t, &Operator{Registry: r}, &Operator{Registry: r, Namespaces: []string{"default"}}),
+			`the operator has no permission (RBAC) to get pods x in the namespace default: add kopf.Needs("pods", "get")`)
+	})
 	t.Run("TD-41 it is declared", func(t *testing.T) {
 		r := examples(status)
 		r.OnCreate("kopfexamples", getPod, &ChangeOptions{ID: "get"})

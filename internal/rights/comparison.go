@@ -10,12 +10,14 @@ import (
 type Comparison struct {
 	needed  map[string]bool     // by description of a permission: whether it was needed
 	reasons map[string][]string // by description
+	refused map[string]bool     // by permission and remedy: whether the message was returned
 }
 
-// Add adds the requests of an operator, and returns the ones that its permissions do not allow.
+// Add adds the requests of an operator, and returns a message for each that its permissions do not allow. It does not repeat the
+// messages for an earlier operator.
 func (c *Comparison) Add(set *Set, requests []Request) (refused []string) {
 	if c.needed == nil {
-		c.needed, c.reasons = make(map[string]bool), make(map[string][]string)
+		c.needed, c.reasons, c.refused = make(map[string]bool), make(map[string][]string), make(map[string]bool)
 	}
 	for _, right := range set.Rights {
 		if !right.Certain {
@@ -29,7 +31,7 @@ func (c *Comparison) Add(set *Set, requests []Request) (refused []string) {
 			c.needed[what] = c.needed[what] || set.Needed(&part, requests)
 		}
 	}
-	return set.Refused(requests)
+	return set.refused(requests, c.refused)
 }
 
 // Unneeded returns the permissions that no operator has needed.

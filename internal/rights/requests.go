@@ -117,8 +117,12 @@ func (s *Set) allows(right *Right, r Request) bool {
 
 // Refused returns a message with the remedy for each request that the permissions do not allow. Requests that differ only in the object share a message.
 func (s *Set) Refused(requests []Request) (messages []string) {
+	return s.refused(requests, make(map[string]bool))
+}
+
+// refused is Refused without the messages that were said before.
+func (s *Set) refused(requests []Request, said map[string]bool) (messages []string) {
 	everywhere := &Set{Rights: s.Rights, Home: s.Home}
-	said := make(map[string]bool)
 	for _, r := range requests {
 		if s.Allows(r) || r.Verb == "create" && r.Group == webhookconfig.Group { // the manifests create these configurations
 			continue
