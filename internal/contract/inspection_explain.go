@@ -368,6 +368,19 @@ func explainingFiles(t *testing.T, c *C) {
 		x = c.explain(r, "--file", goose, "--definitions", c.file(d))
 		c.same("with the definition", "create", strings.Join(x.called(), " "))
 	})
+	c.Run(t, "OB-13 fields without a value are absent from JSON", func(c *C) {
+		r := c.handlersFor(func(r *kopf.Registry) {
+			r.OnReconcile(Examples, func(context.Context, *kopf.Reconcile) error { return nil }, &kopf.ReconcileOptions{ID: "reconcile"})
+		})
+		c.Create("a", nil)
+		c.Of("v1", "ConfigMap").Create("a", nil)
+		for _, args := range [][]string{{"kex"}, {"kex", "a"}, {"configmaps"}, {"configmaps", "a"}} {
+			text := c.inspected(r, append([]string{"explain", "-o", "json", "-n", c.Namespace}, args...)...)
+			if strings.Contains(text, `: ""`) || strings.Contains(text, ": null") || strings.Contains(text, ": []") {
+				c.Errorf("%q: got %s", args, text)
+			}
+		}
+	})
 	c.Run(t, "OB-13 the names in JSON are stable", func(c *C) {
 		noCluster(c)
 		text := c.inspected(c.one(), "explain", "-o", "json", "--file", write(c, now), "--old", write(c, then))

@@ -32,13 +32,13 @@ func (o Object) String() string {
 // Explanation says what an operator does with an object, and why. The names of its fields in JSON are stable.
 type Explanation struct {
 	Object   Object `json:"object"`
-	Operator string `json:"operator"` // prefix of the annotations that the operator stores on the object
-	Cause    string `json:"cause"`    // create, update, delete or resume; noop without changes; free if kopf's finalizer is gone; empty if irrelevant
+	Operator string `json:"operator,omitempty"` // prefix of the annotations that the operator stores on the object
+	Cause    string `json:"cause,omitempty"`    // create, update, delete or resume; noop without changes; free if kopf's finalizer is gone; empty if irrelevant
 	Decision string `json:"decision"`
 
 	Steps    []string  `json:"steps,omitempty"`   // earlier changes of the object
 	Changes  []Change  `json:"changes,omitempty"` // since the object was last handled
-	Handlers []Handler `json:"handlers"`
+	Handlers []Handler `json:"handlers,omitempty"`
 	Notes    []string  `json:"notes,omitempty"` // additional information
 }
 
@@ -109,7 +109,7 @@ func (e *Explanation) Conclude(a decision.Action) {
 // HandlerList lists the handlers of a kind. The names of its fields in JSON are stable.
 type HandlerList struct {
 	Resource string             `json:"resource"`
-	Handlers []HandlerCondition `json:"handlers"`
+	Handlers []HandlerCondition `json:"handlers,omitempty"`
 	Notes    []string           `json:"notes,omitempty"`
 }
 
