@@ -413,7 +413,7 @@ func (h *handler) operations() string {
 }
 
 // describe returns the conditions of a handler, and the marks that it leaves on objects.
-func (h *handler) describe(r Resource) inspection.HandlerCondition {
+func (h *handler) describe(r Resource, p *PersistenceSettings) inspection.HandlerCondition {
 	d := inspection.HandlerCondition{ID: string(h.id), Kind: kindNames[h.kind], Registered: path.Base(h.registered.where)}
 	for _, c := range h.filters.labels {
 		d.Filters = append(d.Filters, "label "+c.key+h.inspected(c.criterion, r).String())
@@ -454,12 +454,27 @@ func (h *handler) describe(r Resource) inspection.HandlerCondition {
 		d.Stores = append(d.Stores, "finalizer")
 	}
 	if h.changes.change != nil {
-		for _, key := range h.changes.keys[:1] {
-			d.Stores = append(d.Stores, "progress in the annotation "+key)
-		}
+		d.Stores = append(d.Stores, "progress in "+placeOfProgress(p.recordPlace(), h.id))
 	}
 	if h.changes.change != nil || h.background() {
 		d.Stores = append(d.Stores, "results in status."+string(h.id))
 	}
 	return d
+}
+
+// placeOfProgress names the place of the progress of a handler, the first one for several storages.
+func placeOfProgress(storage ProgressStorage, id HandlerID) string {
+	switch s := storage.(type) {
+	case *AnnotationsProgressStorage:
+		return "the annotation " + s.keys(string(id), nil)[0]
+	case *StatusProgressStorage:
+		return "the field " + strings.Join(s.field(id), ".")
+	case *SmartProgressStorage:
+		return placeOfProgress(s.annotations(), id)
+	case MultiProgressStorage:
+		if len(s) > 0 {
+			return placeOfProgress(s[0], id)
+		}
+	}
+	return "a storage of the program"
 }

@@ -406,8 +406,10 @@ func (i *inspecting) explainKind(r Resource) error {
 			all = append(all, h)
 		}
 	}
+	settings := &i.inspector.settings.Persistence
+	p := settings.resolve(r.hasStatus()) // as if the schema kept the state
 	for _, h := range all {
-		list.Handlers = append(list.Handlers, h.describe(r))
+		list.Handlers = append(list.Handlers, h.describe(r, p))
 	}
 	if i.options.Output == "json" {
 		return inspection.WriteJSON(i.stdout, list)

@@ -696,6 +696,31 @@ func explainingKinds(t *testing.T, c *C) {
 			c.Errorf("got %s", text)
 		}
 	})
+	for want, set := range map[string]func(*kopf.PersistenceSettings){
+		"progress in the annotation kopf.example.com/create": func(p *kopf.PersistenceSettings) {
+			p.ProgressStorage = &kopf.AnnotationsProgressStorage{Prefix: "kopf.example.com"}
+		},
+		"progress in the annotation smart.example.com/create": func(p *kopf.PersistenceSettings) {
+			p.ProgressStorage = &kopf.SmartProgressStorage{Prefix: "smart.example.com"}
+		},
+		"progress in the annotation first.example.com/create": func(p *kopf.PersistenceSettings) {
+			p.ProgressStorage = kopf.MultiProgressStorage{&kopf.SmartProgressStorage{Prefix: "first.example.com"}, &kopf.SmartProgressStorage{}}
+		},
+		"progress in the field status.kopf.progress.create": func(p *kopf.PersistenceSettings) { p.Storage = kopf.InStatus },
+		"progress in a storage of the program": func(p *kopf.PersistenceSettings) {
+			p.ProgressStorage = struct{ kopf.ProgressStorage }{&kopf.SmartProgressStorage{}}
+		},
+	} {
+		c.Run(t, "OB-16 by the settings of Configure, a handler of the kind stores its "+want, func(c *C) {
+			r := c.handlersFor(func(r *kopf.Registry) {
+				r.Configure(func(s *kopf.Settings) { set(&s.Persistence) })
+				r.OnCreate(statusExamples, noChange, named("create"))
+			})
+			if text := c.inspected(r, "explain", "kopfstatusexamples"); !strings.Contains(text, " "+want+", ") {
+				c.Errorf("there is no %q in %s", want, text)
+			}
+		})
+	}
 }
 
 func explainingSecrets(t *testing.T, c *C) {
