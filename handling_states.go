@@ -302,7 +302,7 @@ func (c *cycle) recordsBeyond(handled *Essence) (records map[HandlerID]*Progress
 // familyAt returns the records of a handler and of its sub-handlers at the end of the handling, with the states that they
 // have seen. It is nil if they miss no change without records, when the given state becomes the last-handled configuration.
 //
-// What has not finished has been compared with the current state, and needs no call for it. Without a record of that, it
+// An unfinished handler has been compared with the current state, and needs no call for it. Without a record of that, it
 // would count as having seen the given state. If the object returned to that state, the change would be lost.
 func (c *cycle) familyAt(h *handler, handled *Essence) map[HandlerID]*ProgressRecord {
 	family := map[HandlerID]*ProgressRecord{h.id: {}}
