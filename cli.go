@@ -113,6 +113,9 @@ func (c *command) serve(ctx context.Context, call *cli.Call, logger *slog.Logger
 		Namespaces: o.Namespaces, Clusterwide: o.Clusterwide, Logger: logger, flags: flagSettings(call),
 		Kubeconfig: o.Kubeconfig, KubeContext: o.Context, Peering: o.Peering, LivenessEndpoint: o.Liveness,
 	}
+	if o.Standalone {
+		op.Peering = ""
+	}
 	if c.guard != nil {
 		c.guard.Operate()
 		c.guard.Limit(NewSettings().Process.UltimateExitingTimeout)
@@ -150,9 +153,6 @@ func flagSettings(call *cli.Call) (all []givenSetting) {
 		add("dev", given("--dev", "Peering.Priority", o.PeeringPriority(), priority))
 	}
 	add("standalone", given("--standalone", "Peering.Standalone", o.Standalone, standalone))
-	if o.Peering != "" && !o.Standalone {
-		add("peering", given("--peering", "Peering.Standalone", false, standalone))
-	}
 	add("leader-elect", given("--leader-elect", "LeaderElection.Name", o.LeaderElect, func(s *Settings) *string { return &s.LeaderElection.Name }))
 	add("leader-elect-namespace", given("--leader-elect-namespace", "LeaderElection.Namespace", o.LeaderElectNamespace,
 		func(s *Settings) *string { return &s.LeaderElection.Namespace }))

@@ -123,7 +123,6 @@ import (
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/safecall"
-	"github.com/kopf-go/kopf/internal/settingscheck"
 )
 
 // Operator serves the handlers of a registry. Its zero value serves the default registry in the whole cluster, with the default settings and the
@@ -146,7 +145,7 @@ type Operator struct {
 	// instead. Default: the environment variable POD_ID. If that is empty: the user, the host, the time and a random part, such as
 	// "me@laptop/20260102150405/x2k". kopf does not change the field.
 	Identity string
-	// Peering is the name of the peering object, and requires its existence. Default: the values of Settings.Peering.
+	// Peering is the name of the peering object, and requires its existence, whatever Settings.Peering says. Default: the values of Settings.Peering.
 	Peering string
 	// Logger receives all messages. Default: [slog.Default].
 	Logger *slog.Logger
@@ -293,7 +292,11 @@ func (r *run) configure() error {
 	r.Settings.Peering.Clusterwide = r.Clusterwide
 	if r.Peering != "" {
 		r.Settings.Peering.Mandatory = true
-		r.flags = append(slices.Clone(r.flags), given("--peering (Operator.Peering)", "Peering.Name", r.Peering, func(s *Settings) *string { return &s.Peering.Name }))
+		const flag = "--peering (Operator.Peering)"
+		r.flags = append(slices.Clone(r.flags),
+			given(flag, "Peering.Name", r.Peering, func(s *Settings) *string { return &s.Peering.Name }),
+			given(flag, "Peering.Standalone", false, func(s *Settings) *bool { return &s.Peering.Standalone }),
+		)
 	}
 	for _, f := range r.flags {
 		f.set(r.Settings)
@@ -372,8 +375,7 @@ func (r *run) serve(ctx context.Context) error {
 	if err := r.Settings.validate(registry.snapshot()); err != nil {
 		return err
 	}
-	election := settingscheck.LeaderElection(r.Settings.LeaderElection)
-	for _, text := range append(r.Settings.Persistence.checked().Warnings(), election.Warnings(settingscheck.LeaderElection(NewSettings().LeaderElection))...) {
+	for _, text := range r.Settings.warnings(registry.snapshot()) {
 		r.Logger.Warn(text, "help", "K921")
 	}
 	if !registry.serving() {

@@ -3,8 +3,10 @@ package kopf
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
@@ -298,8 +300,8 @@ func NewSettings() *Settings {
 	}
 }
 
-// clone returns a copy for one run of an operator. The run changes it, and other runs may share
-// the original.
+// clone returns a copy for one run of an operator, which changes it. Other runs may have the same
+// settings.
 func (s *Settings) clone() *Settings {
 	own := *s
 	for _, list := range []*[]time.Duration{&own.Queueing.ErrorDelays, &own.Networking.ErrorBackoffs} {
@@ -324,6 +326,24 @@ func (s *Settings) clone() *Settings {
 // validate returns the errors in the settings for these handlers, after the start-up handlers.
 func (s *Settings) validate(handlers []*handler) error {
 	return errors.Join(slices.Concat(settingscheck.Numbers(s, "Peering.Priority"), s.Persistence.validate(handlers), settingscheck.LeaderElection(s.LeaderElection).Errors(), settingscheck.Ratio("Tracing.Ratio", s.Tracing.Ratio))...)
+}
+
+// warnings returns warnings about settings that are probably mistakes for these handlers.
+func (s *Settings) warnings(handlers []*handler) []string {
+	election, defaults := settingscheck.LeaderElection(s.LeaderElection), NewSettings().LeaderElection
+	all := append(s.Persistence.checked().Warnings(), election.Warnings(settingscheck.LeaderElection(defaults))...)
+	if s.Peering.Standalone && s.Peering.Mandatory {
+		all = append(all, "Settings.Peering.Mandatory has no effect, because Settings.Peering.Standalone disables peering")
+	}
+	if page := s.Process.Page; !page.Enabled && !reflect.ValueOf(page).IsZero() {
+		all = append(all, "Settings.Process.Page has no effect, because the page is not enabled")
+	}
+	admits := slices.ContainsFunc(handlers, func(h *handler) bool { return h.admission != nil })
+	if managed := s.Admission.Managed; managed != "" && !admits {
+		all = append(all, fmt.Sprintf("Settings.Admission.Managed has no effect, because there are no admission handlers: "+
+			"webhook configurations %q of an earlier version stay, and may refuse writes", managed))
+	}
+	return all
 }
 
 // givenSetting is the value of a setting that a flag gives. It takes precedence over [Configure].

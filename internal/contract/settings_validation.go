@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 var _ = Suite("settings_validation", func(t *testing.T, c *C) {
 	refusedStorages(t, c)
 	warnedStorages(t, c)
+	warnedContradictions(t, c)
 	c.Run(t, "DF-6 negative numbers and durations are refused at the start", func(c *C) {
 		for want, set := range map[string]func(*kopf.Settings){
 			"invalid Settings.Persistence.ConsistencyTimeout -1s: want zero or more": func(s *kopf.Settings) { s.Persistence.ConsistencyTimeout = -time.Second },
@@ -54,6 +56,44 @@ func (c *C) refuses(want string, set func(*kopf.Settings)) {
 	if err := c.runWith(withResults(&calls{}), set); err == nil || err.Error() != want {
 		c.Errorf("got the error %v, want %s", err, want)
 	}
+}
+
+func warnedContradictions(t *testing.T, c *C) {
+	for name, tt := range map[string]struct {
+		set  func(*kopf.Operator)
+		want string // in the one warning; "" for none
+	}{
+		"the defaults": {func(*kopf.Operator) {}, ""},
+		"a mandatory peering, and none": {func(op *kopf.Operator) {
+			op.Settings.Peering.Mandatory, op.Settings.Peering.Standalone = true, true
+		}, "Settings.Peering.Mandatory has no effect, because Settings.Peering.Standalone disables peering"},
+		"a token without the page": {func(op *kopf.Operator) {
+			op.Settings.Process.Page.TokenFile = "/nowhere"
+		}, "Settings.Process.Page has no effect, because the page is not enabled"},
+		"webhook configurations without admission handlers": {func(op *kopf.Operator) {
+			op.Settings.Admission.Managed = "a.example.com"
+		}, `Settings.Admission.Managed has no effect, because there are no admission handlers: webhook configurations "a.example.com"`},
+	} {
+		c.Run(t, "DF-80 settings without effect are told at the start: "+name, func(c *C) {
+			lines := c.Operator(withResults(&calls{}), tt.set).Logs.Find("has no effect")
+			if want := min(len(tt.want), 1); len(lines) != want || want > 0 && !strings.Contains(lines[0].Message, tt.want) {
+				c.Errorf("got %+v, want %q", lines, tt.want)
+			}
+		})
+	}
+	c.Run(t, "DF-80 the peering of an operator takes precedence over a standalone one in its settings", func(c *C) {
+		r := &kopf.Registry{}
+		var got kopf.PeeringSettings
+		r.OnStartup(func(_ context.Context, a *kopf.Activity) error {
+			got = a.Settings.Peering
+			return kopf.Permanent(errors.New("enough"))
+		}, id("startup"))
+		op := &kopf.Operator{Registry: r, Peering: "x", Settings: kopf.NewSettings(), Connection: c.ConnectionInfo()}
+		op.Settings.Peering.Standalone = true
+		if err := op.Run(c.Context()); err == nil || got.Name != "x" || !got.Mandatory || got.Standalone {
+			c.Errorf("got %+v, %v", got, err)
+		}
+	})
 }
 
 func refusedStorages(t *testing.T, c *C) {
