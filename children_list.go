@@ -112,24 +112,47 @@ func (rc *reconciler) noteWritten(b *Body, write *applying) {
 		return // no event would show its end
 	}
 	for _, r := range rc.reactorsOf(b.Reference()) {
-		key, by := familyOf(r.resource(), r.served.Load().follows, RawEvent{Type: Modified, Body: b})
-		e := r.queue.entryOf(b.UID())
-		if by == nil {
-			continue
+		if former := rc.noteWrittenIn(r, b, write); former != nil {
+			rc.triggerOwner(former, b.Reference())
 		}
-		rc.mu.Lock()
-		k := rc.memberLocked(key, objectName{b.Namespace(), b.Name()}, b.UID())
-		if k == nil && !write.gone[b.UID()] && (e == nil || e.child == nil) {
-			k = rc.addUnseenLocked(key, rc.kindLocked(r, by), b)
-		}
-		if k != nil && k.version <= apirequest.VersionNumber(b.version) {
-			before := k.version // the event will call the handler
-			fields, apiVersion := ownership.FieldsOf(b.of(b.managers), by.manager)
-			rc.show(k, b, fields, apiVersion, false)
-			k.version = before
-		}
-		rc.mu.Unlock()
 	}
+}
+
+// noteWrittenIn records a written object of a kind. It returns a child with the family that the object
+// has left. An object that has left its owner is in the family "" until its event.
+func (rc *reconciler) noteWrittenIn(r *reactor, b *Body, write *applying) (former *child) {
+	key, by := familyOf(r.resource(), r.served.Load().follows, RawEvent{Type: Modified, Body: b})
+	e := r.queue.entryOf(b.UID())
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	k, version := rc.childLocked(e, b.UID()), apirequest.VersionNumber(b.version)
+	switch {
+	case k == nil && by != nil && !write.gone[b.UID()]:
+		k = rc.addUnseenLocked(key, rc.kindLocked(r, by), b)
+	case k == nil || k.version >= version:
+		return nil
+	case k.family.key != key:
+		former = &child{family: k.family, kind: k.kind}
+		rc.moveLocked(k, key)
+	}
+	if k == nil {
+		return former
+	}
+	if k.details().written = version; by != nil {
+		before := k.version // the event will call the handler
+		fields, apiVersion := ownership.FieldsOf(b.of(b.managers), by.manager)
+		rc.show(k, b, fields, apiVersion, false)
+		k.version = before
+	}
+	return former
+}
+
+// childLocked returns the child with a UID, nil if there is none. The entry is nil before its event.
+func (rc *reconciler) childLocked(e *entry, uid string) *child {
+	if e != nil && e.child != nil {
+		return e.child
+	}
+	return rc.unseen[uid]
 }
 
 // noteDeleted implements [writeRecorder].
@@ -137,11 +160,7 @@ func (rc *reconciler) noteDeleted(ref ObjectReference) {
 	for _, r := range rc.reactorsOf(ref) {
 		e := r.queue.entryOf(ref.UID)
 		rc.mu.Lock()
-		k := rc.unseen[ref.UID]
-		if e != nil && e.child != nil {
-			k = e.child
-		}
-		if k != nil {
+		if k := rc.childLocked(e, ref.UID); k != nil {
 			k.going = true
 		}
 		rc.mu.Unlock()

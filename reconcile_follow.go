@@ -216,6 +216,7 @@ type childDetails struct {
 	unseen   *unseen           // nil after the first event
 	fields   string            // of the handler's field manager, with their version, until the child is found to match
 	own      uint64            // the version after kopf's last write, until its event; 0 for none
+	written  uint64            // the same for a write of a handler's client, which calls the handler
 	reason   string            // why it is not ready, by its status
 	conflict *flapping.Tracker // since the first change of applied fields by another client
 	custom   *customReady      // the last result of the user's readiness function
@@ -295,9 +296,11 @@ const wantedAnnotation = markers.DefaultPrefix + "/wanted"
 // show stores a state of the child, with the fields of the handler's field manager, and whether it matches the applied configuration.
 func (rc *reconciler) show(c *child, b *Body, fields []byte, apiVersion string, owned bool) {
 	digest, wanted := b.Annotation(wantedAnnotation) // missing in applies of other clients with the same manager
+	version := apirequest.VersionNumber(b.version)
+	c.going = b.deleting || c.going && version >= c.version // a deletion is final, unless the API server was restored from a backup
 	r, reason, kept := rc.kinds[c.kind].reactor.resource(), "", ""
 	c.ready, reason = b.ready(r.Group, r.Kind)
-	c.applied, c.owned, c.version, c.digest, c.going = fields != nil && wanted, owned, apirequest.VersionNumber(b.version), maphash.String(rc.seed, digest), b.deleting
+	c.applied, c.owned, c.version, c.digest = fields != nil && wanted, owned, version, maphash.String(rc.seed, digest)
 	c.theirs = rc.theirs(c, b, fields)
 	if fields != nil && !owned {
 		kept = unique.Make(apiVersion + "\n" + string(fields)).Value() // many children have the same
@@ -355,6 +358,9 @@ func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawE
 	before := e.child
 	if before == nil { // its first event may be a later change
 		before = rc.unseen[e.key]
+	}
+	if before != nil && ev.Type != Deleted && before.isOutdated(ev.Body) {
+		return nil, ""
 	}
 	if before != nil && (by == nil || before.family.key != key) {
 		rc.removeLocked(before)
@@ -467,9 +473,16 @@ func (rc *reconciler) showLocked(r *reactor, e *entry, by *follow, key string, b
 	case version != 0 && version < c.version && own != 0: // between kopf's read and its write; without a write, the API server was restored from a backup
 		return true
 	}
-	c.details().own = 0
+	c.details().own, c.more.written = 0, 0
 	rc.showEvent(c, b)
 	return true
+}
+
+// isOutdated reports whether a handler's client has changed the child since a state of it. The event
+// of that change will call the handler.
+func (c *child) isOutdated(b *Body) bool {
+	version := apirequest.VersionNumber(b.version)
+	return version != 0 && c.more != nil && version < c.more.written
 }
 
 // fieldsChangedLocked reports whether the fields of a child that trigger the handler differ from those
@@ -612,6 +625,15 @@ func (rc *reconciler) removeLocked(c *child) {
 	if f.dropLocked(c) && rc.families[f.key] == f {
 		delete(rc.families, f.key)
 	}
+}
+
+// moveLocked moves a child to another family.
+func (rc *reconciler) moveLocked(c *child, key string) {
+	if f := c.family; f.dropLocked(c) && rc.families[f.key] == f {
+		delete(rc.families, f.key)
+	}
+	c.family = rc.familyLocked(key)
+	c.family.addLocked(c)
 }
 
 // forgetChild forgets an unserved object without triggering its owner, because it may still exist. The
@@ -772,7 +794,7 @@ func (rc *reconciler) noteListing(r *reactor, from *source, begun bool) (gone []
 			}
 			unseen := c.more.unseen
 			if begun {
-				c.more.own = 0 // the list contains earlier writes
+				c.more.own, c.more.written = 0, 0 // the list contains earlier writes
 				c.trim()
 			}
 			if unseen != nil && begun {

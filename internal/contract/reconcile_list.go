@@ -208,4 +208,71 @@ var _ = Suite("reconcile_list", func(t *testing.T, c *C) {
 			return len(op.Logs.Find(`failed permanently: invalid argument "secrets" of Children`)) == 1
 		})
 	})
+	lateListed(t, c)
 })
+
+// lateListed checks lists of children while late events show earlier states.
+func lateListed(t *testing.T, c *C) {
+	run := func(name string, step func(c *C, r *kopf.Reconcile, child *kopf.Child), check func(c *C, child *kopf.Child), want int) {
+		c.Run(t, name, func(c *C) {
+			c.OnlyInBubble("the stream has to be late")
+			done, after := false, 0
+			c.parenting(func(r *kopf.Reconcile) error {
+				switch all := r.Children("configmaps"); {
+				case r.Spec().Int("size") == 1 && len(all) == 0:
+					return createByClient(context.Background(), r, "x")
+				case r.Spec().Int("size") == 1 || len(all) == 0 && !done:
+				case !done:
+					done = true
+					step(c, r, all[0])
+					check(c, only(r.Children("configmaps")))
+				default:
+					after++
+					check(c, only(all))
+				}
+				return nil
+			}, nil, through(func(q *http.Request, base http.RoundTripper) (*http.Response, error) {
+				if strings.HasSuffix(q.URL.Path, "/configmaps") {
+					base = &lateStreams{base, 3 * time.Second}
+				}
+				return base.RoundTrip(q)
+			}))
+			c.Create("a", size(1))
+			c.Pass(time.Minute)
+			c.configMaps().Patch("x", map[string]any{"data": map[string]any{"by": "another client"}})
+			c.Pass(time.Second)
+			c.Patch("a", size(2))
+			c.Pass(time.Minute)
+			if !done || after != want {
+				c.Errorf("the child was changed: %t, and %d calls followed, want %d", done, after, want)
+			}
+		})
+	}
+	run("DF-89 a child that a handler has deleted stays Terminating while late events show it alive", func(c *C, r *kopf.Reconcile, child *kopf.Child) {
+		if err := r.Client.Delete(context.Background(), child.Reference(), nil); err != nil {
+			c.Fatal(err)
+		}
+	}, func(c *C, child *kopf.Child) {
+		if child != nil && child.Reason() != "Terminating" {
+			c.Errorf("the child is alive: %q", child.Reason())
+		}
+	}, 2)
+	run("DF-89 a child that a handler has released is not listed, also while late events show its owner", func(c *C, r *kopf.Reconcile, child *kopf.Child) {
+		change := map[string]any{"metadata": map[string]any{"ownerReferences": nil}}
+		if _, err := r.Client.Patch(context.Background(), child.Reference(), change, nil); err != nil {
+			c.Fatal(err)
+		}
+	}, func(c *C, child *kopf.Child) {
+		if child != nil {
+			c.Errorf("the child is still listed")
+		}
+	}, 1)
+}
+
+// only returns the child in a list, nil for an empty list.
+func only(children []*kopf.Child) *kopf.Child {
+	if len(children) == 0 {
+		return nil
+	}
+	return children[0]
+}
