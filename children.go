@@ -26,8 +26,8 @@ type DesiredOptions struct {
 	Ready func(*Body) (ready bool, reason string)
 	// Recreate deletes and creates the child if the API server rejects a change because a field is immutable. Default: false, which makes it an error.
 	Recreate bool
-	// Once creates a missing child, and never changes it afterwards. If a call fails while such a
-	// child is missing, kopf does not send the Patch of the call. Default: false.
+	// Once creates a missing child, and never changes it afterwards. If such a child is missing after
+	// a call, kopf does not send the Patch of the call. Default: false.
 	Once bool
 	// Create returns further fields of the child, which kopf merges into the declared object. kopf
 	// calls it only if the child is missing, right before it creates the child, and does not send

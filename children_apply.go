@@ -348,7 +348,11 @@ func (d *desiredSet) make(ctx context.Context, c *Child) error {
 // askFields calls the option Create, which may be slow.
 func (d *desiredSet) askFields(ctx context.Context, c *Child) (fields any, err error) {
 	defer d.reconciler.limiter.Yield()()
-	return c.options.Create(ctx)
+	err = safecall.Do(func() (err error) {
+		fields, err = c.options.Create(ctx)
+		return err
+	})
+	return fields, err
 }
 
 // takeOver applies a child that existed already, if it may belong to the owner.
@@ -375,17 +379,27 @@ func (d *desiredSet) takeOver(ctx context.Context, c *Child, body *Body) error {
 	return nil
 }
 
-// losesOnce reports whether a call has not created a missing child with Once, so that the values of
-// the call for that child are lost.
+// losesOnce reports whether a child with Once is missing that this call has not created, so that the
+// values of the call for that child are lost.
 func (d *desiredSet) losesOnce() bool {
 	for _, c := range d.wanted {
-		if c.options.Once && (c.made || c.options.Create == nil) && c.known == nil && (c.found == nil || c.failed) {
-			d.log.Warn("Not storing the patch of a failed call, because a child with Once is missing", "kind", c.ref.Kind, "child", c.ref,
+		if c.options.Once && (c.made || c.options.Create == nil) && d.isMissing(c) {
+			d.log.Warn("Not storing the patch of a call, because a child with Once is missing", "kind", c.ref.Kind, "child", c.ref,
 				"hint", "use the option Create for values that are known only once", "help", "K718")
 			return true
 		}
 	}
 	return false
+}
+
+// isMissing reports whether a child does not exist after a call, or will be gone soon.
+func (d *desiredSet) isMissing(c *Child) bool {
+	if c.known == nil {
+		return c.found == nil || c.failed
+	}
+	d.reconciler.mu.Lock()
+	defer d.reconciler.mu.Unlock()
+	return c.known.going
 }
 
 // manages reports whether the field manager of the handler has applied an object.
@@ -715,6 +729,10 @@ func (d *desiredSet) undeclared(fits func(*child) bool) (all []*child) {
 			}
 		}
 	}
+	slices.SortFunc(all, func(a, b *child) int { // a large family is a map
+		x, y := a.name(), b.name()
+		return cmp.Or(cmp.Compare(a.kind, b.kind), strings.Compare(x.namespace, y.namespace), strings.Compare(x.name, y.name))
+	})
 	return all
 }
 

@@ -530,11 +530,25 @@ func (c *cycle) chooseDue(group []*progress) []*progress {
 		return nil
 	}
 	var chosen []*progress
-	for _, next := range c.reactor.lifecycle(pending) {
+	for _, next := range c.ordered(pending) {
 		if p := byID[next.ID]; p != nil {
 			chosen = append(chosen, p)
 			delete(byID, next.ID) // a lifecycle may return duplicates
 		}
+	}
+	return chosen
+}
+
+// ordered returns the handlers that the lifecycle selects. If it panics, these are all.
+func (c *cycle) ordered(pending []PendingHandler) (chosen []PendingHandler) {
+	err := safecall.Do(func() error {
+		chosen = c.reactor.lifecycle(slices.Clone(pending))
+		return nil
+	})
+	if err != nil {
+		c.cause.Logger.Error("The lifecycle panicked; calling all due handlers in the order of registration",
+			"error", err, "stack", string(safecall.StackOf(err)), "help", "K323")
+		return pending
 	}
 	return chosen
 }

@@ -524,7 +524,7 @@ func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error 
 	if out.err == nil && !out.cancelled {
 		call.meter.Settled(arg.requeueAfter >= 0)
 	}
-	if err != nil && !arg.Patch.Empty() && desired.losesOnce() {
+	if !arg.Patch.Empty() && desired.losesOnce() {
 		arg.Patch = newPatch(c.served.persistence, &c.served.resource, body)
 	}
 	rec.keepConditions(arg, desired, out, err)

@@ -39,7 +39,7 @@ func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
 	rc.mu.Lock()
 	before, known := rc.watched[key]
 	rc.mu.Unlock()
-	fits := c.event.Type != Deleted && (&filters{labels: f.spec.labels}).fitsMeta(&o, nil) && rc.mayWatch(f, o)
+	fits := c.event.Type != Deleted && rc.mayWatch(f, o)
 	var now watchedState
 	if fits && len(f.spec.fields) > 0 {
 		if now.digest = rc.digestOf(o.Body, f.spec.fields); known && now.digest == before.digest {
@@ -47,7 +47,7 @@ func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
 		}
 	}
 	if fits && f.spec.watch.Objects != nil {
-		now.refs = rc.objectsOf(f, o)
+		now.refs, fits = rc.objectsOf(f, o)
 	}
 	rc.mu.Lock()
 	if delete(rc.watched, key); fits {
@@ -79,34 +79,41 @@ func (rc *reconciler) digestOf(b *Body, fields []FieldPath) uint64 {
 	return sum.Sum64()
 }
 
-// mayWatch reports whether the predicate of a watch is true for an object. A panic counts as false.
+// mayWatch reports whether the labels and the predicate of a watch match an object. A panic counts as
+// false.
 func (rc *reconciler) mayWatch(f *follow, o Object) (may bool) {
-	when := f.spec.watch.When
-	if when == nil {
-		return true
+	labels, when := &filters{labels: f.spec.labels}, f.spec.watch.When
+	if !f.hasPredicate() {
+		may = labels.fitsMeta(&o, nil)
+	} else {
+		rc.ask(f, o, "Labels", func(w *Watched) { may = labels.fitsMeta(&w.Object, nil) })
 	}
-	rc.ask(f, o, "When", func(w *Watched) { may = when(w) })
+	if may && when != nil {
+		may = false // after a panic, too
+		rc.ask(f, o, "When", func(w *Watched) { may = when(w) })
+	}
 	return may
 }
 
-// objectsOf returns the objects that a watched object refers to, none after a panic.
-func (rc *reconciler) objectsOf(f *follow, o Object) (refs []ObjectReference) {
-	rc.ask(f, o, "Objects", func(w *Watched) { refs = f.spec.watch.Objects(w) })
-	return refs
+// objectsOf returns the objects that a watched object refers to. After a panic, it is not known.
+func (rc *reconciler) objectsOf(f *follow, o Object) (refs []ObjectReference, known bool) {
+	known = rc.ask(f, o, "Objects", func(w *Watched) { refs = f.spec.watch.Objects(w) })
+	return refs, known
 }
 
-// ask calls a function of a watch, and logs its first panic.
-func (rc *reconciler) ask(f *follow, o Object, option string, call func(*Watched)) {
+// ask calls a function of a watch, and reports whether it has returned. It logs the first panic.
+func (rc *reconciler) ask(f *follow, o Object, option string, call func(*Watched)) (returned bool) {
 	o.Patch, o.Param, o.Client = newPatch(nil, &o.Resource, o.Body), f.handler.param, nil
 	err := safecall.Do(func() error {
 		call(&Watched{o})
 		return nil
 	})
 	if err == nil {
-		return
+		return true
 	}
 	f.handler.filters.panicked.Do(func() {
 		rc.log.Error("A function of a watch panicked; the object counts as missing", "option", option,
 			handlerKey, f.handler.id, "error", err, "stack", string(safecall.StackOf(err)), "help", "K715")
 	})
+	return false
 }

@@ -65,6 +65,25 @@ func changesOfOthers(t *testing.T, c *C) {
 			}
 		}
 	})
+	c.Run(t, "DF-90 a watch with fields asks again for an object whose function has panicked", func(c *C) {
+		var l reconciles
+		var asked atomic.Int64
+		op := c.Reconciled(&l, &kopf.ReconcileOptions{Watches: []kopf.Watch{{
+			Of: "configmaps", Fields: []kopf.FieldPath{"data.id"},
+			Objects: func(w *kopf.Watched) []kopf.ObjectReference {
+				if asked.Add(1) == 1 {
+					panic("not filled yet")
+				}
+				return byNote(c.Namespace)(w)
+			},
+		}}})
+		c.Create("a", nil)
+		c.WaitFor("the first call", func() bool { return l.count("a First") == 1 })
+		c.configMaps().Create("x", about("a"))
+		c.WaitFor("the line", func() bool { return len(op.Logs.Find("A function of a watch panicked")) == 1 })
+		c.configMaps().Patch("x", map[string]any{"metadata": map[string]any{"labels": map[string]any{"x": "1"}}})
+		c.WaitFor("the call", func() bool { return l.count("a Watched") == 1 })
+	})
 	c.Run(t, "DF-90 a watch with a predicate takes an object for which it is false as missing", func(c *C) {
 		var l reconciles
 		on := func(w *kopf.Watched) bool { return w.Body.View("data").String("on") == "yes" }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -53,7 +54,7 @@ var _ = Suite("reconcile_once", func(t *testing.T, c *C) {
 		c.WaitFor("the child", func() bool { return c.configMaps().Exists("x") })
 		c.WaitFor("the id", func() bool { return c.Get("a").Status().String("tunnel") == "tunnel-2" })
 		c.same("the credentials", "credentials-2", c.credentials())
-		if lines := op.Logs.Find("Not storing the patch of a failed call"); len(lines) != 1 || !strings.HasSuffix(lines[0].Attrs["child"], "/x") {
+		if lines := op.Logs.Find("Not storing the patch of a call"); len(lines) != 1 || !strings.HasSuffix(lines[0].Attrs["child"], "/x") {
 			c.Errorf("got the lines %v", lines)
 		}
 	})
@@ -181,4 +182,85 @@ var _ = Suite("reconcile_once", func(t *testing.T, c *C) {
 			c.Error("a child was made")
 		}
 	})
+	notMadeYet(t, c)
+	c.Run(t, "DF-41 a panic of Create fails that child only", func(c *C) {
+		var n atomic.Int64
+		op, _ := c.parenting(func(r *kopf.Reconcile) error {
+			r.Desired(desiredMap("x", nil), &kopf.DesiredOptions{Create: func(context.Context) (any, error) {
+				switch n.Add(1) {
+				case 1:
+					panic("oops")
+				case 2:
+					runtime.Goexit()
+				}
+				return map[string]any{}, nil
+			}})
+			r.Desired(desiredMap("y", nil), nil)
+			return nil
+		}, &kopf.ReconcileOptions{Backoff: 100 * time.Millisecond})
+		c.Create("a", nil)
+		c.WaitFor("the other child", func() bool { return c.configMaps().Exists("y") })
+		c.WaitFor("the child", func() bool { return c.configMaps().Exists("x") })
+		for _, text := range []string{"panic: oops", "runtime.Goexit was called"} {
+			if len(op.Logs.Find("ConfigMap "+c.Namespace+"/x: "+text)) == 0 {
+				c.Errorf("no line has %q", text)
+			}
+		}
+	})
 })
+
+// notMadeYet checks calls that succeed without creating a child with Once.
+func notMadeYet(t *testing.T, c *C) {
+	for _, why := range []string{"waits for another one", "is in a call without changes", "is still being deleted"} {
+		c.Run(t, "DF-86 a value that is known only once is stored when its child is made, though the child "+why, func(c *C) {
+			k, api := c.statuses(), &tunnels{}
+			r := &kopf.Registry{}
+			r.OnReconcile(statusExamples, func(_ context.Context, r *kopf.Reconcile) error {
+				r.SpecChanged()
+				after := []*kopf.Child{r.Desired(desiredMap("first", nil), &kopf.DesiredOptions{Ready: func(b *kopf.Body) (bool, string) {
+					return b.View("data").Has("ok"), "not ok"
+				}})}
+				if why != "waits for another one" {
+					after = nil
+				}
+				id, credentials := r.Status().String("tunnel"), ""
+				if id == "" {
+					id, credentials = api.create()
+					r.Patch.Set("status.tunnel", id)
+				}
+				r.Desired(desiredMap("x", map[string]any{"credentials": credentials}), &kopf.DesiredOptions{Once: true, After: after})
+				if why == "is in a call without changes" && !r.Spec().Bool("ok") {
+					return kopf.Unchanged
+				}
+				return nil
+			}, &kopf.ReconcileOptions{ID: "reconcile", Owns: []kopf.Selector{"configmaps"}, Conditions: true})
+			c.Operator(r)
+			k.Create("a", nil)
+			status := func() kopf.View { return k.Get("a").Status() }
+			if why == "is still being deleted" {
+				c.WaitFor("the first id", func() bool { return status().String("tunnel") == "tunnel-1" })
+				c.configMaps().Patch("x", map[string]any{"metadata": map[string]any{"finalizers": []any{"example.com/theirs"}}})
+				c.configMaps().Delete("x")
+				c.Pass(2 * time.Second)
+				k.PatchStatus("a", map[string]any{"status": map[string]any{"tunnel": nil}})
+				k.Patch("a", spec(map[string]any{"ok": true}))
+				c.Pass(2 * time.Second)
+				c.same("the id", "", status().String("tunnel"))
+				c.configMaps().Patch("x", map[string]any{"metadata": map[string]any{"finalizers": nil}})
+			} else {
+				c.WaitFor("the conditions", func() bool { return status().Has("conditions") })
+				c.Pass(2 * time.Second)
+				c.same("the id", "", status().String("tunnel"))
+				c.same("the digest", "", k.Get("a").Annotations()["kopf.zalando.org/reconciled-spec"])
+				c.same("the generation", k.Get("a").Get("metadata.generation"), status().Get("observedGeneration"))
+				k.Patch("a", spec(map[string]any{"ok": true}))
+				if why == "waits for another one" {
+					c.configMaps().Patch("first", map[string]any{"data": map[string]any{"ok": "1"}})
+				}
+			}
+			last := func() string { return fmt.Sprint("tunnel-", api.created.Load()) }
+			c.WaitFor("the id", func() bool { return status().Has("tunnel") && status().String("tunnel") == last() })
+			c.same("the credentials", strings.Replace(last(), "tunnel", "credentials", 1), c.credentials())
+		})
+	}
+}

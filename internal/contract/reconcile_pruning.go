@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,6 +17,35 @@ import (
 // This suite proves when former children are deleted, in 5-reconcile.md and 9-defects.md.
 
 var _ = Suite("reconcile_pruning", func(t *testing.T, c *C) {
+	c.Run(t, "DF-85 many children are named, and deleted, in the order of their names", func(c *C) {
+		op, _ := c.parenting(func(r *kopf.Reconcile) error {
+			switch {
+			case r.Spec().Bool("none"):
+				r.NoChildren()
+			case r.Spec().Int("size") > 0:
+				for i := range 30 {
+					r.Desired(desiredMap(fmt.Sprintf("x-%02d", i), nil), nil)
+				}
+			}
+			return nil
+		}, nil)
+		c.Create("a", size(1))
+		c.WaitFor("the children", func() bool { return c.configMaps().Exists("x-29") })
+		c.Patch("a", size(0))
+		op.waitLogged(c, "Keeping all children")
+		var names []string
+		for i := range 10 {
+			names = append(names, fmt.Sprintf("ConfigMap %s/x-%02d", c.Namespace, i))
+		}
+		c.same("the names", strings.Join(names, ", "), op.Logs.Find("Keeping all children")[0].Attrs["names"])
+		c.Patch("a", spec(map[string]any{"none": true}))
+		c.WaitFor("the deletions", func() bool { return !c.configMaps().Exists("x-29") })
+		c.Pass(time.Second)
+		deleted := op.Wire.Requests(http.MethodDelete)
+		if len(deleted) != 30 || !slices.IsSortedFunc(deleted, func(a, b Request) int { return strings.Compare(a.Path, b.Path) }) {
+			c.Errorf("got the deletions %v", deleted)
+		}
+	})
 	c.Run(t, "DF-85 a call that declares no child deletes none, and the log names them", func(c *C) {
 		op, l := c.parenting(func(r *kopf.Reconcile) error {
 			if r.Spec().Bool("early") {

@@ -105,6 +105,42 @@ var _ = Suite("user_code_goexit", func(t *testing.T, c *C) {
 		c.configMaps().Create("x", nil)
 		c.WaitFor("the line", func() bool { return len(op.Logs.Find("A function of a watch panicked")) > 0 })
 	})
+	c.Run(t, "DF-41 runtime.Goexit in a label of a watch counts as no match, and does not hold the watched object", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		r.OnReconcile(Examples, func(context.Context, *kopf.Reconcile) error { return nil }, &kopf.ReconcileOptions{
+			ID: "h", Watches: []kopf.Watch{{Of: "configmaps", Labels: kopf.Match{
+				"x": func(*kopf.FieldValue) bool { runtime.Goexit(); return true },
+			}}},
+		})
+		r.OnCreate("configmaps", l.handler("create"), &kopf.ChangeOptions{ID: "create", Labels: kopf.Match{"x": "1"}})
+		op := c.Operator(r)
+		c.configMaps().Create("x", map[string]any{"metadata": map[string]any{"labels": map[string]any{"x": "1"}}})
+		c.WaitFor("the call for the watched object", func() bool { return len(l.all()) == 1 })
+		if lines := op.Logs.Find("A function of a watch panicked"); len(lines) != 1 || lines[0].Attrs["option"] != "Labels" {
+			c.Errorf("got the lines %v", lines)
+		}
+	})
+	for what, end := range map[string]func(){"runtime.Goexit": runtime.Goexit, "a panic": func() { panic("oops") }} {
+		c.Run(t, "DF-41 "+what+" in a lifecycle counts as AllAtOnce", func(c *C) {
+			var l calls
+			r := &kopf.Registry{}
+			r.OnCreate(Examples, l.handler("first"), named("first"))
+			r.OnCreate(Examples, l.handler("second"), named("second"))
+			op := c.Operator(r, func(op *kopf.Operator) {
+				op.Lifecycle = func([]kopf.PendingHandler) []kopf.PendingHandler {
+					end()
+					return nil
+				}
+			})
+			c.Create("a", nil)
+			c.handled("a")
+			c.expect(&l, "first create 0", "second create 0")
+			if n := len(op.Logs.Find("The lifecycle panicked")); n != 1 {
+				c.Errorf("got %d lines, want 1", n)
+			}
+		})
+	}
 	goexitsOutside(t, c)
 })
 
@@ -201,12 +237,6 @@ func goexitsOutside(t *testing.T, c *C) {
 		},
 		"a storage at a write": func(op *kopf.Operator, call func()) {
 			op.Settings.Persistence.ProgressStorage = &faultyProgress{store: func(*kopf.Body) { call() }}
-		},
-		"a lifecycle": func(op *kopf.Operator, call func()) {
-			op.Lifecycle = func(pending []kopf.PendingHandler) []kopf.PendingHandler {
-				call()
-				return pending
-			}
 		},
 		"the audit": func(op *kopf.Operator, call func()) {
 			op.Settings.Process.Audit = func(context.Context, slog.Record) error { call(); return nil }
