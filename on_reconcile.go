@@ -32,9 +32,10 @@ type ReconcileOptions struct {
 	// Owns are the kinds of the children. Their changes trigger the handler of their owner, and [Reconcile.Desired] accepts only these kinds. Default: none.
 	Owns []Selector
 	// ChildFields are the paths of the fields of a kind in Owns whose changes trigger the handler, such
-	// as "status.phase". These changes of a child always trigger it: that it appears, ends or leaves its
-	// owner, becomes ready or not, or that another client changes what kopf has applied. List the fields
-	// that the option Ready of [DesiredOptions] reads. Default: all fields.
+	// as "status.phase". These changes of a child always trigger it: that another client creates it, that
+	// it ends or leaves its owner, becomes ready or not, or that another client changes what kopf has
+	// applied. kopf's own applies never trigger it. List the fields that the option Ready of
+	// [DesiredOptions] reads. Default: all fields.
 	ChildFields map[Selector][]FieldPath
 	// Watches are other kinds whose changes trigger the handler. Default: none.
 	Watches []Watch

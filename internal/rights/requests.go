@@ -120,7 +120,7 @@ func (s *Set) Refused(requests []Request) (messages []string) {
 	return s.refused(requests, make(map[string]bool))
 }
 
-// refused is Refused without the messages that were said before.
+// refused is Refused without the messages that are in said, and adds its own.
 func (s *Set) refused(requests []Request, said map[string]bool) (messages []string) {
 	everywhere := &Set{Rights: s.Rights, Home: s.Home}
 	for _, r := range requests {
