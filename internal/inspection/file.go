@@ -17,6 +17,9 @@ func ReadObject(ctx context.Context, file string, stdin io.Reader) (map[string]a
 		return nil, err
 	}
 	var all []map[string]any
+	if file == "-" {
+		file = files[0].Path
+	}
 	for _, f := range files {
 		objects, err := yaml.ParseManifests(f.Data)
 		if err != nil {
