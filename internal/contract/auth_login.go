@@ -77,13 +77,15 @@ func loginOptions(t *testing.T, c *C) {
 		c.OnlyInBubble("it waits")
 		e := newEntry()
 		settings := kopf.NewSettings()
+		var own *kopf.Settings // of the run
 		e.registry.OnStartup(func(ctx context.Context, a *kopf.Activity) error {
 			a.Memo().Store("password", "sesame")
+			own = a.Settings
 			return nil
 		}, id("startup"))
 		var attempts []kopf.Attempt
 		e.registry.OnLogin(func(ctx context.Context, l *kopf.Login) (*kopf.ConnectionInfo, error) {
-			if word, _ := l.Memo().Load("password"); word != "sesame" || l.Settings != settings || l.Param != "param" || l.Logger == nil {
+			if word, _ := l.Memo().Load("password"); word != "sesame" || l.Settings != own || l.Param != "param" || l.Logger == nil {
 				c.Errorf("got %+v and the memo of %v", l, word)
 			}
 			if attempts = append(attempts, l.Attempt); len(attempts) < 3 {

@@ -20,8 +20,8 @@ var _ = ClusterSuite("operator_start", func(t *testing.T, c *C) {
 		registry, settings := &kopf.Registry{}, kopf.NewSettings()
 		settings.Persistence.Finalizer = "example.com/first"
 		registry.OnStartup(func(ctx context.Context, a *kopf.Activity) error {
-			if a.Settings != settings || a.Settings.Persistence.Finalizer != "example.com/first" {
-				c.Error("the handler does not get the settings of the operator")
+			if a.Settings == settings || a.Settings.Persistence.Finalizer != "example.com/first" {
+				c.Error("the handler does not get a copy of the operator's settings")
 			}
 			a.Settings.Persistence.Finalizer = "example.com/last"
 			return nil
