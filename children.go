@@ -63,7 +63,7 @@ type Child struct {
 
 	found  *Body        // the object of its name that was there before; nil for a known child, and for a new one
 	before appliedState // before the apply
-	seen   uint64       // what other clients had set before it, see [reconciler.theirs]
+	seen   uint64       // what other clients had set before it, see [reconciler.foreign]
 }
 
 // childState is the state of a child when the call of the handler begins.

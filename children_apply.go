@@ -542,7 +542,7 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	}
 	k.mine = uint16(maphash.String(rc.seed, c.config.Digest()))
 	changed := c.before != d.appliedStateOf(body)
-	foreign := isForeign(c.seen, rc.theirs(k, body, fields)) // although no event has shown it
+	unseen := differs(c.seen, rc.foreign(k, body, fields)) // a change of another client
 	own, came := apirequest.VersionNumber(body.version), d.applying
 	early := came.early[earlyChild{k, own}] // the watch event came before the response
 	unchanged := k.version == own && !early
@@ -555,7 +555,7 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	}
 	switch {
 	case unchanged:
-	case changed && !foreign:
+	case changed && !unseen:
 		came.own[own] = true
 	case !early: // the version contains a change of another client, which the handler has not seen
 		came.show(k, k.ref(), own)
@@ -583,7 +583,7 @@ func (d *desiredSet) appliedState(c *Child) (s appliedState) {
 	case c.found != nil:
 		return d.appliedStateOf(c.found)
 	case c.known != nil:
-		c.seen = c.known.theirs
+		c.seen = c.known.foreign
 		if s.digest = c.known.digest; c.known.more != nil {
 			s.fields = c.known.more.fields
 		}
@@ -598,10 +598,10 @@ func (d *desiredSet) appliedStateOf(b *Body) appliedState {
 	return appliedState{maphash.String(d.reconciler.seed, digest), apiVersion + "\n" + string(fields)}
 }
 
-// theirs returns a digest of what other clients set of a child: the top-level fields outside of its
-// metadata, such as the status, and those of the option ChildFields, except for those with fields of
-// the handler's field manager. It is 0 for another version than that of the watch.
-func (rc *reconciler) theirs(c *child, b *Body, fields []byte) uint64 {
+// foreign returns a digest of what other clients set of a child: top-level fields outside of its
+// metadata, such as the status, and those of the option ChildFields. It leaves out fields that the
+// handler's field manager has applied in part. It is 0 for another version than that of the watch.
+func (rc *reconciler) foreign(c *child, b *Body, fields []byte) uint64 {
 	kind := rc.kinds[c.kind]
 	if b.APIVersion() != kind.reactor.resource().APIVersion() {
 		return 0
@@ -626,8 +626,8 @@ func (rc *reconciler) theirs(c *child, b *Body, fields []byte) uint64 {
 	return max(1, sum.Sum64())
 }
 
-// isForeign reports whether two results of [reconciler.theirs] are known, and differ.
-func isForeign(before, after uint64) bool { return before != 0 && after != 0 && before != after }
+// differs reports whether two results of [reconciler.foreign] are known, and differ.
+func differs(before, after uint64) bool { return before != 0 && after != 0 && before != after }
 
 // addUnseenLocked remembers a written child before its watch event.
 func (rc *reconciler) addUnseenLocked(key string, kind uint16, body *Body) *child {

@@ -238,7 +238,7 @@ func (w *Wire) withoutEvents(plural string) (end func()) {
 }
 
 // unseenWrites checks that answers to applies do not hide what another client has written before
-// them, if no event has shown it and the new list shows the version of the answer.
+// them. No event shows it, and the new list shows the version of the answer.
 func unseenWrites(t *testing.T, c *C) {
 	claim := func(r *kopf.Reconcile) map[string]any {
 		labels := map[string]any{"size": fmt.Sprint(r.Spec().Int("size"))}
