@@ -195,7 +195,7 @@ type child struct {
 	family  *family
 	version uint64        // the newest one known
 	digest  uint64        // of the annotation with the digest of the applied configuration
-	foreign  uint64        // of what other clients set, see [reconciler.foreign]
+	foreign uint64        // of what other clients set, see [reconciler.foreign]
 	kind    uint16        // index in the kinds of the reconciler
 	mine    uint16        // of the same digest at kopf's own last apply: a difference shows another applier, except for one in 65,536
 	applied bool          // whether the handler's field manager has applied it as a desired child

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -202,8 +203,10 @@ var _ = Suite("reconcile_once", func(t *testing.T, c *C) {
 		c.WaitFor("the other child", func() bool { return c.configMaps().Exists("y") })
 		c.WaitFor("the child", func() bool { return c.configMaps().Exists("x") })
 		for _, text := range []string{"panic: oops", "runtime.Goexit was called"} {
-			if len(op.Logs.Find("ConfigMap "+c.Namespace+"/x: "+text)) == 0 {
-				c.Errorf("no line has %q", text)
+			if !slices.ContainsFunc(op.Logs.All(), func(l Line) bool {
+				return strings.Contains(l.Attrs["error"], "ConfigMap "+c.Namespace+"/x: "+text)
+			}) {
+				c.Errorf("no line names the child and %q", text)
 			}
 		}
 	})
