@@ -392,12 +392,11 @@ func ending(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, l.handler("create"), named("create"))
 		op := c.Operator(r, func(op *kopf.Operator) {
-			op.Lifecycle = func(pending []kopf.PendingHandler) []kopf.PendingHandler {
+			op.Settings.Persistence.DiffBaseStorage = &faultyDiffBase{build: func(*kopf.Body) {
 				if panics.Add(1) == 1 {
 					panic("boom")
 				}
-				return pending
-			}
+			}}
 		})
 		c.Create("a", nil)
 		c.Pass(time.Second)

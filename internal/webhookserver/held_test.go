@@ -12,6 +12,7 @@ func TestHeldBytes(t *testing.T) {
 		const limit = 100
 		aborted := make(map[*heldBody]bool)
 		body := func(address string) *heldBody {
+			time.Sleep(time.Millisecond) // each is younger than the one before
 			b := &heldBody{address: address, since: time.Now()}
 			b.abort = func() { aborted[b] = true }
 			return b
