@@ -129,7 +129,9 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	o.limiter = workpool.New(inFlight, o.settings.Execution.MaxWorkers)
 	o.meter.SetLimits(o.settings.Queueing.WorkerLimit, o.settings.Execution.MaxWorkers)
 	o.lost = make(map[string]kindschema.Obstacle)
+	o.mu.Lock() // the live page may already read them
 	o.resources, o.existing = make(map[string]*servedResource), make(map[string]bool)
+	o.mu.Unlock()
 	o.warned, o.warnedGroups = make(map[string]bool), make(map[string]bool)
 	broken, err := o.discover(ctx)
 	if err != nil {

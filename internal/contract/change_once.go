@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -379,16 +380,20 @@ func calledOnceAtRandom(t *testing.T, c *C) {
 				k, selector, place = c.statuses(), statusExamples, inStatus
 			}
 			random := rand.New(rand.NewPCG(seed, 0))
+			var mu sync.Mutex // guards the following
 			var failures []string
 			last := map[kopf.HandlerID]int64{}
 			r := &kopf.Registry{}
 			for i := range 1 + random.IntN(4) {
 				id := kopf.HandlerID(fmt.Sprint("h", i))
+				own := rand.New(rand.NewPCG(seed, uint64(10+i))) // the handlers run at the same time
 				last[id] = 1
 				r.OnUpdate(selector, func(_ context.Context, ch *kopf.Change) error {
-					time.Sleep(time.Duration(random.IntN(3)) * time.Second)
-					if random.IntN(3) == 0 {
-						return kopf.Temporary(errOops, time.Duration(random.IntN(60))*time.Second)
+					time.Sleep(time.Duration(own.IntN(3)) * time.Second)
+					mu.Lock()
+					defer mu.Unlock()
+					if own.IntN(3) == 0 {
+						return kopf.Temporary(errOops, time.Duration(own.IntN(60))*time.Second)
 					}
 					if ch.Old.Int("spec.x") != last[id] || ch.New.Int("spec.x") <= last[id] {
 						failures = append(failures, fmt.Sprintf("%s %s after %d", id, step(ch, "spec.x"), last[id]))
@@ -433,19 +438,23 @@ func calledOnceAtRandomReversals(t *testing.T, c *C) {
 				k, selector, place = c.statuses(), statusExamples, inStatus
 			}
 			random := rand.New(rand.NewPCG(seed, 1))
+			var mu sync.Mutex // guards the following
 			var calls, failures []string
 			last := map[kopf.HandlerID]int64{}
 			tried := map[kopf.HandlerID]bool{} // whether it has failed since, perhaps in part
 			r := &kopf.Registry{}
 			for i := range 2 + random.IntN(3) {
 				id := kopf.HandlerID(fmt.Sprint("h", i))
+				own := rand.New(rand.NewPCG(seed, uint64(10+i))) // the handlers run at the same time
 				last[id] = 1
 				r.OnUpdate(selector, func(_ context.Context, ch *kopf.Change) error {
-					time.Sleep(time.Duration(random.IntN(3)) * time.Second)
+					time.Sleep(time.Duration(own.IntN(3)) * time.Second)
+					mu.Lock()
+					defer mu.Unlock()
 					before, now := ch.Old.Int("spec.x"), ch.New.Int("spec.x")
-					if random.IntN(3) == 0 {
+					if own.IntN(3) == 0 {
 						tried[id] = true
-						return kopf.Temporary(errOops, time.Duration(1+random.IntN(5))*time.Second)
+						return kopf.Temporary(errOops, time.Duration(1+own.IntN(5))*time.Second)
 					}
 					call := fmt.Sprintf("%s %s after %d", id, step(ch, "spec.x"), last[id])
 					if calls = append(calls, call); !tried[id] && (before != last[id] || now == last[id]) {
@@ -475,7 +484,9 @@ func calledOnceAtRandomReversals(t *testing.T, c *C) {
 				if stops {
 					op = c.Operator(r, settle, place)
 				}
+				mu.Lock()
 				calls = append(calls, fmt.Sprint("x is ", x))
+				mu.Unlock()
 			}
 			c.Pass(10 * time.Hour)
 			if got := k.Get("a"); len(records(got)) != 0 || got.Status().Has("kopf.progress.h0") {
