@@ -115,6 +115,30 @@ var _ = ClusterSuite("change_texts", func(t *testing.T, c *C) {
 			}
 		})
 	}
+	for name, set := range map[string]func(p *kopf.Patch){
+		"a label":                  func(p *kopf.Patch) { p.SetLabel("team", text) },
+		"the key of a label":       func(p *kopf.Patch) { p.SetLabel(text, "a") },
+		"the key of an annotation": func(p *kopf.Patch) { p.SetAnnotation(text, "a") },
+		"a label in a merge": func(p *kopf.Patch) {
+			p.Merge(map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": text}}})
+		},
+	} {
+		c.Run(t, "DF-48 metadata that is not UTF-8, which no API server takes, fails the handler: "+name, func(c *C) {
+			r := &kopf.Registry{}
+			r.OnReconcile(Examples, func(_ context.Context, x *kopf.Reconcile) error {
+				set(x.Patch)
+				return nil
+			}, &kopf.ReconcileOptions{ID: "sets"})
+			op := c.Operator(r)
+			c.Create("a", nil)
+			op.waitLogged(c, "is not UTF-8: want")
+			for _, q := range patches(op) {
+				if strings.Contains(q, "\ufffd") {
+					c.Errorf("got the patch %s", q)
+				}
+			}
+		})
+	}
 	c.Run(t, "DF-48 the valid character U+FFFD is not reported", func(c *C) {
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {

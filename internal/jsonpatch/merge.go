@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -303,8 +304,15 @@ func badText(patch map[string]any) (keys []string, err error) {
 		texts := rawjson.PatchFields(metadata[kind.field])
 		for _, key := range rawjson.SortedKeys(texts) {
 			keys := []string{"metadata", kind.field, key}
+			if strings.ContainsRune(key, utf8.RuneError) {
+				return keys, fmt.Errorf("the key %q in metadata.%s is not UTF-8: want letters, digits, and ./_-", key, kind.field)
+			}
 			switch value := texts[key].(type) {
-			case nil, string:
+			case nil:
+			case string:
+				if kind.field == "labels" && strings.ContainsRune(value, utf8.RuneError) {
+					return keys, fmt.Errorf("the label %q is %q, which is not UTF-8: want letters, digits, and ._-", key, value)
+				}
 			case map[string]any, rawjson.Existing, rawjson.Exact:
 				full := []string{key}
 				for inner := rawjson.PatchFields(value); len(inner) == 1; {
