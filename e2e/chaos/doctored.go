@@ -52,6 +52,7 @@ func (r *Report) Doctored() []Doctored {
 			e.Ends = append(e.Ends, "exit status 1")
 			return true
 		}},
+		{"a handler is stored as failed that has succeeded", leftovers, (*Evidence).storeFailure},
 		{"requests came in floods", budget, func(e *Evidence) bool {
 			e.Writes["/apis/"+group+"/v2/namespaces/"+namespace+"/widgets/w-0"] += 1_000_000
 			return true
@@ -289,6 +290,23 @@ func (e *Evidence) keepLarge() bool {
 		left := *versions[n-2].Object
 		left.Metadata.DeletionTimestamp = "2026-01-01T00:00:00Z"
 		e.Versions[uid] = append(slices.Clone(versions[:n-1]), &Version{Revision: versions[n-1].Revision, Seen: versions[n-1].Seen, Object: &left})
+		return true
+	}
+	return false
+}
+
+// storeFailure adds the record of a failure to an object whose handler has succeeded.
+func (e *Evidence) storeFailure() bool {
+	calls := e.callsByUID()
+	for uid, versions := range e.Versions {
+		now := versions[len(versions)-1]
+		if now.Gone || !now.Object.size.fits() || last(calls[uid]["value"]).Event != journal.Done {
+			continue
+		}
+		failed := *now.Object
+		failed.Metadata.Annotations = maps.Clone(failed.Metadata.Annotations)
+		failed.Metadata.Annotations[prefix+"failed-handlers"] = `{"message":"none {\"value/spec.value\":{}}"}`
+		e.Versions[uid] = append(slices.Clone(versions), &Version{Revision: now.Revision, Seen: now.Seen, Object: &failed})
 		return true
 	}
 	return false

@@ -246,12 +246,12 @@ func (c *court) rest(uid string, o *Object) {
 	if err := json.Unmarshal([]byte(text), &handled); err != nil || !sameJSON(handled.Spec, o.Spec) || !maps.Equal(handled.Metadata.Labels, o.Metadata.Labels) {
 		c.complain(lastState, uid, name, "the object is %v with the labels %v, handled was %s", o.Spec, o.Metadata.Labels, text)
 	}
-	kept := []string{prefix + "last-handled-configuration"}
-	if last(c.calls[uid]["fragile"]).Event != journal.Done { // it may have failed permanently
-		kept = append(kept, prefix+"failed-handlers")
-	}
 	for key, value := range o.Metadata.Annotations {
-		if strings.HasPrefix(key, prefix) && !slices.Contains(kept, key) {
+		switch {
+		case !strings.HasPrefix(key, prefix) || key == prefix+"last-handled-configuration":
+		case key == prefix+"failed-handlers":
+			c.failures(uid, name, value)
+		default:
 			c.complain(leftovers, uid, name, "the annotation %s is left: %s", key, value)
 		}
 	}
@@ -260,6 +260,28 @@ func (c *court) rest(uid string, o *Object) {
 	}
 	if slices.Contains(o.Metadata.Finalizers, hold) {
 		c.complain(leftovers, uid, name, "the object is held by the bench")
+	}
+}
+
+// failures checks that the handlers have failed that are stored as failed. The digest in the message is not checked.
+func (c *court) failures(uid, name, stored string) {
+	var record struct{ Message string }
+	failed := map[string]any{}
+	err := json.Unmarshal([]byte(stored), &record)
+	if err == nil {
+		_, text, _ := strings.Cut(record.Message, " ")
+		err = json.Unmarshal([]byte(text), &failed)
+	}
+	if err != nil || len(failed) == 0 {
+		c.complain(leftovers, uid, name, "the record of failed handlers has no handlers: %s", stored)
+	}
+	for id := range failed {
+		handler := strings.TrimSuffix(id, "/spec.value") // the field in the ID of a handler
+		e := last(c.calls[uid][handler])
+		exhausted := handler == "fragile" && e.Retry >= 2 && e.Event != journal.Done
+		if e.Event != journal.Permanent && !exhausted {
+			c.complain(leftovers, uid, name, "the handler %s is stored as failed, but its last call has come to %q", id, e.Event)
+		}
 	}
 }
 
