@@ -58,6 +58,13 @@ func newBalancer(t *testing.T) *balancer {
 
 func (b *balancer) port() int { return b.listener.Addr().(*net.TCPAddr).Port }
 
+// serve replaces the replicas for new connections.
+func (b *balancer) serve(replicas ...net.Addr) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.replicas = replicas
+}
+
 // pass connects a client to the next replica.
 func (b *balancer) pass(client net.Conn) {
 	defer client.Close()
