@@ -39,6 +39,7 @@ func main() {
 	errs := make([]error, *seeds)
 	var group sync.WaitGroup
 	place := make(chan struct{}, *parallel)
+	var output sync.Mutex
 	for i := range reports {
 		place <- struct{}{}
 		group.Go(func() {
@@ -49,6 +50,11 @@ func main() {
 				options.Families = strings.Split(*only, ",")
 			}
 			reports[i], errs[i] = chaos.Run(ctx, options)
+			if errs[i] == nil {
+				output.Lock()
+				defer output.Unlock()
+				writeProblems(reports[i])
+			}
 		})
 	}
 	group.Wait()
@@ -58,14 +64,7 @@ func main() {
 	}
 	wrong := false
 	for _, report := range reports {
-		if len(report.Missing) > 0 {
-			wrong = true
-			fmt.Printf("seed %d: these faults have not happened: %q\n", report.Seed, report.Missing)
-		}
-		if len(report.Violations) > 0 {
-			wrong = true
-			report.WriteViolations(os.Stdout)
-		}
+		wrong = wrong || len(report.Missing) > 0 || len(report.Violations) > 0
 	}
 	chaos.WriteTable(os.Stdout, reports)
 	if *write != "" {
@@ -76,6 +75,16 @@ func main() {
 	}
 	if wrong {
 		os.Exit(1)
+	}
+}
+
+// writeProblems writes what is wrong with a run.
+func writeProblems(report *chaos.Report) {
+	if len(report.Missing) > 0 {
+		fmt.Printf("seed %d: these faults have not happened: %q\n", report.Seed, report.Missing)
+	}
+	if len(report.Violations) > 0 {
+		report.WriteViolations(os.Stdout)
 	}
 }
 
