@@ -266,7 +266,7 @@ func (c *court) rest(uid string, o *Object) {
 // failures checks that the handlers have failed that are stored as failed. The digest in the message is not checked.
 func (c *court) failures(uid, name, stored string) {
 	var record struct{ Message string }
-	failed := map[string]any{}
+	failed := map[string]struct{ Message string }{}
 	err := json.Unmarshal([]byte(stored), &record)
 	if err == nil {
 		_, text, _ := strings.Cut(record.Message, " ")
@@ -275,7 +275,10 @@ func (c *court) failures(uid, name, stored string) {
 	if err != nil || len(failed) == 0 {
 		c.complain(leftovers, uid, name, "the record of failed handlers has no handlers: %s", stored)
 	}
-	for id := range failed {
+	for id, failure := range failed {
+		if strings.HasPrefix(failure.Message, "its patch was refused: ") {
+			continue // after its call
+		}
 		handler := strings.TrimSuffix(id, "/spec.value") // the field in the ID of a handler
 		e := last(c.calls[uid][handler])
 		exhausted := handler == "fragile" && e.Retry >= 2 && e.Event != journal.Done
