@@ -62,6 +62,7 @@ type reviewServer struct {
 	clientConfig *WebhookClientConfig              // nil before the server listens
 	memories     reviewMemories
 	replicated   bool          // whether other replicas may serve the same webhooks without an election
+	secret       string        // with the authority that they share, as namespace/name; empty for none
 	grace        time.Duration // of the server after its context ends
 	outdated     bool          // whether another replica may have written the configurations since this one
 	failure      error         // ends the operator
@@ -230,8 +231,11 @@ func (s *reviewServer) stop(signaled time.Time) error {
 		s.log.Debug("Answering reviews until they go to other replicas", "delay", delay)
 		time.AfterFunc(delay, end)
 		context.AfterFunc(s.force, end)
+		if s.leader == nil { // otherwise the next leader writes
+			s.tasks.Go(func() { s.leaveConfigurations(true) })
+		}
 	default:
-		s.cleanConfigurations()
+		s.leaveConfigurations(false)
 		end()
 		s.wait()
 	}
@@ -600,7 +604,7 @@ func (s *reviewServer) configure() {
 	s.writing <- struct{}{}
 	defer func() { <-s.writing }()
 	s.mu.Lock()
-	client, resources, outdated := s.clientConfig, s.resources, s.outdated
+	client, resources, outdated, secret := s.clientConfig, s.resources, s.outdated, s.secret
 	idle := s.stopping || client == nil || s.serving.settings.Managed == "" || !s.leader.leads()
 	s.outdated = outdated && idle
 	s.mu.Unlock()
@@ -612,7 +616,7 @@ func (s *reviewServer) configure() {
 			keeper.Forget()
 		}
 	}
-	complete := true
+	complete, overtaken := true, false
 	for _, keeper := range s.configurations {
 		if s.configuring.Err() != nil {
 			return // the webhooks are removed at the end of the operator
@@ -620,9 +624,9 @@ func (s *reviewServer) configure() {
 		hooks := s.hooks(keeper.Kind, resources)
 		var err error
 		if len(hooks) == 0 {
-			err = keeper.Clear(s.configuring)
+			err = keeper.Clear(s.configuring, client.asClient(secret))
 		} else {
-			err = keeper.Write(s.configuring, hooks, client.asClient())
+			err = keeper.Write(s.configuring, hooks, client.asClient(secret))
 		}
 		if errors.Is(err, ErrLeadershipLost) || s.configuring.Err() != nil {
 			return // the next leader writes
@@ -635,6 +639,8 @@ func (s *reviewServer) configure() {
 			complete = false
 			s.log.Warn("Writing a webhook configuration failed; retrying", "kind", keeper.Kind.Name, "name", keeper.Name, "error", err, "help", "K1020")
 		}
+		complete = complete && !keeper.IsDue() // another replica may have been faster
+		overtaken = overtaken || keeper.IsOvertaken()
 	}
 	if !complete {
 		note(s.overdue)
@@ -642,7 +648,7 @@ func (s *reviewServer) configure() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.outdated { // else another term has begun meanwhile
+	if !s.outdated && !overtaken { // else another term has begun meanwhile, or another replica writes the bundle
 		s.serving.written = client
 	}
 }
@@ -658,8 +664,8 @@ func (s *reviewServer) lead() {
 // cleaningTimeout limits the time for the answer of a write under way at the shutdown, and then that of the cleaning. The webhook server runs as long.
 const cleaningTimeout = 5 * time.Second
 
-// cleanConfigurations removes all webhooks from the configurations, except those of permanent handlers.
-func (s *reviewServer) cleanConfigurations() {
+// leaveConfigurations removes the webhooks from the configurations, or leaves them to other replicas.
+func (s *reviewServer) leaveConfigurations(toOthers bool) {
 	select {
 	case s.writing <- struct{}{}:
 	case <-s.force.Done():
@@ -669,19 +675,25 @@ func (s *reviewServer) cleanConfigurations() {
 	ctx, cancel := context.WithTimeout(unlimited(s.requests), cleaningTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.force, cancel)()
-	s.mu.Lock()
-	client, resources := s.clientConfig, s.resources
-	s.mu.Unlock()
-	if client == nil {
-		return // nothing was written
-	}
-	var cleaning sync.WaitGroup // so that retries for one of them leave time for the other one
+	var leaving sync.WaitGroup // so that retries for one of them leave time for the other one
 	for _, keeper := range s.configurations {
-		if hooks := s.hooks(keeper.Kind, resources); len(hooks) > 0 {
-			cleaning.Go(func() { keeper.CleanUp(ctx, hooks, client.asClient()) })
-		}
+		leaving.Go(func() { s.leaveConfiguration(ctx, keeper, toOthers) })
 	}
-	cleaning.Wait()
+	leaving.Wait()
+}
+
+// leaveConfiguration removes the webhooks from a configuration, except those of permanent handlers, or
+// leaves it to other replicas.
+func (s *reviewServer) leaveConfiguration(ctx context.Context, keeper *webhookconfig.Keeper, toOthers bool) {
+	s.mu.Lock()
+	client, resources, secret := s.clientConfig, s.resources, s.secret
+	s.mu.Unlock()
+	hooks := s.hooks(keeper.Kind, resources)
+	if toOthers || len(hooks) == 0 || client == nil {
+		keeper.Release(ctx)
+		return
+	}
+	keeper.CleanUp(ctx, hooks, client.asClient(secret))
 }
 
 // configurationResource returns the resource of the configurations of a kind.

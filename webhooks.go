@@ -262,11 +262,12 @@ func (s *WebhookServer) server(ctx context.Context, host string, service *Servic
 		Certificates: certificates,
 	}
 	shared, err := s.authority(ctx, &server.Certificates)
+	secret := ""
 	if shared != nil {
-		server.Authority = shared
+		server.Authority, secret = shared, shared.Namespace+"/"+shared.Name
 	}
 	if op, _ := ctx.Value(servedKey{}).(servedOperator); op.sharing.reviews != nil {
-		op.sharing.reviews.describe(server.Limits.ToEnd(), shared != nil || s.hasCertificate())
+		op.sharing.reviews.describe(server.Limits.ToEnd(), shared != nil || s.hasCertificate(), secret)
 		server.Force = op.sharing.reviews.force
 	}
 	return server, err
@@ -423,9 +424,12 @@ func servedLogger(ctx context.Context) *slog.Logger {
 	return slog.Default()
 }
 
-// asClient converts the configuration for the webhookconfig package.
-func (c *WebhookClientConfig) asClient() webhookconfig.Client {
-	return webhookconfig.Client{URL: c.URL, Service: (*webhookconfig.Service)(c.Service), CABundle: c.CABundle}
+// asClient converts the configuration for the webhookconfig package, with the Secret that the
+// replicas share, if there is one.
+func (c *WebhookClientConfig) asClient(secret string) webhookconfig.Client {
+	return webhookconfig.Client{
+		URL: c.URL, Service: (*webhookconfig.Service)(c.Service), CABundle: c.CABundle, Secret: secret,
+	}
 }
 
 // WebhookClientConfig describes how the API server reaches an [AdmissionServer]: by its URL, or by a Service.
@@ -462,11 +466,11 @@ func (s *reviewServer) sharing() webhookSharing {
 	return shared
 }
 
-// describe notes how long the server may take to end, and whether other replicas may serve the same webhooks.
-func (s *reviewServer) describe(grace time.Duration, replicated bool) {
+// describe notes how long the server may take to end, whether other replicas may serve the same webhooks, and the Secret that they share.
+func (s *reviewServer) describe(grace time.Duration, replicated bool, secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.grace, s.replicated = grace, replicated
+	s.grace, s.replicated, s.secret = grace, replicated, secret
 }
 
 // Written implements [webhookca.Replica]. Users update unmanaged configurations, and have the overlap for that.

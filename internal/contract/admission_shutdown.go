@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"strings"
@@ -26,6 +27,9 @@ var _ = ClusterSuite("admission_shutdown", func(t *testing.T, c *C) {
 	c.Run(t, "DF-62 a replica that stops leaves the webhooks to those with the same certificate", proveReplicaStopWithFiles)
 	c.Run(t, "DF-62 an operator that was replaced leaves the webhooks to its successor", proveReplacedStop)
 	c.Run(t, "DF-62 a replica without handlers of a kind removes their webhooks, and an older one does not restore them", proveDroppedKind)
+	c.Run(t, "DF-62 the webhooks of the replica that started last stay, whichever one writes last", proveLastStarted)
+	c.Run(t, "DF-62 replicas that go on replace the webhooks of a failed update", proveFailedUpdate)
+	c.Run(t, "DF-62 two operators with one name for their webhooks name each other", proveSameHooksName)
 	c.Run(t, "DF-62 webhooks that another client removes, edits or deletes are restored, with a line", proveRestoredHooks)
 	c.Run(t, "DF-62 a client that insists is answered less and less often", proveInsistingClient)
 	c.Run(t, "DF-62 an operator goes on while its webhooks cannot be restored, and tries again", proveRefusedRestoring)
@@ -151,6 +155,103 @@ func proveDroppedKind(c *C) {
 		c.Errorf("the older replica has restored webhooks %d times", n)
 	}
 	newer.Stop()
+}
+
+// validating returns a registry with validating handlers.
+func validating(ids ...kopf.HandlerID) *kopf.Registry {
+	registry := &kopf.Registry{}
+	for _, id := range ids {
+		registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: id, IgnoreFailures: true})
+	}
+	return registry
+}
+
+// another starts an operator with the same configurations, as after an update.
+func (m *managed) another(registry *kopf.Registry) *managed {
+	m.c.Helper()
+	other := m.c.Managed(registry, func(op *kopf.Operator) { op.Settings.Admission.Managed = m.name })
+	other.name = m.name
+	return other
+}
+
+// stays expects that a configuration goes on to have some number of webhooks.
+func (m *managed) stays(number int) {
+	m.c.Helper()
+	m.hooks("Validating", number)
+	m.c.Pass(2 * time.Second)
+	m.hooks("Validating", number)
+}
+
+func proveLastStarted(c *C) {
+	older := c.Managed(validating("a"))
+	older.hooks("Validating", 1)
+	newer := older.another(validating("a", "b"))
+	newer.hooks("Validating", 2)
+	older.server.announce(kopf.WebhookClientConfig{URL: "https://127.0.0.1:2/hooks/"})
+	newer.stays(2)
+	ref := kopf.ObjectReference{APIVersion: registration, Kind: "ValidatingWebhookConfiguration", Name: older.name}
+	if err := c.Client.Delete(c.Context(), ref, nil); err != nil {
+		c.Fatal(err)
+	}
+	newer.stays(2)
+	unmarked := map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{"kopf.dev/webhooks": nil}}, "webhooks": []any{},
+	}
+	if _, err := c.Client.Patch(c.Context(), ref, unmarked, nil); err != nil {
+		c.Fatal(err)
+	}
+	newer.stays(2)
+	rolledBack := older.another(validating("a"))
+	newer.stays(1)
+	newer.server.announce(kopf.WebhookClientConfig{URL: "https://127.0.0.1:2/hooks/"})
+	newer.stays(1)
+	rolledBack.Stop()
+	newer.stays(2)
+	newer.Stop()
+	older.stays(1)
+}
+
+func proveFailedUpdate(c *C) {
+	c.dropHooks()
+	start := func(ids ...kopf.HandlerID) *Running {
+		return c.Operator(validating(ids...), func(op *kopf.Operator) {
+			op.Settings.Admission.Server = &kopf.WebhookServer{
+				Listener: c.listener(), Host: hooksHost, AuthoritySecret: c.Namespace + "/" + authoritySecret,
+			}
+			op.Settings.Admission.Managed = c.hooksName()
+		})
+	}
+	older := start("a")
+	c.WaitFor("the webhook", func() bool { return c.sharedHooks() == 1 })
+	newer := start("a", "b")
+	c.WaitFor("the other webhooks", func() bool { return c.sharedHooks() == 2 })
+	newer.Stop()
+	c.WaitFor("the webhook of the older replica", func() bool { return c.sharedHooks() == 1 })
+	c.staysAfter(older)
+}
+
+const otherOperator = "Another operator writes the same webhook configuration; the one that starts last replaces the webhooks of the other"
+
+func proveSameHooksName(c *C) {
+	service := func(name string) kopf.WebhookClientConfig {
+		return kopf.WebhookClientConfig{Service: &kopf.ServiceReference{Namespace: "ns", Name: name}}
+	}
+	one := c.Managed(validating("a"))
+	one.server.announce(service("one"))
+	other := one.another(validating("b", "c"))
+	other.server.announce(service("other"))
+	c.WaitFor("the line", func() bool { return len(one.Logs.Find(otherOperator)) > 0 })
+	other.server.announce(service("other"))
+	other.stays(2)
+	lines := one.Logs.Find(otherOperator)
+	if last := lines[len(lines)-1]; last.Level != slog.LevelWarn || last.Attrs["other"] != "Service ns/other" {
+		c.Errorf("got the line %+v", last)
+	}
+	other.Stop()
+	one.stays(1)
+	if n := len(one.Logs.Find(otherOperator)); n > 2 { // one for the first address of the other operator
+		c.Errorf("%d lines are logged", n)
+	}
 }
 
 const restoring = "Another client has changed the webhook configuration; restoring it"

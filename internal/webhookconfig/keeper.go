@@ -13,22 +13,26 @@ import (
 
 // Requests performs the requests for one configuration. The methods return the stored configuration, or the status code of an error, 0 without a response.
 type Requests interface {
-	// Patch sends a merge patch. It fails with 404 if the configuration does not exist.
+	// Patch sends a merge patch. It fails with 404 if the configuration does not exist, and with 409
+	// if it does not have the resource version in the patch.
 	Patch(ctx context.Context, patch []byte) (stored []byte, code int, err error)
 	// Create creates the configuration. It fails with 409 if it exists.
 	Create(ctx context.Context, configuration []byte) (stored []byte, code int, err error)
 }
 
 // Keeper keeps one configuration up to date. Its exported fields are required. Only the methods Note and Known are safe for concurrent use.
+//
+// Replicas of different versions have different webhooks. Those of the replica that started last
+// stay: each one puts its place in the order of starts into its mark, and does not replace those of a
+// later one.
 type Keeper struct {
 	Kind     Kind
 	Name     string // of the configuration
 	Requests Requests
 	Log      *slog.Logger
 
-	written []byte   // webhooks as last written; nil before the first success
-	stale   bool     // whether another replica may have written the configuration since
-	marks   []string // of the last successful Write, and of those since: an earlier attempt of a refused request may have succeeded
+	written []byte // webhooks as last written, or left to a later replica; nil before the first success
+	tried   mark   // of the last attempt; the API server may have carried out a refused one
 	seen    sighting
 }
 
@@ -36,78 +40,156 @@ type Keeper struct {
 // nor, by another client, in the API server.
 func (k *Keeper) Write(ctx context.Context, hooks []Hook, client Client) error {
 	data, err := rawjson.Encode(webhooks(k.Name, hooks, client))
-	edited := k.seen.isEdited()
-	if err == nil && bytes.Equal(data, k.written) && !k.stale && !edited {
+	state := k.seen.state()
+	if err == nil && bytes.Equal(data, k.written) && state.own != 0 && !state.changed() {
 		return nil
 	}
-	if edited {
+	switch {
+	case state.overtaken():
+	case state.changed() && state.edited:
 		k.Log.Warn("Another client has changed the webhook configuration; restoring it", "kind", k.Kind.Name, "name", k.Name, "help", "K1017")
-	} else {
+	default:
 		k.Log.Info("Reconfiguring the " + k.Kind.Word + " webhook " + k.Name + ".")
 	}
 	if err == nil {
-		err = k.replace(ctx, data)
+		_, err = k.replace(ctx, data, client.identity(), true)
 	}
 	if err != nil {
 		return fmt.Errorf("write the %s %q: %w", k.Kind.Name, k.Name, err)
 	}
-	k.written, k.stale = data, false
 	return nil
 }
 
 // HasWritten reports whether a Write has succeeded, or a Clear.
 func (k *Keeper) HasWritten() bool { return k.written != nil }
 
-// replace replaces the webhooks of the configuration, and creates the configuration if missing.
-func (k *Keeper) replace(ctx context.Context, webhooks []byte) error {
-	mark := markOf(webhooks)
-	k.marks = append(k.marks, mark)
-	annotations := marking(mark)
-	patch := replacement(webhooks)
-	stored, code, err := k.Requests.Patch(ctx, patch)
-	verb := "patch"
-	if code == http.StatusNotFound {
-		verb = "create"
-		configuration := slices.Concat(
-			[]byte(`{"apiVersion":"`+Group+"/"+Version+`","kind":"`+k.Kind.Name+`","metadata":{"name":`), rawjson.AppendString(nil, k.Name),
-			[]byte(`,`), annotations, []byte(`},"webhooks":`), webhooks, []byte(`}`))
-		if stored, code, err = k.Requests.Create(ctx, configuration); code == http.StatusConflict { // another replica was faster
-			stored, code, err = k.Requests.Patch(ctx, patch)
+// maxConflicts limits the attempts of a write, for a client that writes again and again. Of several
+// replicas that start at the same moment, one succeeds in each attempt.
+const maxConflicts = 100
+
+// replace replaces the webhooks of the configuration, unless a replica that started later has
+// written them. If the configuration is missing, it creates one, or fails with 404.
+func (k *Keeper) replace(ctx context.Context, webhooks []byte, by string, create bool) (code int, err error) {
+	k.seen.setIdentity(by)
+	for range maxConflicts {
+		code, err = k.attempt(ctx, webhooks, by, create)
+		if code != http.StatusConflict {
+			break
 		}
 	}
-	if code == http.StatusForbidden && !k.HasWritten() {
-		k.Log.Error("Not enough RBAC permissions to "+verb+" a "+k.Kind.Name+".", "help", "K1001")
+	if err == nil {
+		k.written = webhooks
+	}
+	return code, err
+}
+
+// attempt reads the configuration, and replaces its webhooks. It fails with 409 if another client
+// was faster.
+func (k *Keeper) attempt(ctx context.Context, webhooks []byte, by string, create bool) (code int, err error) {
+	verb := "patch"
+	found, code, err := k.read(ctx)
+	if code == http.StatusNotFound && create {
+		verb = "create"
+		found, code, err = k.create(ctx, webhooks, by)
 	}
 	if err == nil {
-		k.marks = []string{mark}
-		k.seen.answer(stored)
+		verb = "patch"
+		code, err = k.patch(ctx, parseConfiguration(found), webhooks, by)
 	}
-	return err
+	if code == http.StatusForbidden && create && !k.HasWritten() {
+		k.Log.Error("Not enough RBAC permissions to "+verb+" a "+k.Kind.Name+".", "help", "K1001")
+	}
+	return code, err
+}
+
+// read returns the stored configuration. A patch without changes needs no further permission.
+func (k *Keeper) read(ctx context.Context) (stored []byte, code int, err error) {
+	return k.Requests.Patch(ctx, []byte("{}"))
+}
+
+// create creates the configuration. If this replica has no place in the order yet, the patch that
+// follows gives it one.
+func (k *Keeper) create(ctx context.Context, webhooks []byte, by string) (stored []byte, code int, err error) {
+	k.tried = newMark(webhooks, k.seen.state().own, by)
+	return k.Requests.Create(ctx, slices.Concat(
+		[]byte(`{"apiVersion":"`+Group+"/"+Version+`","kind":"`+k.Kind.Name+`","metadata":{"name":`),
+		rawjson.AppendString(nil, k.Name), []byte(`,`), marking(k.tried),
+		[]byte(`},"webhooks":`), webhooks, []byte(`}`)))
+}
+
+// patch replaces the webhooks of a configuration that was read, unless a replica that started later
+// has written them. The first patch of a replica gives it the last place in the order.
+func (k *Keeper) patch(ctx context.Context, found configuration, webhooks []byte, by string) (code int, err error) {
+	own := k.seen.state().own
+	other := k.isOther(found.mark)
+	switch {
+	case own != 0 && found.mark.since > own:
+		k.leave()
+		k.seen.answer(found, own)
+		return 0, nil
+	case own != 0:
+	case other && bytes.Equal(webhooks, none): // its webhooks are no leftovers
+		k.seen.answer(found, found.mark.since)
+		return 0, nil
+	default:
+		own = max(found.version, 1) // versions that are no numbers leave the order open
+	}
+	k.tried = newMark(webhooks, own, by)
+	stored, code, err := k.Requests.Patch(ctx, replacement(webhooks, k.tried, found.version))
+	if err == nil {
+		k.seen.answer(parseConfiguration(stored), own)
+	}
+	return code, err
+}
+
+// leave logs that the webhooks of another replica stay.
+func (k *Keeper) leave() {
+	k.Log.Info("Leaving the webhook configuration to the replica that started last",
+		"kind", k.Kind.Name, "name", k.Name)
+}
+
+// isOther reports whether a mark is that of another operator, and warns of each once.
+func (k *Keeper) isOther(m mark) bool {
+	is, fresh := k.seen.other(m)
+	if fresh {
+		k.Log.Warn("Another operator writes the same webhook configuration; the one that starts last replaces the webhooks of the other",
+			"kind", k.Kind.Name, "name", k.Name, "other", m.by, "help", "K1021")
+	}
+	return is
 }
 
 // marking returns the field of the metadata with a mark.
-func marking(mark string) []byte {
-	return fmt.Appendf(nil, `"annotations":{%q:%q}`, MarkAnnotation, mark)
+func marking(m mark) []byte {
+	return slices.Concat(fmt.Appendf(nil, `"annotations":{%q:`, MarkAnnotation),
+		rawjson.AppendString(nil, m.String()), []byte(`}`))
 }
 
-// replacement returns a patch that replaces the webhooks and their mark.
-func replacement(webhooks []byte) []byte {
-	annotations := marking(markOf(webhooks))
-	return slices.Concat([]byte(`{"metadata":{`), annotations, []byte(`},"webhooks":`), webhooks, []byte(`}`))
+// replacement returns a patch for a version of the configuration that replaces the webhooks, unless
+// they are nil, and their mark.
+func replacement(webhooks []byte, m mark, version uint64) []byte {
+	patch := slices.Concat([]byte(`{"metadata":{`), marking(m))
+	if version != 0 {
+		patch = fmt.Appendf(patch, `,"resourceVersion":"%d"`, version)
+	}
+	patch = append(patch, '}')
+	if webhooks != nil {
+		patch = slices.Concat(patch, []byte(`,"webhooks":`), webhooks)
+	}
+	return append(patch, '}')
 }
 
 // Clear removes the webhooks that an earlier version of the operator, with handlers for them, may have left. Its mark keeps a replica of that version,
 // which may still run, from restoring them. It does not create a configuration. It ignores
 // missing permissions, and tries again at the next call then.
-func (k *Keeper) Clear(ctx context.Context) error {
-	if k.HasWritten() && !k.stale {
+func (k *Keeper) Clear(ctx context.Context, client Client) error {
+	if k.seen.state().own != 0 {
 		return nil
 	}
-	none := []byte("[]")
-	_, code, err := k.Requests.Patch(ctx, replacement(none))
-	switch {
-	case err == nil, code == http.StatusNotFound:
-		k.written, k.stale = none, false
+	switch code, err := k.replace(ctx, none, client.identity(), false); {
+	case err == nil:
+	case code == http.StatusNotFound:
+		k.written = none
+		k.seen.answer(configuration{mark: mark{since: 1}, webhooks: []any{}}, 1)
 	case code == http.StatusForbidden:
 		k.Log.Debug("Emptying a webhook configuration without handlers is not permitted", "kind", k.Kind.Name, "name", k.Name, "error", err)
 	default:
@@ -116,39 +198,92 @@ func (k *Keeper) Clear(ctx context.Context) error {
 	return nil
 }
 
-// Forget makes the next Write send a request, because another replica may have changed the configuration.
-func (k *Keeper) Forget() { k.stale = true }
+// none is the JSON of no webhooks.
+var none = []byte("[]")
 
-// Note notes the stored configuration as in an event or a list, nil if it does not exist. It reports whether another client than the replicas of the operator
-// has changed it, so that a Write is due.
-func (k *Keeper) Note(configuration []byte, listed bool) (edited bool) {
-	return k.seen.note(configuration, listed)
+// Forget makes the next Write replace the webhooks of any other replica, because this one leads now.
+func (k *Keeper) Forget() { k.seen.forget() }
+
+// Note notes the stored configuration as in an event or a list, nil if it does not exist. It reports
+// whether a Write is due: another client has changed it, or a replica that started earlier.
+func (k *Keeper) Note(configuration []byte, listed bool) (due bool) {
+	k.seen.note(configuration, listed)
+	state := k.seen.state()
+	k.isOther(state.mark)
+	return state.changed()
 }
+
+// IsDue reports whether another client or replica has changed the configuration since the last Write.
+func (k *Keeper) IsDue() bool { return k.seen.state().changed() }
+
+// IsOvertaken reports whether the webhooks are those of a replica that started later.
+func (k *Keeper) IsOvertaken() bool { return k.seen.state().overtaken() }
 
 // Known returns the version of the last stored state in an answer or a list, 0 if there is none.
 func (k *Keeper) Known() uint64 { return k.seen.known() }
 
 // CleanUp removes all webhooks but the persistent ones from the configuration, if it may have been written, unless another replica has written it since.
 func (k *Keeper) CleanUp(ctx context.Context, hooks []Hook, client Client) {
-	if k.marks == nil {
-		return
-	}
-	if mark := k.seen.lastMark(); mark != "" && !slices.Contains(k.marks, mark) {
-		k.Log.Info("Leaving the webhook configuration to the replica that has written it last", "kind", k.Kind.Name, "name", k.Name)
+	if state := k.seen.state(); k.tried == (mark{}) || !k.mayBeOwn(state.mark) {
+		if k.tried != (mark{}) {
+			k.leave()
+		}
 		return
 	}
 	k.Log.Info("Cleaning up the " + k.Kind.Word + " webhook " + k.Name + ".")
 	staying := slices.DeleteFunc(slices.Clone(hooks), func(h Hook) bool { return !h.Persistent })
-	patch, err := rawjson.Encode(map[string]any{"webhooks": webhooks(k.Name, staying, client)})
+	data, err := rawjson.Encode(webhooks(k.Name, staying, client))
 	code := 0
 	if err == nil {
-		_, code, err = k.Requests.Patch(ctx, patch)
+		code, err = k.release(ctx, data)
 	}
 	switch {
 	case err == nil, code == http.StatusNotFound:
-	case code == http.StatusForbidden && k.seen.lastMark() == "": // all writes were refused, too, and logged
+	case code == http.StatusForbidden && k.written == nil: // all writes were refused, too, and logged
 		k.Log.Debug("Cleaning up the webhook configuration is not permitted, and writing it was not either", "kind", k.Kind.Name, "name", k.Name, "error", err)
 	default:
 		k.Log.Warn("Cleaning up the webhook configuration failed; requests may be rejected until the operator is back", "kind", k.Kind.Name, "name", k.Name, "error", err, "help", "K1005")
 	}
+}
+
+// Release leaves the configuration to the other replicas. If they have other webhooks, that one of
+// them that started last replaces those of this replica, which are those of a failed update perhaps.
+func (k *Keeper) Release(ctx context.Context) {
+	if k.tried == (mark{}) || !k.mayBeOwn(k.seen.state().mark) {
+		return
+	}
+	if code, err := k.release(ctx, nil); err != nil && code != http.StatusNotFound {
+		k.Log.Debug("Leaving the webhook configuration to other replicas failed",
+			"kind", k.Kind.Name, "name", k.Name, "error", err)
+	}
+}
+
+// release marks the configuration as one that any replica replaces, and replaces its webhooks unless
+// they are nil. It does nothing if another replica has written it.
+func (k *Keeper) release(ctx context.Context, webhooks []byte) (code int, err error) {
+	for range maxConflicts {
+		var stored []byte
+		if stored, code, err = k.read(ctx); err != nil {
+			return code, err
+		}
+		found := parseConfiguration(stored)
+		if !k.mayBeOwn(found.mark) {
+			k.leave()
+			return 0, nil
+		}
+		left := k.tried
+		if left.since = 0; webhooks != nil {
+			left = newMark(webhooks, 0, left.by)
+		}
+		if _, code, err = k.Requests.Patch(ctx, replacement(webhooks, left, found.version)); code != http.StatusConflict {
+			break
+		}
+	}
+	return code, err
+}
+
+// mayBeOwn reports whether a configuration with a mark, or with none, may be one that this replica
+// has written last.
+func (k *Keeper) mayBeOwn(m mark) bool {
+	return m == mark{} || m == k.tried || m.since != 0 && m.since == k.tried.since
 }

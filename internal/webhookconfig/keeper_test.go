@@ -5,20 +5,31 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// requests records the requests of a keeper, and returns the next status codes: 0 for a success.
+// requests is a stored configuration. It records the requests of a keeper, and returns the next status
+// codes: 0 for a success.
 type requests struct {
-	codes []int
-	made  []string // verbs, with the number of webhooks
-	last  []byte   // the last body
+	codes  []int
+	made   []string // verbs, with the number of webhooks
+	last   []byte   // the last body
+	stored map[string]any
+	before func() // called before each patch that is no read
+}
+
+func newRequests(codes ...int) *requests {
+	return &requests{codes: codes, stored: map[string]any{"metadata": map[string]any{"resourceVersion": "5"}}}
 }
 
 func (r *requests) answer(verb string, body []byte) ([]byte, int, error) {
-	r.made = append(r.made, verb+" "+strings.Repeat("i", bytes.Count(body, []byte(`"sideEffects"`))))
+	r.made = append(r.made, strings.TrimSpace(verb+" "+strings.Repeat("i", bytes.Count(body, []byte(`"sideEffects"`)))))
 	r.last = body
 	code := 0
 	if len(r.codes) > 0 {
@@ -26,16 +37,40 @@ func (r *requests) answer(verb string, body []byte) ([]byte, int, error) {
 	}
 	switch code {
 	case 0:
-		return body, 0, nil
+		return r.store(body)
 	case noResponse:
 		return nil, 0, errRefused
 	}
 	return nil, code, errRefused
 }
 
+// store merges a body into the stored configuration.
+func (r *requests) store(body []byte) ([]byte, int, error) {
+	patch := rawjson.DecodeOrNil(body).(map[string]any)
+	metadata, _ := r.stored["metadata"].(map[string]any)
+	given, _ := patch["metadata"].(map[string]any)
+	if version := given["resourceVersion"]; version != nil && version != metadata["resourceVersion"] {
+		return nil, http.StatusConflict, errRefused
+	}
+	if len(patch) > 0 {
+		version, _ := strconv.Atoi(metadata["resourceVersion"].(string))
+		r.stored = rawjson.Merge(r.stored, patch).(map[string]any)
+		r.stored["metadata"].(map[string]any)["resourceVersion"] = strconv.Itoa(version + 1)
+	}
+	data, err := rawjson.Encode(r.stored)
+	return data, 0, err
+}
+
 var errRefused = errors.New("refused")
 
 func (r *requests) Patch(_ context.Context, patch []byte) ([]byte, int, error) {
+	if string(patch) == "{}" {
+		return r.answer("read", patch)
+	}
+	if before := r.before; before != nil {
+		r.before = nil
+		before()
+	}
 	return r.answer("patch", patch)
 }
 
@@ -72,7 +107,7 @@ type testKeeper struct {
 }
 
 func newTestKeeper(t *testing.T, codes ...int) *testKeeper {
-	k := &testKeeper{t: t, requests: &requests{codes: codes}, log: &bytes.Buffer{}}
+	k := &testKeeper{t: t, requests: newRequests(codes...), log: &bytes.Buffer{}}
 	k.Keeper = &Keeper{Kind: Mutating, Name: "auto.kopf.dev", Requests: k.requests, Log: slog.New(slog.NewTextHandler(k.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	return k
 }
@@ -88,44 +123,138 @@ func TestKeeper(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		k.wantRequests("patch i", reconfiguring)
+		k.wantRequests("read, patch i", reconfiguring)
 		if err := k.Write(t.Context(), hooks, Client{URL: "https://other"}); err != nil {
 			t.Error(err)
 		}
-		k.wantRequests("patch i", reconfiguring)
+		k.wantRequests("read, patch i", reconfiguring)
 	})
 	t.Run("another replica may have changed it", func(t *testing.T) {
 		k := newTestKeeper(t)
 		_ = k.Write(t.Context(), hooks, plainClient)
 		k.Forget()
 		_ = k.Write(t.Context(), hooks, plainClient)
-		k.wantRequests("patch i, patch i", reconfiguring, reconfiguring)
+		k.wantRequests("read, patch i, read, patch i", reconfiguring, reconfiguring)
 	})
 	t.Run("it is made if it is not there", func(t *testing.T) {
 		k := newTestKeeper(t, 404)
 		if err := k.Write(t.Context(), hooks, plainClient); err != nil {
 			t.Error(err)
 		}
-		k.wantRequests("patch i, create i", reconfiguring)
+		k.wantRequests("read, create i, patch i", reconfiguring)
 	})
 	t.Run("another replica makes it first", func(t *testing.T) {
 		k := newTestKeeper(t, 404, 409)
 		if err := k.Write(t.Context(), hooks, plainClient); err != nil {
 			t.Error(err)
 		}
-		k.wantRequests("patch i, create i, patch i", reconfiguring)
+		k.wantRequests("read, create i, read, patch i", reconfiguring)
 	})
-	for verb, codes := range map[string][]int{"patch": {403}, "create": {404, 403}} {
+	for verb, codes := range map[string][]int{"patch": {0, 403}, "create": {404, 403}} {
 		t.Run("no permission to "+verb, func(t *testing.T) {
 			k := newTestKeeper(t, codes...)
 			err := k.Write(t.Context(), hooks, plainClient)
 			if !errors.Is(err, errRefused) || !strings.HasPrefix(err.Error(), `write the MutatingWebhookConfiguration "auto.kopf.dev": `) {
 				t.Errorf("got %v", err)
 			}
-			k.wantRequests(strings.Join(slices.Compact([]string{"patch i", verb + " i"}), ", "), reconfiguring, "Not enough RBAC permissions to "+verb+" a MutatingWebhookConfiguration.")
+			k.wantRequests("read, "+verb+" i", reconfiguring, "Not enough RBAC permissions to "+verb+" a MutatingWebhookConfiguration.")
 			_ = k.Write(t.Context(), hooks, plainClient) // rejected webhooks were not written
-			k.wantRequests("patch i", reconfiguring)
+			k.wantRequests("read, patch i", reconfiguring)
 		})
+	}
+}
+
+// sharing returns another keeper of the same configuration.
+func (k *testKeeper) sharing() *testKeeper {
+	other := newTestKeeper(k.t)
+	other.requests.stored = nil
+	other.Requests, other.requests = k.requests, k.requests
+	return other
+}
+
+// TestOrder lets keepers write the same configuration. Without a watch, too, the webhooks of the one
+// that started last stay.
+func TestOrder(t *testing.T) {
+	older := newTestKeeper(t)
+	newer := older.sharing()
+	other := things
+	other.ID = "other"
+	write := func(k *testKeeper, hook Hook, url string) {
+		t.Helper()
+		if err := k.Write(t.Context(), []Hook{hook}, Client{URL: url}); err != nil {
+			t.Error(err)
+		}
+	}
+	want := func(id, url string) {
+		t.Helper()
+		data, _ := rawjson.Encode(older.requests.stored["webhooks"])
+		if !strings.Contains(string(data), `"`+url+"/") || !strings.Contains(string(data), `"`+id+".auto") {
+			t.Errorf("the webhooks are %s, want %s at %s", data, id, url)
+		}
+	}
+	write(older, things, "https://older")
+	older.requests.before = func() { write(newer, other, "https://newer") } // in the middle of a write
+	write(older, things, "https://older2")
+	want("other", "https://newer")
+	if !older.IsOvertaken() || newer.IsOvertaken() {
+		t.Error("the older one is to be overtaken, the newer one not")
+	}
+	write(older, things, "https://older3")
+	want("other", "https://newer")
+	write(newer, other, "https://newer2")
+	want("other", "https://newer2")
+
+	older.Note(nil, false) // deleted by hand
+	older.requests.stored = map[string]any{"metadata": map[string]any{"resourceVersion": "90"}}
+	write(older, things, "https://older3")
+	want("fn", "https://older3")
+	if !newer.Note(mustEncode(older.requests.stored), false) {
+		t.Error("a write of the older one is no reason to write")
+	}
+	write(newer, other, "https://newer2")
+	want("other", "https://newer2")
+
+	newer.Release(t.Context()) // it stops
+	if !older.Note(mustEncode(older.requests.stored), false) {
+		t.Error("a configuration without an owner is no reason to write")
+	}
+	write(older, things, "https://older3")
+	want("fn", "https://older3")
+
+	newer.Release(t.Context()) // it is not the last writer any more
+	older.Forget()
+	write(newer, other, "https://newer3")
+	write(older, things, "https://older3") // it leads now
+	want("fn", "https://older3")
+	if newer.Note(mustEncode(older.requests.stored), false) || !newer.IsOvertaken() {
+		t.Error("a former leader writes")
+	}
+}
+
+func mustEncode(v any) []byte {
+	data, err := rawjson.Encode(v)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// TestMarks parses marks, also such of the first versions.
+func TestMarks(t *testing.T) {
+	for text, want := range map[string]mark{
+		"":                         {},
+		"0a1b":                     {hash: "0a1b"},
+		"0a1b 12 Service ns/name":  {"0a1b", 12, "Service ns/name"},
+		"0a1b x y":                 {hash: "0a1b x y"},
+		"0a1b 12 ":                 {hash: "0a1b", since: 12},
+		"0a1b -1 https://host:1/a": {hash: "0a1b -1 https://host:1/a"},
+	} {
+		if got := parseMark(text); got != want {
+			t.Errorf("%q: got %#v, want %#v", text, got, want)
+		}
+		if m := (mark{"0a1b", 1 << 63, "https://host:1/a b"}); parseMark(m.String()) != m {
+			t.Errorf("%#v is not read back", m)
+		}
 	}
 }
 
@@ -137,9 +266,10 @@ func state(version, mark, webhooks string) []byte {
 func TestSighting(t *testing.T) {
 	events := func(all ...[]byte) (edited []bool) {
 		var s sighting
-		s.answer(state("10", "m", `{"name":"a"}`))
+		s.answer(parseConfiguration(state("10", "m", `{"name":"a"}`)), 1)
 		for _, data := range all {
-			edited = append(edited, s.note(data, false))
+			s.note(data, false)
+			edited = append(edited, s.state().edited)
 		}
 		return edited
 	}
@@ -162,11 +292,13 @@ func TestSighting(t *testing.T) {
 		}
 	}
 	var s sighting
-	if s.note(nil, true) || s.note(unmarked, true) {
-		t.Error("a state before the first write counts as edited")
+	for _, data := range [][]byte{nil, unmarked} {
+		if s.note(data, true); s.state().edited || s.state().changed() {
+			t.Error("a state before the first write counts as edited")
+		}
 	}
-	s.answer(state("10", "m", `{"name":"a"}`))
-	if !s.note(state("5", "m", ""), true) {
+	s.answer(parseConfiguration(state("10", "m", `{"name":"a"}`)), 1)
+	if s.note(state("5", "m", ""), true); !s.state().edited {
 		t.Error("a list with an older version, as after a restore, is ignored")
 	}
 }
@@ -174,18 +306,20 @@ func TestSighting(t *testing.T) {
 func TestRestoring(t *testing.T) {
 	k := newTestKeeper(t)
 	_ = k.Write(t.Context(), []Hook{things}, plainClient)
-	k.wantRequests("patch i", reconfiguring)
+	k.wantRequests("read, patch i", reconfiguring)
 	if !k.Note(nil, false) {
 		t.Error("a deletion counts as no edit")
 	}
 	for range 2 {
 		_ = k.Write(t.Context(), []Hook{things}, plainClient)
 	}
-	k.wantRequests("patch i", "Another client has changed the webhook configuration; restoring it")
+	k.wantRequests("read, patch i", "Another client has changed the webhook configuration; restoring it")
 	k.Note(state("1", "n", ""), true)
 	k.CleanUp(t.Context(), []Hook{things}, plainClient)
-	k.wantRequests("", "Leaving the webhook configuration to the replica that has written it last")
+	k.wantRequests("", leaving)
 }
+
+const leaving = "Leaving the webhook configuration to the replica that started last"
 
 func TestClear(t *testing.T) {
 	for _, tt := range []struct {
@@ -194,34 +328,35 @@ func TestClear(t *testing.T) {
 		lines    []string
 		failed   bool
 	}{
-		{0, "patch ", nil, false},
-		{404, "patch ", nil, false},
-		{403, "patch , patch ", []string{"Emptying a webhook configuration without handlers is not permitted"}, false},
-		{503, "patch , patch ", nil, true},
-		{noResponse, "patch , patch ", nil, true},
+		{0, "read, patch", nil, false},
+		{404, "read", nil, false},
+		{403, "read, read, patch", []string{"Emptying a webhook configuration without handlers is not permitted"}, false},
+		{503, "read, read, patch", nil, true},
+		{noResponse, "read, read, patch", nil, true},
 	} {
 		k := newTestKeeper(t, tt.code)
-		if err := k.Clear(t.Context()); (err != nil) != tt.failed {
+		if err := k.Clear(t.Context(), plainClient); (err != nil) != tt.failed {
 			t.Errorf("%d: got the error %v", tt.code, err)
 		}
 		for range 2 {
-			if err := k.Clear(t.Context()); err != nil {
+			if err := k.Clear(t.Context(), plainClient); err != nil {
 				t.Errorf("%d: %v", tt.code, err)
 			}
 		}
 		k.wantRequests(tt.requests, tt.lines...)
 		k.Forget()
-		_ = k.Clear(t.Context())
-		k.wantRequests("patch ")
+		_ = k.Clear(t.Context(), plainClient)
+		k.wantRequests("read, patch")
 	}
 }
 
 // TestClearMarks lets a keeper see how one of a newer version empties its configuration.
 func TestClearMarks(t *testing.T) {
-	older, newer := newTestKeeper(t), newTestKeeper(t)
+	older := newTestKeeper(t)
+	newer := older.sharing()
 	_ = older.Write(t.Context(), []Hook{things}, plainClient)
-	_ = newer.Clear(t.Context())
-	if older.Note(newer.requests.last, false) {
+	_ = newer.Clear(t.Context(), plainClient)
+	if older.Note(mustEncode(older.requests.stored), false) {
 		t.Error("the emptying counts as an edit of another client")
 	}
 }
@@ -232,24 +367,31 @@ func TestCleanUp(t *testing.T) {
 	hooks := []Hook{things, persistent}
 	const cleaning, failed = "Cleaning up the mutating webhook auto.kopf.dev.", "Cleaning up the webhook configuration failed"
 	for code, lines := range map[int][]string{0: {cleaning}, 404: {cleaning}, 500: {cleaning, failed}} {
-		k := newTestKeeper(t, 0, code)
+		k := newTestKeeper(t, 0, 0, 0, code)
 		k.CleanUp(t.Context(), hooks, plainClient)
 		k.wantRequests("") // nothing was written
 		_ = k.Write(t.Context(), hooks, plainClient)
-		k.wantRequests("patch ii", reconfiguring)
+		k.wantRequests("read, patch ii", reconfiguring)
 		k.CleanUp(t.Context(), hooks, plainClient)
-		k.wantRequests("patch i", lines...)
+		k.wantRequests("read, patch i", lines...)
 	}
-	for code, made := range map[int]string{403: "patch i", 429: "patch i", 500: "patch i", noResponse: "patch i"} {
-		k := newTestKeeper(t, code)
+	for _, code := range []int{403, 429, 500, noResponse} {
+		k := newTestKeeper(t, 0, code)
 		_ = k.Write(t.Context(), hooks, plainClient)
 		k.requests.made = nil
 		k.log.Reset()
 		k.CleanUp(t.Context(), hooks, plainClient)
-		if got := strings.Join(k.requests.made, ", "); got != made {
-			t.Errorf("after a write with the code %d, got the requests %q, want %q", code, got, made)
+		if got := strings.Join(k.requests.made, ", "); got != "read, patch i" {
+			t.Errorf("after a write with the code %d, got the requests %q", code, got)
 		}
 	}
+	k := newTestKeeper(t)
+	_ = k.Write(t.Context(), hooks, plainClient)
+	_ = k.sharing().Write(t.Context(), hooks, plainClient)
+	k.requests.made = nil
+	k.log.Reset()
+	k.CleanUp(t.Context(), hooks, plainClient)
+	k.wantRequests("read", cleaning, leaving)
 }
 
 // TestRefusedCleanUp refuses the clean-up after a write with another code, 0 for a success.
@@ -258,7 +400,7 @@ func TestRefusedCleanUp(t *testing.T) {
 		write, cleanUp int
 		warned         bool
 	}{{403, 403, false}, {0, 403, true}, {500, 500, true}, {noResponse, 500, true}, {403, 500, true}} {
-		k := newTestKeeper(t, tt.write, tt.cleanUp)
+		k := newTestKeeper(t, 0, tt.write, 0, tt.cleanUp)
 		_ = k.Write(t.Context(), []Hook{things}, plainClient)
 		k.CleanUp(t.Context(), []Hook{things}, plainClient)
 		if got := strings.Contains(k.log.String(), "requests may be rejected"); got != tt.warned {
@@ -283,10 +425,10 @@ func TestSightingBeforeAnswer(t *testing.T) {
 		{"an earlier edit", state("10", "m", `{"name":"b"}`), false},
 	} {
 		var s sighting
-		s.answer(state("9", "m", `{"name":"a"}`))
+		s.answer(parseConfiguration(state("9", "m", `{"name":"a"}`)), 1)
 		s.note(tt.event, false)
-		s.answer(state("11", "m", `{"name":"a"}`))
-		if got := s.isEdited(); got != tt.want || s.known() != 11 {
+		s.answer(parseConfiguration(state("11", "m", `{"name":"a"}`)), 1)
+		if got := s.state().edited; got != tt.want || s.known() != 11 {
 			t.Errorf("%s: edited %t at the version %d, want %t at 11", tt.name, got, s.known(), tt.want)
 		}
 	}

@@ -60,6 +60,7 @@ type Client struct {
 	URL      string
 	Service  *Service // nil with a URL
 	CABundle []byte   // PEM; nil for the API server's default roots
+	Secret   string   // with the authority of all replicas, as namespace/name; "" for none
 }
 
 // Service is a service in the cluster.
