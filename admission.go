@@ -48,6 +48,7 @@ type reviewServer struct {
 	tasks    sync.WaitGroup
 	changed  chan struct{} // holds one token when the resources have changed
 	overdue  chan struct{} // holds one token when a configuration is to be written again after a while: another client has changed it, or a write has failed
+	repeated chan struct{} // holds one token when followResources has written the configurations
 	serving  reviewServing
 
 	writing        chan struct{}           // holds one token while the configurations are written, which takes requests; before mu
@@ -64,6 +65,7 @@ type reviewServer struct {
 	replicated   bool          // whether other replicas may serve the same webhooks without an election
 	secret       string        // with the authority that they share, as namespace/name; empty for none
 	grace        time.Duration // of the server after its context ends
+	unwritten    bool          // whether the API server has refused the last write of webhooks
 	outdated     bool          // whether another replica may have written the configurations since this one
 	failure      error         // ends the operator
 	stopping     bool
@@ -99,7 +101,7 @@ const maxReviewMemories = 10_000
 func newReviewServer(r *Registry, o *observer) (reviewRunner, error) {
 	s := &reviewServer{
 		environment: &o.environment, operator: o, requests: context.WithoutCancel(o.requests), force: o.force, grace: serverGracePeriod, serving: reviewServing{settings: o.settings.Admission},
-		changed: make(chan struct{}, 1), overdue: make(chan struct{}, 1), writing: make(chan struct{}, 1), memories: reviewMemories{all: make(map[string]*reviewMemory)},
+		changed: make(chan struct{}, 1), overdue: make(chan struct{}, 1), repeated: make(chan struct{}, 1), writing: make(chan struct{}, 1), memories: reviewMemories{all: make(map[string]*reviewMemory)},
 	}
 	// Requests under way may wait for these webhooks. A write that is carried out after the cleaning would leave webhooks without a server.
 	s.configuring, s.endConfiguring = context.WithCancel(withAnswerGrace(unlimited(s.requests), cleaningTimeout))
@@ -201,12 +203,28 @@ func (s *reviewServer) fail(err error) {
 	s.operator.end(err)
 }
 
-// setClient stores the address of the server, and returns when the configurations are written.
+// setClient stores the address of the server, and returns when the configurations are written. The
+// server may show a new certificate then. If the API server refuses a write, followResources repeats it.
 func (s *reviewServer) setClient(client WebhookClientConfig) {
 	s.mu.Lock()
 	s.clientConfig = &client
+	ctx := s.serving.ctx
 	s.mu.Unlock()
 	s.configure()
+	for s.isUnwritten() {
+		select {
+		case <-s.repeated:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// isUnwritten reports whether the last write of a configuration was refused, and will be repeated.
+func (s *reviewServer) isUnwritten() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unwritten && !s.stopping && s.leader.leads()
 }
 
 // serverGracePeriod is how long a server may run after its context ends, so that the operator ends within the grace period of its pod. A [WebhookServer] has
@@ -531,6 +549,7 @@ func (s *reviewServer) followResources(ctx context.Context) {
 			return
 		case <-s.changed:
 			s.configure()
+			note(s.repeated)
 		case <-s.overdue:
 			if restore != nil {
 				continue
@@ -544,6 +563,7 @@ func (s *reviewServer) followResources(ctx context.Context) {
 			restore = nil
 			s.configure()
 			restored = time.Now() // a write that is refused takes a while
+			note(s.repeated)
 		}
 	}
 }
@@ -616,18 +636,13 @@ func (s *reviewServer) configure() {
 			keeper.Forget()
 		}
 	}
-	complete, overtaken := true, false
+	complete, overtaken, unwritten := true, false, false
 	for _, keeper := range s.configurations {
 		if s.configuring.Err() != nil {
 			return // the webhooks are removed at the end of the operator
 		}
 		hooks := s.hooks(keeper.Kind, resources)
-		var err error
-		if len(hooks) == 0 {
-			err = keeper.Clear(s.configuring, client.asClient(secret))
-		} else {
-			err = keeper.Write(s.configuring, hooks, client.asClient(secret))
-		}
+		err := s.keep(keeper, hooks, client.asClient(secret))
 		if errors.Is(err, ErrLeadershipLost) || s.configuring.Err() != nil {
 			return // the next leader writes
 		}
@@ -636,7 +651,9 @@ func (s *reviewServer) configure() {
 			return
 		}
 		if err != nil {
-			complete = false
+			complete, unwritten = false, unwritten || len(hooks) > 0
+		}
+		if err != nil && keeper.HasFailed(StatusCode(err)) {
 			s.log.Warn("Writing a webhook configuration failed; retrying", "kind", keeper.Kind.Name, "name", keeper.Name, "error", err, "help", "K1020")
 		}
 		complete = complete && !keeper.IsDue() // another replica may have been faster
@@ -644,13 +661,21 @@ func (s *reviewServer) configure() {
 	}
 	if !complete {
 		note(s.overdue)
-		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.outdated && !overtaken { // else another term has begun meanwhile, or another replica writes the bundle
+	s.unwritten = unwritten
+	if complete && !s.outdated && !overtaken { // else another term has begun meanwhile, or another replica writes the bundle
 		s.serving.written = client
 	}
+}
+
+// keep writes the webhooks of a configuration, or removes them if there are no handlers for it.
+func (s *reviewServer) keep(keeper *webhookconfig.Keeper, hooks []webhookconfig.Hook, client webhookconfig.Client) error {
+	if len(hooks) == 0 {
+		return keeper.Clear(s.configuring, client)
+	}
+	return keeper.Write(s.configuring, hooks, client)
 }
 
 // lead rewrites the configurations, because another replica may have changed them.

@@ -339,15 +339,39 @@ func proveRefusedRestoring(c *C) {
 			c.Fatal(err)
 		}
 		c.Pass(30 * time.Minute)
-		if n := len(m.Logs.Find(hooksRefused)); n < 5 || n > 20 {
-			c.Errorf("%d: %d failures are logged", code, n)
+		announced := make(chan struct{})
+		go func() {
+			m.server.announce(kopf.WebhookClientConfig{URL: "https://127.0.0.1:2/hooks/"})
+			close(announced)
+		}()
+		c.Pass(30 * time.Minute)
+		expect(c, "the lines about the failure", len(m.Logs.Find(hooksRefused)), 1)
+		expect(c, "the lines about the edit", len(m.Logs.Find(restoring)), 1)
+		select {
+		case <-announced:
+			c.Errorf("%d: an address counts as written that is not", code)
+		default:
 		}
 		end()
 		c.Pass(10 * time.Minute)
-		m.hooks("Validating", 1)
+		<-announced
+		address := m.hooks("Validating", 1)[0]["clientConfig"].(map[string]any)["url"]
+		expect(c, "the address", address, any("https://127.0.0.1:2/hooks/a"))
+		expect(c, "the lines about the end", len(m.Logs.Find("Writing the webhook configuration works again")), 1)
 		m.Stop()
 		m.hooks("Validating", 0)
 	}
+	m := c.Managed(validating("a"))
+	m.hooks("Validating", 1)
+	m.refuseHooks("validatingwebhookconfigurations", http.StatusForbidden)
+	announced := make(chan struct{})
+	go func() {
+		m.server.announce(kopf.WebhookClientConfig{URL: "https://127.0.0.1:2/hooks/"})
+		close(announced)
+	}()
+	c.Pass(time.Minute)
+	m.Stop() // ends the wait, too
+	<-announced
 }
 
 func proveRefusedEmptying(c *C) {

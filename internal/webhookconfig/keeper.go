@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -33,6 +34,7 @@ type Keeper struct {
 
 	written []byte // webhooks as last written, or left to a later replica; nil before the first success
 	tried   mark   // of the last attempt; the API server may have carried out a refused one
+	failure string // code of the last failed Write or Clear; "" after a success
 	seen    sighting
 }
 
@@ -45,7 +47,7 @@ func (k *Keeper) Write(ctx context.Context, hooks []Hook, client Client) error {
 		return nil
 	}
 	switch {
-	case state.overtaken():
+	case state.overtaken(), k.failure != "": // a retry
 	case state.changed() && state.edited:
 		k.Log.Warn("Another client has changed the webhook configuration; restoring it", "kind", k.Kind.Name, "name", k.Name, "help", "K1017")
 	default:
@@ -79,8 +81,26 @@ func (k *Keeper) replace(ctx context.Context, webhooks []byte, by string, create
 	}
 	if err == nil {
 		k.written = webhooks
+		k.succeeded()
 	}
 	return code, err
+}
+
+// HasFailed notes the code of a failed Write or Clear, 0 without an answer. It reports whether the last
+// one did not fail with it.
+func (k *Keeper) HasFailed(code int) (first bool) {
+	failure := strconv.Itoa(code)
+	first = failure != k.failure
+	k.failure = failure
+	return first
+}
+
+// succeeded logs the end of failures.
+func (k *Keeper) succeeded() {
+	if k.failure != "" {
+		k.Log.Info("Writing the webhook configuration works again", "kind", k.Kind.Name, "name", k.Name)
+	}
+	k.failure = ""
 }
 
 // attempt reads the configuration, and replaces its webhooks. It fails with 409 if another client
