@@ -230,11 +230,12 @@ func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 	found = discovery.WithFormer(found, o.discovered, failed) // no other goroutine changes them
 	wanted, unresolved := o.registry.resolve(found, failed)   // without the lock, because it calls functions of users
 	warnings, unpublished := o.locateState(ctx, wanted)
-	for name, what := range wanted {
-		what.counts = o.meter.Resource(name)
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	for name, what := range wanted { // with the lock, so that dropResource does not drop them
+		what.counts = o.meter.Resource(name)
+	}
+	maps.DeleteFunc(o.lost, func(name string, _ kindschema.Obstacle) bool { return wanted[name] == nil && o.resources[name] == nil })
 	o.warnGroupsLocked(failed)
 	o.discovered, o.wanted, o.unresolved, o.unpublished = found, wanted, append(unresolved, warnings...), unpublished
 	for name, served := range o.resources {
@@ -334,7 +335,18 @@ func (o *observer) reconcile(ctx context.Context) {
 		served.open()
 		o.reconcileStreams(ctx, served, r.resource)
 	}
+	o.definitions.Forget(o.servesDefinitionLocked)
 	o.meter.SetUnserved(o.unservedLocked())
+}
+
+// servesDefinitionLocked reports whether a definition is, or was, that of a served resource.
+func (o *observer) servesDefinitionLocked(name string) bool {
+	for _, served := range o.resources {
+		if r := served.reactor.resource(); r.Plural+"."+r.Group == name {
+			return true
+		}
+	}
+	return false
 }
 
 // unservedLocked returns why no handler can be served, for the readiness, or nil if one can be.
@@ -362,6 +374,7 @@ func (o *observer) dropResource(name string, served *servedResource) {
 	}
 	if served.reactor.queue.empty() {
 		delete(o.resources, name)
+		o.meter.Drop(name)
 		if runner := served.reactor.reconciler; runner != nil {
 			runner.drop(served.reactor)
 		}
@@ -385,6 +398,7 @@ func (o *observer) switchVersions() {
 			served.endStreams()
 			served.reactor.queue.setVersion(what.resource.APIVersion(), what.resource.Kind, what.counts)
 			delete(o.resources, before)
+			o.meter.Drop(before)
 			o.resources[name] = served
 			break
 		}

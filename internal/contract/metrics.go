@@ -100,6 +100,22 @@ var _ = Suite("metrics", func(t *testing.T, c *C) {
 			"kopf_watch_restarts_total" + kind + "}": 1, "kopf_watch_streams" + kind + `,state="working"}`: 1,
 		})
 	})
+	c.Run(t, "DF-49 a resource whose definition was deleted has no series any more", func(c *C) {
+		p := newPipe()
+		r := &kopf.Registry{}
+		group := c.Unique("leaf") + ".dev"
+		gadgets := kopf.Selector("gadgets." + group)
+		r.OnEvent(gadgets, func(context.Context, *kopf.WatchEvent) error { return nil }, watchedAs("event"))
+		c.Operator(r, probed(p, "http://0.0.0.0/healthz"))
+		has := func() bool { return strings.Contains(p.ask("GET", "/metrics").body, group) }
+		for range 2 {
+			c.Define(c.gadgets())
+			c.gadget().Create("a", nil)
+			c.WaitFor("the series", has)
+			c.definitions().Delete(string(gadgets))
+			c.WaitFor("the end of the series", func() bool { return !has() })
+		}
+	})
 	c.Run(t, "lost events are counted", func(c *C) {
 		c.OnlyInBubble("it waits")
 		p := newPipe()

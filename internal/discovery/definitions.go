@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -10,8 +11,7 @@ import (
 type Definitions struct {
 	relisted     bool              // there was a list before
 	known, found map[string]bool   // names of all definitions, and of those in the newest list
-	states       map[string]string // states by name; "" for deleted definitions
-	deleted      map[string]bool   // names of deleted definitions
+	states       map[string]string // the last states by name; "" after a deletion
 }
 
 // BeginListing records the start of a list.
@@ -21,17 +21,15 @@ func (d *Definitions) BeginListing() { d.found = make(map[string]bool) }
 // whether the definition was known with another state.
 func (d *Definitions) Note(name, state string) (changed bool) {
 	if d.states == nil {
-		d.states, d.deleted = make(map[string]string), make(map[string]bool)
+		d.states = make(map[string]string)
 	}
 	if d.known == nil {
 		d.known = make(map[string]bool)
 	}
 	if state == "" {
-		d.deleted[name] = true
 		delete(d.known, name)
 		delete(d.found, name)
 	} else {
-		delete(d.deleted, name)
 		d.known[name], d.found[name] = true, true
 	}
 	before, known := d.states[name]
@@ -41,18 +39,21 @@ func (d *Definitions) Note(name, state string) (changed bool) {
 
 // EndListing records the end of a list: definitions missing in it were deleted. It reports whether there was a list before.
 func (d *Definitions) EndListing() (again bool) {
-	for name := range d.known {
-		if !d.found[name] {
-			d.deleted[name] = true // Note has made the map, since there was a definition
-		}
-	}
 	d.known = d.found
 	again, d.relisted = d.relisted, true
 	return again
 }
 
 // Deleted reports whether the definition with a name was deleted, and not recreated since.
-func (d *Definitions) Deleted(name string) bool { return d.deleted[name] }
+func (d *Definitions) Deleted(name string) bool {
+	_, seen := d.states[name]
+	return seen && !d.known[name]
+}
+
+// Forget forgets the deleted definitions that are not needed any more.
+func (d *Definitions) Forget(needed func(name string) bool) {
+	maps.DeleteFunc(d.states, func(name, _ string) bool { return !d.known[name] && !needed(name) })
+}
 
 // Defines reports whether the newest list or a later change has shown the definition of a resource.
 func (d *Definitions) Defines(plural, group string) bool { return d.known[plural+"."+group] }

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 )
 
@@ -55,6 +56,29 @@ func TestDefinitions(t *testing.T) {
 	for name, want := range map[string]bool{"a": false, "b": true, "c": true} {
 		deleted(name, want)
 	}
+}
+
+func TestForget(t *testing.T) {
+	t.Run("DF-49 a deleted definition leaves nothing, once its resource is not served any more", func(t *testing.T) {
+		var d Definitions
+		d.BeginListing()
+		d.EndListing()
+		for i := range 1000 {
+			name := fmt.Sprintf("things%d.example.com", i)
+			d.Note(name, "1")
+			if i%10 > 0 {
+				d.Note(name, "")
+			}
+			d.Forget(func(served string) bool { return served == name })
+			if i%10 > 0 && !d.Deleted(name) {
+				t.Fatalf("%s is forgotten while it is served", name)
+			}
+		}
+		d.Forget(func(string) bool { return false })
+		if n := len(d.states); n != 100 {
+			t.Errorf("got %d states, want those of the 100 definitions that exist", n)
+		}
+	})
 }
 
 func TestOutdated(t *testing.T) {

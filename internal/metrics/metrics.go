@@ -155,6 +155,16 @@ func (m *Metrics) Resource(name string) *Resource {
 	return r
 }
 
+// Drop removes the counters of a resource that is gone from the pages.
+func (m *Metrics) Drop(name string) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.resources = slices.DeleteFunc(m.resources, func(r *Resource) bool { return r.name == name })
+}
+
 // Request counts a request to the API server at a host, and its duration. The code is 0 without a response.
 func (m *Metrics) Request(host, verb string, code int, took time.Duration) {
 	if m == nil {
