@@ -100,7 +100,9 @@ func refusedStorages(t *testing.T, c *C) {
 	const p = "invalid Settings.Persistence."
 	c.Run(t, "CH-T34 a finalizer that cannot be, or that would be removed and added without end, is refused at the start", func(c *C) {
 		c.Create("a", nil)
-		c.refuses(p+`Finalizer "": want a qualified name such as "example.com/finalizer"`, func(s *kopf.Settings) { s.Persistence.Finalizer = "" })
+		noFinalizer := `Finalizer "": want a qualified name such as "example.com/finalizer", or the default of NewSettings()`
+		c.refuses(p+noFinalizer, func(s *kopf.Settings) { s.Persistence.Finalizer = "" })
+		c.refuses(p+noFinalizer, func(s *kopf.Settings) { *s = kopf.Settings{Scanning: kopf.ScanningSettings{Disabled: true}} })
 		c.refuses(p+`Finalizer "orphan": want another name than those of Kubernetes, such as "example.com/finalizer"`, func(s *kopf.Settings) { s.Persistence.Finalizer = "orphan" })
 		c.refuses(p+`LegacyFinalizers[0] "": want a qualified name such as "example.com/finalizer"`, func(s *kopf.Settings) { s.Persistence.LegacyFinalizers = []string{""} })
 		c.refuses(p+`LegacyFinalizers[0] "kopf.zalando.org/KopfFinalizerMarker": want another finalizer than Settings.Persistence.Finalizer`,

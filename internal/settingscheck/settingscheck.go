@@ -58,6 +58,9 @@ func finalizers(finalizer string, legacy []string) (errs []error) {
 			setting = fmt.Sprintf("Settings.Persistence.LegacyFinalizers[%d]", i-1)
 		}
 		switch {
+		case i == 0 && name == "": // probably of a literal Settings{}
+			errs = append(errs, invalid(setting, name,
+				`a qualified name such as "example.com/finalizer", or the default of NewSettings()`))
 		case !validation.IsQualifiedName(name):
 			errs = append(errs, invalid(setting, name, `a qualified name such as "example.com/finalizer"`))
 		case slices.Contains(kubernetesFinalizers, name):
