@@ -61,7 +61,7 @@ func (s *APIServer) ConnectionInfo() *ConnectionInfo {
 }
 
 // Apply creates or replaces the objects of manifests in YAML or JSON. Definitions of custom resources can come together with their objects. It ignores UIDs and
-// resource versions, so an export of a cluster will do. It stops at the first refused manifest, and returns the error.
+// resource versions, so an export of a cluster will do. It stops at the first refused manifest, and returns the error, with its place and its name.
 func (s *APIServer) Apply(manifests []byte) error { return s.s.Apply(manifests) }
 
 // Compact forgets the history of changes, as clusters do every few minutes. The server then refuses watches from earlier resource versions, and further pages

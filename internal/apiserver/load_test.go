@@ -61,6 +61,12 @@ webhooks:
 		`a.yaml: line 1: the key "a" is given twice, at items[0].data.a`:                                                                               {`{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"a": "1", "a": "2"}}]}`},
 		`a.yaml: manifest of the Service "one": Service in version "v1" cannot be handled as a Service: json: cannot unmarshal string into Go struct field ServicePort.spec.ports.port of type int32`: {
 			"{apiVersion: v1, kind: Service, metadata: {name: one}, spec: {ports: [{port: http}]}}"},
+		`a.yaml: document 1: items[1]: manifest of the ConfigMap: ConfigMap "" is invalid: metadata.name`: {
+			"{kind: List, items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: one}}, {apiVersion: v1, kind: ConfigMap}]}"},
+		`a.yaml: document 1: items[0]: items[1]: manifest "two": apiVersion and kind are missing`: {
+			"{kind: List, items: [{kind: List, items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: one}}, {metadata: {name: two}}]}]}"},
+		`a.yaml: document 2: manifest "two": apiVersion and kind are missing`: {
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: one}}\n---\n{metadata: {name: two}}"},
 		"c.yaml: ": {namespace, crd, "a: [", object},
 	} {
 		if err := load(texts...); err == nil || !strings.HasPrefix(err.Error(), want) {

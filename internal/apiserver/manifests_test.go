@@ -25,7 +25,7 @@ func TestManifestErrors(t *testing.T) {
 		{"an owner that is not there", []manifest.File{file("a.yaml", owned("a", "default", "b"))},
 			`a.yaml: manifest of the ConfigMap "a": its owner, the ConfigMap "b", does not exist` + gone},
 		{"an owner in another namespace", []manifest.File{file("a.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: kube-public}}\n---\n"+owned("a", "default", "b"))},
-			`a.yaml: manifest of the ConfigMap "a": its owner, the ConfigMap "b", is in the namespace "kube-public", and not in that of the object` + gone},
+			`a.yaml: document 2: manifest of the ConfigMap "a": its owner, the ConfigMap "b", is in the namespace "kube-public", and not in that of the object` + gone},
 		{"owners of each other", []manifest.File{file("a.yaml", owned("a", "default", "b")), file("b.yaml", owned("b", "default", "a"))},
 			`a.yaml: manifest of the ConfigMap "a": its owners own each other, or the object is among them: its owner, the ConfigMap "b", does not exist` + gone},
 	} {

@@ -203,6 +203,7 @@ func (s *Server) Apply(manifests []byte) error {
 // loaded is the object of a manifest.
 type loaded struct {
 	path   string // the path of the file
+	place  string // in the file, if it has several objects
 	object map[string]any
 }
 
@@ -211,15 +212,18 @@ type loaded struct {
 func (s *Server) Load(files []manifest.File) error {
 	var all []loaded
 	for _, file := range files {
-		objects, err := yaml.ParseManifests(file.Data)
+		manifests, err := yaml.ParsePlaced(file.Data)
 		if err == nil {
 			err = checkDuplicates(file.Data)
 		}
 		if err != nil {
 			return inFile(file.Path, err)
 		}
-		for _, object := range objects {
-			all = append(all, loaded{file.Path, object})
+		for _, m := range manifests {
+			if len(manifests) == 1 {
+				m.Place = ""
+			}
+			all = append(all, loaded{file.Path, m.Place, m.Object})
 		}
 	}
 	if len(all) == 0 && len(files) > 0 && files[0].Path != "" { // like kubectl apply, which ignores empty files among others
@@ -233,7 +237,7 @@ func (s *Server) Load(files []manifest.File) error {
 			err = fmt.Errorf("its owners own each other, or the object is among them: %w", err)
 		}
 		if err != nil {
-			return inFile(l.path, fmt.Errorf("%s: %w", describeManifest(l.object), err))
+			return inFile(l.path, inFile(l.place, fmt.Errorf("%s: %w", describeManifest(l.object), err)))
 		}
 	}
 	return nil
@@ -289,7 +293,7 @@ func describeManifest(object map[string]any) string {
 	return text
 }
 
-// inFile adds a path to an error, unless it is empty.
+// inFile adds a path, or a place in the file, to an error, unless it is empty.
 func inFile(path string, err error) error {
 	if path == "" {
 		return err

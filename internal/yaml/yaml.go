@@ -19,28 +19,36 @@ const (
 	maxAliased = 400_000 // nodes from aliases
 )
 
+// Manifest is an object of a file, with its place there, such as "document 2" or
+// "document 1: items[3]".
+type Manifest struct {
+	Object map[string]any
+	Place  string
+}
+
 // ParseManifests reads the objects of a YAML file with one or more documents, or of a JSON file, in their order. The items of a list (kind: List and the like)
 // replace the list. Empty documents are skipped. A document that is not an object is an error. Numbers are [encoding/json.Number]. Syntax errors name the line
 // and the column.
-func ParseManifests(data []byte) ([]map[string]any, error) {
-	docs, err := Parse(data, false)
-	if err != nil {
-		return nil, err
+func ParseManifests(data []byte) (objects []map[string]any, err error) {
+	all, err := ParsePlaced(data)
+	for _, m := range all {
+		objects = append(objects, m.Object)
 	}
-	var all []map[string]any
+	return objects, err
+}
+
+// ParsePlaced is [ParseManifests] with the places of the objects, for messages.
+func ParsePlaced(data []byte) (all []Manifest, err error) {
+	docs, err := Parse(data, false)
 	for i, doc := range docs {
 		if doc == nil {
 			continue
 		}
-		m, ok := doc.(map[string]any)
-		if !ok {
-			return nil, fmt.Errorf("document %d: an object is expected, not %s", i+1, rawjson.KindOf(doc))
-		}
-		if all, err = appendManifests(all, m); err != nil {
-			return nil, fmt.Errorf("document %d: %w", i+1, err)
+		if all, err = appendManifests(all, doc, fmt.Sprintf("document %d", i+1)); err != nil {
+			return nil, err
 		}
 	}
-	return all, nil
+	return all, err
 }
 
 // Parse reads JSON with the JSON decoder, because JSON has larger numbers than YAML. With redact, errors name only the place, because the text can be a secret.
@@ -54,20 +62,20 @@ func Parse(data []byte, redact bool) ([]any, error) {
 }
 
 // appendManifests appends an object, or the items of a list, which may be lists, too.
-func appendManifests(all []map[string]any, m map[string]any) ([]map[string]any, error) {
+func appendManifests(all []Manifest, value any, place string) ([]Manifest, error) {
+	m, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: an object is expected, not %s", place, rawjson.KindOf(value))
+	}
 	kind, _ := m["kind"].(string)
 	items, ok := m["items"].([]any)
 	if !ok || !strings.HasSuffix(kind, "List") {
-		return append(all, m), nil
+		return append(all, Manifest{m, place}), nil
 	}
 	for i, item := range items {
-		o, ok := item.(map[string]any)
-		if !ok {
-			return nil, fmt.Errorf("items[%d]: an object is expected, not %s", i, rawjson.KindOf(item))
-		}
 		var err error
-		if all, err = appendManifests(all, o); err != nil {
-			return nil, fmt.Errorf("items[%d]: %w", i, err)
+		if all, err = appendManifests(all, item, fmt.Sprintf("%s: items[%d]", place, i)); err != nil {
+			return nil, err
 		}
 	}
 	return all, nil
