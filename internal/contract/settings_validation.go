@@ -200,6 +200,38 @@ func warnedStorages(t *testing.T, c *C) {
 			}
 		}
 	})
+	c.Run(t, "DF-80 a prefix of one storage alone is warned of", func(c *C) {
+		of := func(name string) string {
+			return "Settings.Persistence." + name + ` has the prefix "kopf.zalando.org", which other operators have, too, ` +
+				`but the other storage has the prefix "example.com": set the prefix of both`
+		}
+		const prefix = "example.com"
+		both := kopf.MultiProgressStorage{&kopf.SmartProgressStorage{Prefix: prefix}, &kopf.SmartProgressStorage{}}
+		for _, tt := range []struct {
+			progress kopf.ProgressStorage
+			states   kopf.DiffBaseStorage
+			want     string
+		}{
+			{nil, nil, ""},
+			{&kopf.AnnotationsProgressStorage{Prefix: prefix}, &kopf.SmartDiffBaseStorage{Prefix: prefix}, ""},
+			{&kopf.AnnotationsProgressStorage{Prefix: prefix}, &kopf.SmartDiffBaseStorage{Prefix: "other.example.com"}, ""},
+			{&kopf.SmartProgressStorage{Prefix: prefix}, nil, of("DiffBaseStorage")},
+			{nil, &kopf.SmartDiffBaseStorage{Prefix: prefix}, of("ProgressStorage")},
+			{both, &kopf.AnnotationsDiffBaseStorage{Prefix: prefix}, ""},
+			{both, nil, ""},
+			{&kopf.StatusProgressStorage{}, &kopf.SmartDiffBaseStorage{Prefix: prefix}, ""},
+			{&faultyProgress{}, &kopf.SmartDiffBaseStorage{Prefix: prefix}, ""},
+		} {
+			op := c.Operator(withResults(&calls{}), func(op *kopf.Operator) {
+				op.Settings.Persistence.ProgressStorage, op.Settings.Persistence.DiffBaseStorage = tt.progress, tt.states
+			})
+			lines := warned(op, "set the prefix of both")
+			if want := min(len(tt.want), 1); len(lines) != want || want > 0 && lines[0].Message != tt.want {
+				c.Errorf("%T and %T: got the warnings %+v, want %q", tt.progress, tt.states, lines, tt.want)
+			}
+			op.Stop()
+		}
+	})
 	c.Run(t, "a finalizer without a domain is warned of", func(c *C) {
 		op := c.Operator(withResults(&calls{}), func(op *kopf.Operator) { op.Settings.Persistence.Finalizer = "mine" })
 		if n := len(warned(op, `the finalizer "mine" has no domain`)); n != 1 {

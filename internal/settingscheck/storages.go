@@ -109,6 +109,10 @@ func (p *Persistence) Warnings() (all []string) {
 		}
 	}
 	all = slices.Compact(all)
+	if forgotten, own := p.halfPrefixed(); forgotten != "" {
+		warn("Settings.Persistence.%s has the prefix %q, which other operators have, too, but the other storage has the prefix %q: set the prefix of both",
+			forgotten, markers.DefaultPrefix, own)
+	}
 	if !strings.Contains(p.Finalizer, "/") {
 		warn("the finalizer %q has no domain: Kubernetes takes it for custom resources alone; use one such as \"example.com/finalizer\"", p.Finalizer)
 	}
@@ -122,6 +126,22 @@ func (p *Persistence) Warnings() (all []string) {
 		}
 	}
 	return all
+}
+
+// halfPrefixed returns the name of the setting that has the default prefix while the other one has
+// a prefix of its own, with that prefix. Lists with a common prefix move from one to the other.
+func (p *Persistence) halfPrefixed() (name, own string) {
+	progress, states := p.Progress.Prefixes(), p.States.Prefixes()
+	common := func(prefix string) bool { return slices.Contains(states, prefix) }
+	switch {
+	case len(progress) == 0 || len(states) == 0 || slices.ContainsFunc(progress, common):
+		return "", ""
+	case slices.Contains(progress, markers.DefaultPrefix):
+		return p.Progress.name, states[0]
+	case slices.Contains(states, markers.DefaultPrefix):
+		return p.States.name, progress[0]
+	}
+	return "", ""
 }
 
 // maxPrefixLength leaves room for a slash and a name within the 253 characters that Kubernetes allows.
