@@ -61,6 +61,8 @@ func (p *Patch) Replace(path FieldPath, value any) {
 	case err != nil:
 	case len(keys) == 0:
 		err = errors.New("want the path of a field")
+	case keys[0] == "metadata" && len(keys) > 1 && slices.Contains(serverFields[:2], keys[1]):
+		err = identityError(keys[1], v)
 	case keys[0] == "metadata" && (len(keys) == 1 || keys[1] == "finalizers"):
 		err = errors.New("want a field of the metadata other than the finalizers, such as metadata.labels; Transform can change lists")
 	default:
@@ -83,19 +85,33 @@ func isTransformFunc(t objectpatch.Transformation) bool {
 
 // Apply implements [objectpatch.Transformation].
 func (f transformFunc) Apply(object map[string]any, _ *objectpatch.Object) error {
+	before := identityOf(object)
 	if err := f(object); err != nil {
 		return err
 	}
-	if rawjson.IsNormal(object) {
-		return nil
+	if !rawjson.IsNormal(object) {
+		normal, err := rawjson.Normalize(object)
+		if err != nil {
+			return Permanent(fmt.Errorf("the object after a transformation: %q: %w", strings.Join(rawjson.PathOfUnencodable(object), "."), err))
+		}
+		clear(object)
+		maps.Copy(object, rawjson.AsMap(normal))
 	}
-	normal, err := rawjson.Normalize(object)
-	if err != nil {
-		return Permanent(fmt.Errorf("the object after a transformation: %q: %w", strings.Join(rawjson.PathOfUnencodable(object), "."), err))
+	for i, value := range identityOf(object) {
+		if !rawjson.Equal(before[i], value) {
+			return Permanent(identityError(serverFields[i], value))
+		}
 	}
-	clear(object)
-	maps.Copy(object, rawjson.AsMap(normal))
 	return nil
+}
+
+// identityOf returns the resource version and the UID of an object.
+func identityOf(object map[string]any) (all [2]any) {
+	metadata := rawjson.AsMap(object["metadata"])
+	for i := range all {
+		all[i] = metadata[serverFields[i]]
+	}
+	return all
 }
 
 // Touched implements [objectpatch.Transformation].
@@ -230,7 +246,8 @@ func (p *Patch) checkPath(keys []string) error {
 // Remove removes the field at a path. A missing field causes no change, nor does a field whose parent is missing or is no object.
 func (p *Patch) Remove(path FieldPath) { p.SetPath(nil, path.Keys()...) }
 
-// Merge adds a merge patch (RFC 7396) of the whole object.
+// Merge adds a merge patch (RFC 7396) of the whole object. kopf leaves out what only the API server sets in the metadata, if it is that of the handler's
+// object. Another resource version or UID fails the handler permanently.
 func (p *Patch) Merge(patch map[string]any) {
 	v, _, err := p.normalize(patch)
 	if err != nil {
@@ -242,10 +259,43 @@ func (p *Patch) Merge(patch map[string]any) {
 
 // add adds a merge patch of a handler, except invalid values. They fail the handler.
 func (p *Patch) add(merge map[string]any) {
-	if err := jsonpatch.TakeBadTexts(merge); err != nil {
+	if err := cmp.Or(p.takeServerFields(merge), jsonpatch.TakeBadTexts(merge)); err != nil {
 		p.fail(err)
 	}
 	p.changes.Merge = jsonpatch.CombineMerges(p.changes.Merge, merge)
+}
+
+// serverFields are the fields of the metadata that the API server sets, identity first.
+var serverFields = []string{
+	"resourceVersion", "uid", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation",
+	"managedFields", "name", "namespace", "selfLink",
+}
+
+// takeServerFields removes metadata that only the API server sets from a merge patch if the object of
+// the handler has the same values, as the patch of a whole object does. The object may have others
+// when the patch is sent. It removes any identity, and returns an error for another one than the
+// stored one, because the API server would refuse it again and again.
+func (p *Patch) takeServerFields(merge map[string]any) (first error) {
+	metadata := rawjson.PatchFields(merge["metadata"])
+	for i, field := range serverFields {
+		value, set := metadata[field]
+		if !set {
+			continue
+		}
+		if p.of != nil && rawjson.Equal(rawjson.ValueAt(p.of.raw, "metadata", field), jsonpatch.Plain(value)) {
+			jsonpatch.DropValueIn(merge, []string{"metadata", field})
+		} else if i < 2 {
+			jsonpatch.DropValueIn(merge, []string{"metadata", field})
+			first = cmp.Or(first, identityError(field, value))
+		}
+	}
+	return first
+}
+
+// identityError returns the error about a change of metadata that identifies a state of the object.
+func identityError(field string, value any) error {
+	text, _ := rawjson.Encode(jsonpatch.Plain(value)) // it is JSON
+	return fmt.Errorf("invalid metadata.%s %s of the patch: want none, because the API server refuses any but the stored one", field, text)
 }
 
 // maxReplacedText limits the messages about text that is not UTF-8.

@@ -262,10 +262,21 @@ func (c *C) strict() (kopf.Selector, *Kind) {
 
 // unmendable are invalid patches by a program, by the ids of handlers.
 var unmendable = map[string]func(*kopf.Patch){
-	"deep":      func(p *kopf.Patch) { p.Set("metadata.annotations.example.com/touched", "yes") },
-	"number":    func(p *kopf.Patch) { p.Set("metadata.labels.n", 1) },
-	"value":     func(p *kopf.Patch) { p.Set("status.y", func() {}) },
-	"replaced":  func(p *kopf.Patch) { p.Replace("status.z", make(chan int)) },
+	"deep":     func(p *kopf.Patch) { p.Set("metadata.annotations.example.com/touched", "yes") },
+	"number":   func(p *kopf.Patch) { p.Set("metadata.labels.n", 1) },
+	"value":    func(p *kopf.Patch) { p.Set("status.y", func() {}) },
+	"replaced": func(p *kopf.Patch) { p.Replace("status.z", make(chan int)) },
+	"version":  func(p *kopf.Patch) { p.Set("metadata.resourceVersion", "1") },
+	"uid": func(p *kopf.Patch) {
+		p.Merge(map[string]any{"metadata": map[string]any{"uid": "a"}})
+	},
+	"put-version": func(p *kopf.Patch) { p.Replace("metadata.resourceVersion", "1") },
+	"made-version": func(p *kopf.Patch) {
+		p.Transform(func(object map[string]any) error {
+			object["metadata"].(map[string]any)["resourceVersion"] = "1"
+			return nil
+		})
+	},
 	"condition": func(p *kopf.Patch) { p.SetCondition(kopf.Condition{Type: "Ready", Status: "yes", Reason: "Made"}) },
 	"transform": func(p *kopf.Patch) {
 		p.Transform(func(object map[string]any) error { object["spec"] = func() {}; return nil })
@@ -309,6 +320,25 @@ func mistaken(t *testing.T, c *C) {
 		}
 		if status.String("good") != "stored" || len(op.Logs.Find("refused")) > 0 {
 			c.Errorf("the status is %v", status.Map())
+		}
+	})
+	c.Run(t, "DF-9 the patch of the whole object is stored though the object has changed meanwhile", func(c *C) {
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			whole := ch.Body.Map()
+			c.Patch("a", map[string]any{"metadata": map[string]any{"labels": map[string]any{"theirs": "yes"}}})
+			whole["spec"].(map[string]any)["x"] = 2
+			ch.Patch.Merge(whole)
+			return nil
+		}, named("create"))
+		op := c.Operator(r)
+		c.Create("a", spec(map[string]any{"x": 1}))
+		body := c.handled("a")
+		if body.Spec().Int("x") != 2 || body.Labels()["theirs"] != "yes" {
+			c.Errorf("the object is %s", body)
+		}
+		if lines := warned(op, ""); len(lines) > 0 {
+			c.Errorf("got the lines %v, want no warning", lines)
 		}
 	})
 	c.Run(t, "a timer whose patch no other attempt would mend is not called again", func(c *C) {
