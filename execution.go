@@ -119,7 +119,7 @@ func (a *call) invoke(ctx context.Context, fn func(context.Context, Attempt) err
 		})
 		regain()
 		if a.object != nil && a.object.Patch != nil {
-			a.object.Patch.warnReplacedText(handlerLogger(a.log, h.id), &h.replacedText)
+			a.object.Patch.settle(handlerLogger(a.log, h.id), &h.patchWarnings)
 		}
 		o = h.outcome(err, a.retries, time.Since(a.started), &a.settings.Execution)
 		if id, _, sampled := traceIDs(inner); sampled {

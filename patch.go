@@ -248,6 +248,9 @@ func (p *Patch) Remove(path FieldPath) { p.SetPath(nil, path.Keys()...) }
 
 // Merge adds a merge patch (RFC 7396) of the whole object. kopf leaves out what only the API server sets in the metadata, if it is that of the handler's
 // object. Another resource version or UID fails the handler permanently.
+//
+// A list of finalizers removes and adds those that it lacks and has, compared with the handler's object. It does not change kopf's own finalizer, nor one that
+// another client adds meanwhile. kopf warns of finalizers that it removes.
 func (p *Patch) Merge(patch map[string]any) {
 	v, _, err := p.normalize(patch)
 	if err != nil {
@@ -271,10 +274,10 @@ var serverFields = []string{
 	"managedFields", "name", "namespace", "selfLink",
 }
 
-// takeServerFields removes metadata that only the API server sets from a merge patch if the object of
-// the handler has the same values, as the patch of a whole object does. The object may have others
-// when the patch is sent. It removes any identity, and returns an error for another one than the
-// stored one, because the API server would refuse it again and again.
+// takeServerFields removes metadata that only the API server sets from a merge patch, if it is equal
+// in the object of the handler. The patch of a whole object has it, and the object may have other
+// values when the patch is sent. It removes any identity, and returns an error for another one than
+// the stored one, because the API server would refuse it again and again.
 func (p *Patch) takeServerFields(merge map[string]any) (first error) {
 	metadata := rawjson.PatchFields(merge["metadata"])
 	for i, field := range serverFields {
@@ -323,14 +326,47 @@ func (p *Patch) normalize(value any, keys ...string) (normal any, names []string
 	return normal, names, err
 }
 
-// warnReplacedText logs text that was not UTF-8, unless the same was logged before.
-func (p *Patch) warnReplacedText(log *slog.Logger, warned *boundedset.Set) {
+// settle completes the patch after an attempt of its handler. It logs what the author may not have
+// meant, unless the same was logged before.
+func (p *Patch) settle(log *slog.Logger, warned *boundedset.Set) {
 	for _, path := range p.replacedText {
 		if warned.Add(path) {
 			log.Warn("Text that is not UTF-8 was replaced in a patch", "field", path, "help", "K612")
 		}
 	}
 	p.replacedText = nil
+	removed := p.settleFinalizers()
+	if len(removed) > 0 && warned.Add("metadata.finalizers "+strings.Join(removed, " ")) {
+		log.Warn("A patch removes finalizers of the object, whose owners may not have finished", "finalizers", removed, "help", "K615")
+	}
+}
+
+// settleFinalizers replaces a list of finalizers in the merge patch by its difference to the list that
+// the handler has seen, because other clients may change the list meanwhile. It returns the
+// finalizers that the handler removes. kopf's own is not the handler's to change.
+func (p *Patch) settleFinalizers() (removed []string) {
+	value, set := jsonpatch.Lookup(p.changes.Merge, "metadata", "finalizers")
+	list, isList := value.([]any)
+	noText := func(v any) bool { _, isText := v.(string); return !isText }
+	if !set || !isList && value != nil || slices.ContainsFunc(list, noText) || p.of == nil || p.persistence == nil {
+		return nil // the API server refuses other values
+	}
+	p.changes.Drop("metadata", "finalizers")
+	change, seen := &objectpatch.FinalizersChange{}, p.of.Finalizers()
+	for _, f := range seen {
+		if f != p.persistence.Finalizer && !slices.Contains(list, any(f)) {
+			change.Removes = append(change.Removes, f)
+		}
+	}
+	for _, f := range list {
+		if name, _ := f.(string); name != p.persistence.Finalizer && !slices.Contains(seen, name) {
+			change.Adds = append(change.Adds, name)
+		}
+	}
+	if len(change.Removes)+len(change.Adds) > 0 {
+		p.changes.Transforms = append(p.changes.Transforms, change)
+	}
+	return change.Removes
 }
 
 // Transform adds a function that changes the object in place, for changes that a merge patch cannot express, such as one item of a list. The function
@@ -460,7 +496,15 @@ func (p *Patch) applied(body *Body) *Body {
 }
 
 func (p *Patch) apply(body *Body) (object map[string]any, err error) {
-	return p.changes.Apply(body.Map(), body.stanzas(), func() map[string]any { return p.ownFields(body) })
+	object, err = p.changes.Apply(body.Map(), body.stanzas(), func() map[string]any { return p.ownFields(body) })
+	if err != nil || p.persistence == nil {
+		return object, err
+	}
+	own := p.persistence.Finalizer // a function may have removed it
+	if slices.Contains(body.Finalizers(), own) && !slices.Contains(p.changes.Removes, own) {
+		manifest.AddFinalizer(object, own)
+	}
+	return object, nil
 }
 
 // permanent reports whether a failed transformation would also fail for newer states of the object.

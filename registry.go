@@ -66,7 +66,7 @@ type handler struct {
 	reconcile  *reconcileSpec
 	admission  *admissionSpec
 
-	replacedText boundedset.Set // the paths of text that is not UTF-8, which were logged
+	patchWarnings boundedset.Set // the warnings about its patches that were logged
 }
 
 // registration is the identity and the place of a registered function.

@@ -21,6 +21,7 @@ var _ = Suite("change_other_writers", func(t *testing.T, c *C) {
 	copies(t, c)
 	robbing(t, c)
 	retracking(t, c)
+	sharedFinalizers(t, c)
 })
 
 // prefixed sets an operator's annotation prefix.
@@ -431,6 +432,73 @@ func retracking(t *testing.T, c *C) {
 		storedAs(c, "restored", `{"spec":{"x":1}}`, `{"fields":["status.a"]}`)
 		if n := len(l.all()); n != 4 {
 			c.Errorf("got the calls %q, want none for the one that was restored", l.all())
+		}
+	})
+}
+
+// sharedFinalizers proves the effect on the finalizers of others when a handler sets the list.
+func sharedFinalizers(t *testing.T, c *C) {
+	const first, mine, late = "example.com/first", "example.com/mine", "example.com/late"
+	held := func(all ...any) map[string]any { return map[string]any{"metadata": map[string]any{"finalizers": all}} }
+	for name, tt := range map[string]struct {
+		set    func(p *kopf.Patch)
+		want   []string // sorted
+		warned bool
+	}{
+		"added": {func(p *kopf.Patch) {
+			p.Set("metadata.finalizers", []string{first, mine})
+		}, []string{first, late, mine, finalizer}, false},
+		"replaced":     {func(p *kopf.Patch) { p.Set("metadata.finalizers", []string{mine}) }, []string{late, mine, finalizer}, true},
+		"removed":      {func(p *kopf.Patch) { p.Remove("metadata.finalizers") }, []string{late, finalizer}, true},
+		"merged":       {func(p *kopf.Patch) { p.Merge(held()) }, []string{late, finalizer}, true},
+		"merged whole": {func(p *kopf.Patch) { p.Merge(held(first, finalizer)) }, []string{first, late, finalizer}, false},
+		"transformed": {func(p *kopf.Patch) {
+			p.Transform(func(object map[string]any) error {
+				object["metadata"].(map[string]any)["finalizers"] = []any{late}
+				return nil
+			})
+		}, []string{late, finalizer}, false},
+	} {
+		c.Run(t, "DF-8 finalizers that a handler has not seen stay, as does kopf's own: "+name, func(c *C) {
+			r := &kopf.Registry{}
+			r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+				c.Patch("a", held(first, finalizer, late))
+				tt.set(ch.Patch)
+				ch.Patch.Set("status.done", true)
+				return nil
+			}, named("create"))
+			r.OnDelete(Examples, ready, named("delete"))
+			op := c.Operator(r)
+			c.Create("a", held(first))
+			body := c.handled("a")
+			if got := slices.Sorted(slices.Values(body.Finalizers())); !slices.Equal(got, tt.want) || !body.Status().Bool("done") {
+				c.Errorf("got the finalizers %q of %s, want %q", got, body, tt.want)
+			}
+			lines := warned(op, "A patch removes finalizers of the object, whose owners may not have finished")
+			if tt.warned != (len(lines) == 1) || tt.warned && !strings.Contains(fmt.Sprint(lines), first) {
+				c.Errorf("got the warnings %v, want one: %t", lines, tt.warned)
+			}
+			c.Patch("a", held(finalizer))
+			c.Delete("a")
+			c.gone("a")
+		})
+	}
+	c.Run(t, "DF-8 a timer that removes finalizers keeps kopf's own, and is warned of once", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		r.OnTimer(Examples, func(_ context.Context, x *kopf.Timer) error {
+			l.add("timer")
+			x.Patch.Remove("metadata.finalizers")
+			return nil
+		}, &kopf.TimerOptions{ID: "timer", Interval: time.Second})
+		op := c.Operator(r)
+		c.Create("a", held(first))
+		c.WaitFor("three calls", func() bool { return l.count("timer") > 2 })
+		if got := c.Get("a").Finalizers(); !slices.Equal(got, []string{finalizer}) {
+			c.Errorf("got the finalizers %q", got)
+		}
+		if n := len(warned(op, "A patch removes finalizers")); n != 1 {
+			c.Errorf("got %d warnings, want one", n)
 		}
 	})
 }

@@ -97,6 +97,33 @@ func (c *ConditionChange) Holds(o *Object) bool {
 	return c.Condition.IsIn(conditions, rawjson.ScalarAt(o.Metadata, "generation"))
 }
 
+// FinalizersChange is a transformation that removes and adds finalizers, and keeps all others.
+type FinalizersChange struct{ Removes, Adds []string }
+
+// Apply implements [Transformation].
+func (f *FinalizersChange) Apply(object map[string]any, _ *Object) error {
+	for _, one := range f.Removes {
+		manifest.RemoveFinalizer(object, one)
+	}
+	for _, one := range f.Adds {
+		manifest.AddFinalizer(object, one)
+	}
+	return nil
+}
+
+// Touched implements [Transformation].
+func (f *FinalizersChange) Touched() map[string]any {
+	return map[string]any{"metadata": map[string]any{"finalizers": nil}}
+}
+
+// Holds implements [Transformation].
+func (f *FinalizersChange) Holds(o *Object) bool {
+	raw, _ := rawjson.Find(o.Metadata, "finalizers")
+	stored := rawjson.StringsAt(raw)
+	isStored := func(one string) bool { return slices.Contains(stored, one) }
+	return !slices.ContainsFunc(f.Removes, isStored) && !slices.ContainsFunc(f.Adds, func(one string) bool { return !isStored(one) })
+}
+
 // StatusChange is a transformation that applies the changes of a status struct.
 type StatusChange struct{ jsonpatch.Change }
 
