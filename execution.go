@@ -628,7 +628,7 @@ func (c *cycle) callHandler(ctx context.Context, p *progress, arg *Change) error
 	defer func() { subs.closed = true }()
 	arg.subs = subs
 	err := safecall.Recover(func() error { return p.handler.changes.change(inner, arg) }) // it may panic with the error of its context
-	err = withPatchError(err, errors.Join(arg.err, arg.Patch.try(arg.Body)))
+	err = withPatchError(err, errors.Join(arg.check(p.handler.id), arg.Patch.try(arg.Body)))
 	if err == nil {
 		err = subs.runRest(inner)
 	}

@@ -149,6 +149,15 @@ func (r *resulting) set(value any, patch *Patch) {
 	rawjson.PruneLists(r.result) // as the API server does for results that Kopf for Python sends
 }
 
+// check returns a permanent error for a result that cannot be stored under the handler's ID.
+func (r *resulting) check(id HandlerID) error {
+	_, isList := r.result.([]any)
+	if id == "conditions" && r.result != nil && !isList && r.err == nil {
+		return Permanent(errors.New("the result would replace status.conditions, the list of the object's conditions: give the handler another ID"))
+	}
+	return r.err
+}
+
 // Subhandler registers a sub-handler of the running handler. kopf calls it after the running handler has returned, or in [Change.Execute]. Its ID is the
 // ID of the running handler, a slash, and the given ID. kopf does not call a sub-handler again after a success.
 //
@@ -179,7 +188,8 @@ func (c *Change) Diff() Diff {
 }
 
 // SetResult stores a value in the status of the object, under the handler's ID, when the handler succeeds. A map is merged with the current value. Other
-// values replace it. Nil discards a result set earlier in this call. A value that encoding/json cannot encode fails the handler.
+// values replace it. Nil discards a result set earlier in this call. A value that encoding/json cannot encode fails the handler,
+// as does a value other than a list under the ID "conditions", which is the list of the object's conditions.
 // As in Kopf for Python, a null member of a map in a list is not stored.
 func (c *Change) SetResult(value any) { c.resulting.set(value, c.Patch) }
 

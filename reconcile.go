@@ -574,7 +574,7 @@ func (rc *reconciler) invoke(traced context.Context, c *cycle, rec *reconciling,
 		desired.kept = true
 		err = desired.err
 	}
-	err = withPatchError(err, errors.Join(arg.resulting.err, arg.Patch.try(arg.Body)))
+	err = withPatchError(err, errors.Join(arg.resulting.check(h.id), arg.Patch.try(arg.Body)))
 	if err == nil && arg.result != nil {
 		err = arg.storeResult(h)
 	}

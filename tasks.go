@@ -464,7 +464,7 @@ func (t *task) call(traced context.Context, o *Object, a Attempt) error {
 		r = &arg.resulting
 		return h.task.daemon(ctx, arg)
 	})
-	err = withPatchError(err, errors.Join(r.err, o.Patch.try(t.object.live.Load())))
+	err = withPatchError(err, errors.Join(r.check(h.id), o.Patch.try(t.object.live.Load())))
 	var stop *DaemonStopped // also the error of interrupted requests
 	if err != nil && t.stopper.Get().Has(stopper.Cancelled) && (errors.Is(err, context.Canceled) || errtype.As(err, &stop)) {
 		o.Logger.Debug(t.name() + " was cancelled.")

@@ -43,6 +43,26 @@ var _ = Suite("change_handler_ids", func(t *testing.T, c *C) {
 		c.handled("a")
 		c.expect(&l, "one", "two")
 	})
+	c.Run(t, "DF-31 a result under the ID conditions does not replace the conditions", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			l.add("create")
+			ch.Patch.SetCondition(kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: "Made"})
+			ch.SetResult(map[string]any{"made": true})
+			return nil
+		}, named("conditions"))
+		op := c.Operator(r)
+		c.Create("a", nil)
+		body := c.handled("a")
+		if got := body.Status().Views("conditions"); len(got) != 1 || l.count("create") != 1 {
+			c.Errorf("got the conditions %v after %q", got, l.all())
+		}
+		lines := op.Logs.Find("Handler 'conditions' failed permanently: the result would replace status.conditions")
+		if len(lines) != 1 {
+			c.Errorf("got the lines %v, want one", lines)
+		}
+	})
 	c.Run(t, "CH-T11 methods are told apart by their receivers", func(c *C) {
 		var l calls
 		here, there := &recipient{&l, "here"}, &recipient{&l, "there"}
