@@ -33,6 +33,8 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
+// The picture in docs/live-page.png has the name of the test program in its title:
+// go test -c -o website-operator . && ./website-operator -test.run LivePage$/OB-20 -browser.screenshot FILE
 var screenshot = flag.String("browser.screenshot", "", "a `file` for a picture of the page, as in the documentation")
 
 const definition = `
