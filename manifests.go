@@ -158,7 +158,7 @@ func (c *command) describe(ctx context.Context, call *cli.Call, program string) 
 	}
 	m, note := call.Model(program, definitions, webhooks)
 	m.Grace = settings.exitTime()
-	if m.Webhooks != nil && !settings.Admission.fits(m) {
+	if m.Webhooks != nil && !settings.Admission.fits(m) && call.DependsOnWebhooks() {
 		fmt.Fprint(c.stderr, note)
 	}
 	for _, h := range registry.snapshot() {

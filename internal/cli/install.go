@@ -58,6 +58,12 @@ func (c *Call) Model(program string, definitions []map[string]any, webhooks []st
 		w.Port, m.Name, w.Configuration)
 }
 
+// DependsOnWebhooks reports whether the objects to write depend on the webhook server, if there is one.
+func (c *Call) DependsOnWebhooks() bool {
+	only := c.Install().Only
+	return len(only) == 0 || slices.ContainsFunc(only, installation.DependsOnWebhooks)
+}
+
 // Write prints or writes the manifests, or compares them with the existing ones and reports whether they differ.
 func (c *Call) Write(m *installation.Model, stdout, stderr io.Writer) (differs bool, err error) {
 	o := c.Install()

@@ -221,6 +221,12 @@ func printing(t *testing.T, c *C) {
 		if !strings.Contains(m.stderr, want) {
 			c.Errorf("got %s, want %s in it", m.stderr, want)
 		}
+		for only, told := range map[string]bool{"ServiceAccount,clusterroles": false, "deployments": true, "serviceaccount,service": true} {
+			m := c.print(hooked, "manifests", "--name=web", "--only="+only)
+			if strings.Contains(m.stderr, "the manifests expect") != told {
+				c.Errorf("with --only=%s: got %q", only, m.stderr)
+			}
+		}
 		objects, err := kopf.ParseManifests([]byte(m.stdout))
 		if err != nil {
 			c.Fatal(err)

@@ -92,6 +92,12 @@ func CheckKind(asked string) error {
 	return nil
 }
 
+// DependsOnWebhooks reports whether objects of a kind depend on the webhook server of the operator.
+func DependsOnWebhooks(kind string) bool {
+	of := []string{"Deployment", "Service", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "NetworkPolicy"}
+	return slices.ContainsFunc(of, func(k string) bool { return means(kind, k) })
+}
+
 // Only returns the objects of some kinds, whatever their case and plural.
 func Only(objects []Object, asked []string) (some []Object, err error) {
 	var present []string
