@@ -183,18 +183,6 @@ func probingEndpoint(t *testing.T, c *C) {
 		}
 		wantAnswer(c, "afterwards", p.ask("GET", "/healthz"), `200 {"probe":true}`)
 	})
-	c.Run(t, "OP-T37 an endpoint that only this host can reach is warned of", func(c *C) {
-		if c.InBubble() {
-			c.Skip("it opens a port")
-		}
-		for endpoint, want := range map[string]int{"http://localhost:0/healthz": 1, "http://127.0.0.1:0": 1, "http://:0/": 1, "http://0.0.0.0:0/": 0} {
-			op := c.Operator(&kopf.Registry{}, func(op *kopf.Operator) { op.LivenessEndpoint = endpoint })
-			if n := len(op.Logs.Find("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet")); n != want {
-				c.Errorf("%s: %d warnings, want %d", endpoint, n, want)
-			}
-			op.Stop()
-		}
-	})
 	c.Run(t, "OP-68 the endpoint listens where it is told to", func(c *C) {
 		if c.InBubble() {
 			c.Skip("it opens a port")

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,7 +83,8 @@ func (s *Server) Listen(endpoint string, listener net.Listener) error {
 	}
 	shown := apirequest.RedactURL(endpoint)
 	if listener == nil {
-		if host, _, _ := net.SplitHostPort(address); host == "localhost" || net.ParseIP(host).IsLoopback() {
+		host, _, _ := net.SplitHostPort(address)
+		if inPod() && (host == "localhost" || net.ParseIP(host).IsLoopback()) {
 			s.Log.Warn("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet", "endpoint", shown, "help", "K1101")
 		}
 		if listener, err = net.Listen("tcp", address); err != nil {
@@ -100,6 +102,9 @@ func (s *Server) Listen(endpoint string, listener net.Listener) error {
 	s.tasks.Go(func() { _ = s.server.Serve(listener) }) // ends with Stop, or with its listener
 	return nil
 }
+
+// inPod reports whether the kubelet has started this process, and so wants to reach the probes.
+func inPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 
 // Begin allows calls of the probes, and serves the debugging handler, unless it is nil.
 func (s *Server) Begin(debug http.Handler) {

@@ -255,7 +255,6 @@ var All = map[string]Promise{
 	"13-hooks": {Play: func(s *Stage) {
 		address := s.FreeAddress()
 		s.Start("--liveness=http://" + address + "/healthz")
-		s.Warns("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet")
 		s.Tells("Settings are adjusted.", "Activity 'connect' succeeded.", "Here is how to log in.")
 		s.Warns("Activity 'connect' failed temporarily: the database is still asleep")
 		s.TellsTimes(2, "the database is still asleep")
@@ -303,7 +302,6 @@ var All = map[string]Promise{
 		s.Create() // before the operator: handlers receive it all the same
 		address := s.FreeAddress()
 		s.Start("--liveness=http://" + address + "/healthz")
-		s.Warns("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet")
 		s.Succeeds("create")
 		s.Tells("The object has company.  objects=[kopf-example-1]", "The index has an entry.  duration=1m0s objects=1")
 		if page := s.Answers("http://" + address + "/healthz"); !strings.Contains(page, `"labels":1`) {
