@@ -320,6 +320,7 @@ func TestFaults(t *testing.T) {
 		{"TD-14 bad required", "", `required:"no"`, `want true or false`},
 		{"TD-14 another type", 1, `type:"string"`, `want integer, the type of the field in Go`},
 		{"TD-14 a tag in other letters", "", `maxlength:"1"`, `invalid tag "maxlength": want "maxLength"`},
+		{"TD-14 the word of a marker of controller-gen", "", `printcolumn:"Size"`, `invalid tag "printcolumn": want "column"`},
 		{"TD-14 letters in the wrong place", "", `minLenght:"1"`, `invalid tag "minLenght": want "minLength"`},
 		{"TD-14 twice", "", `doc:"a" doc:"b"`, `the tag "doc" is there twice`},
 		{"TD-14 no tag", "", `doc: "x"`, `want name:"value", separated by spaces`},

@@ -124,7 +124,7 @@ func (t *tags) checkJSON(name string, options []string, embedded bool) error {
 func synonym(name string) string {
 	return map[string]string{
 		"description": `"doc"`, "desc": `"doc"`, "docs": `"doc"`, "min": `"minimum", "minLength" or "minItems"`, "max": `"maximum", "maxLength" or "maxItems"`, "minlen": `"minLength"`, "maxlen": `"maxLength"`,
-		"enums": `"enum"`, "regex": `"pattern"`, "regexp": `"pattern"`, "rules": `"rule"`, "immutable": `rule:"self == oldSelf"`, "optional": `required:"false"`, "listmapkey": `"listKey"`,
+		"enums": `"enum"`, "regex": `"pattern"`, "regexp": `"pattern"`, "rules": `"rule"`, "printcolumn": `"column"`, "printercolumn": `"column"`, "immutable": `rule:"self == oldSelf"`, "optional": `required:"false"`, "listmapkey": `"listKey"`,
 		"jsn": `"json"`, "jso": `"json"`, "jason": `"json"`, "jsons": `"json"`,
 	}[name]
 }
