@@ -181,8 +181,15 @@ func (k *DefinedKind) prepare(ctx context.Context, r *run) error {
 	} else if err != nil {
 		r.Logger.Warn("Definition could not be compared with that of the cluster", "definition", k.made.Name, "error", err, "help", "K115")
 	}
-	if problem != "" {
-		r.Logger.Warn("The cluster has another definition of a kind than the operator", "definition", k.made.Name, "defined", k.where, "problem", problem,
+	switch problem {
+	case "":
+	case definition.Missing:
+		r.Logger.Warn("The CRD of a kind is not installed; not serving the kind until it is",
+			"definition", k.made.Name, "defined", k.where, "hint", "apply the output of the command "+
+				"manifests --only CustomResourceDefinition, or set Install in the definition", "help", "K114")
+	default:
+		r.Logger.Warn("The cluster has another definition of a kind than the operator",
+			"definition", k.made.Name, "defined", k.where, "problem", problem,
 			"hint", "apply the definition of this operator, or set Install in it", "help", "K114")
 	}
 	return nil

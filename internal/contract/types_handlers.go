@@ -495,6 +495,10 @@ var _ = SerialSuite("types_handlers", func(t *testing.T, c *C) {
 			for _, line := range op.Logs.Find("The cluster has another definition of a kind than the operator") {
 				all = append(all, fmt.Sprint(line.Level, " ", line.Attrs["definition"], " ", line.Attrs["problem"]))
 			}
+			for _, line := range op.Logs.Find("The CRD of a kind is not installed; not serving the kind until it is") {
+				c.same("the hint", true, strings.Contains(line.Attrs["hint"], "manifests --only CustomResourceDefinition"))
+				all = append(all, fmt.Sprint(line.Level, " ", line.Attrs["definition"], " is not installed"))
+			}
 			var gets int
 			for _, q := range op.Wire.Requests() {
 				if strings.HasSuffix(q.Path, "/customresourcedefinitions/sites."+group) {
@@ -507,7 +511,7 @@ var _ = SerialSuite("types_handlers", func(t *testing.T, c *C) {
 			op.Stop()
 			return all
 		}
-		c.same("no definition", []string{"WARN sites." + group + " it is missing"}, problems())
+		c.same("no definition", []string{"WARN sites." + group + " is not installed"}, problems())
 		manifest := manifestOf(c, first(tried[site](&kopf.Definition{Group: group, Version: "v1", Kind: "Site"})))
 		version := manifest["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
 		version["name"] = "v2"

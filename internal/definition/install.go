@@ -29,6 +29,9 @@ const (
 	establishPause   = 200 * time.Millisecond
 )
 
+// Missing is the problem of a definition that the cluster does not have.
+const Missing = "it is missing"
+
 // path returns the path of the definition.
 func (d *Definition) path() string {
 	return "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + d.Name
@@ -40,7 +43,7 @@ func (d *Definition) Compare(ctx context.Context, c Cluster) (problem string, er
 	defer cancel()
 	raw, code, err := c.GetOnce(ctx, d.path())
 	if code == http.StatusNotFound {
-		return "it is missing", nil
+		return Missing, nil
 	} else if err != nil {
 		return "", err
 	}
