@@ -347,7 +347,7 @@ func statingConditions(t *testing.T, c *C) {
 			s := c.stateOf(r, "kex")
 			c.same("the state", []any{state, "conditions"}, []any{s.State, s.From})
 			table := c.inspected(r, "status", "kex", "-n", c.Namespace)
-			if !strings.Contains(table, "by its conditions") || err != nil && !strings.Contains(table, err.Error()) {
+			if strings.Contains(table, "by its conditions") != (err != nil) || err != nil && !strings.Contains(table, err.Error()) {
 				c.Errorf("got %s", table)
 			}
 			if failed := c.status(r, "--failed"); len(failed) > 0 != (err != nil) {

@@ -181,7 +181,7 @@ func (e *Explanation) WriteText(w io.Writer) error {
 		}
 	}
 	line("Object", e.Object.String())
-	line("Operator", e.Operator)
+	line("Prefix", e.Operator)
 	line("Cause", e.Cause)
 	for _, step := range e.Steps {
 		line("First", step)

@@ -169,7 +169,7 @@ func (s *Status) row(now time.Time, withKind bool) []string {
 		failure = strings.TrimSuffix("held by "+cmp.Or(strings.Join(s.Finalizers, ", "), "nothing")+": "+s.Error, ": ")
 	case s.State == Paused:
 		failure = "for " + s.PausedFor
-	case s.From != "":
+	case s.From != "" && s.State != Handled:
 		failure = strings.TrimSuffix("by its "+s.From+": "+failure, ": ")
 	case len(s.Problems) > 0 && failure == "":
 		failure = s.Problems[0]
