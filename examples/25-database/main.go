@@ -15,7 +15,7 @@ func main() {
 
 func register(g *kopf.Registry) {
 	g.OnReconcile("kopfexamples", reconcile, &kopf.ReconcileOptions{
-		Owns:       []kopf.Selector{"statefulsets.apps", "jobs.batch", "services"},
+		Owns:       []kopf.Selector{"statefulsets.apps", "jobs.batch", "services", "secrets"},
 		Conditions: true,
 		Resync:     time.Hour, // backups are outside of the cluster and send no events
 	})
@@ -23,7 +23,8 @@ func register(g *kopf.Registry) {
 }
 
 func reconcile(ctx context.Context, r *kopf.Reconcile) error {
-	store := r.Desired(statefulSet(r), nil)
+	password := r.Desired(secret(), &kopf.DesiredOptions{Create: generate})
+	store := r.Desired(statefulSet(r), &kopf.DesiredOptions{After: []*kopf.Child{password}})
 	migration := r.Desired(job(r), &kopf.DesiredOptions{After: []*kopf.Child{store}, Recreate: true})
 	r.Desired(service(r), &kopf.DesiredOptions{After: []*kopf.Child{migration}})
 	r.SetCondition(kopf.Condition{Type: "Migrated", Status: kopf.ConditionOf(migration.Ready()), Reason: "Job", Message: migration.Reason()})

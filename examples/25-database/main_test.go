@@ -96,6 +96,8 @@ func TestDatabase(t *testing.T) {
 		if l.get(database) == nil || l.get(migration) != nil {
 			t.Fatal("want the database, and no migration before it runs")
 		}
+		secret := ref("v1", "Secret", "example")
+		password := l.get(secret).View("data").String("POSTGRES_PASSWORD")
 		l.patch(database, "status", map[string]any{"status": running})
 		first := l.get(migration)
 		if first == nil || l.get(service) != nil {
@@ -111,6 +113,16 @@ func TestDatabase(t *testing.T) {
 		second := l.get(migration)
 		if second == nil || second.UID() == first.UID() || l.ready() != "False" {
 			t.Fatal("want another migration for another version")
+		}
+		if again := l.get(secret).View("data").String("POSTGRES_PASSWORD"); password == "" || again != password {
+			t.Errorf("got the password %q, and later %q, want one that stays", password, again)
+		}
+		if err := l.client.Delete(t.Context(), secret, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if again := l.get(secret).View("data").String("POSTGRES_PASSWORD"); again == "" || again == password {
+			t.Errorf("got the password %q of a lost Secret, want another one than %q", again, password)
 		}
 		uid := l.get(example).UID()
 		if err := l.client.Delete(t.Context(), example, nil); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"sync"
 
 	"github.com/kopf-go/kopf"
@@ -14,8 +15,18 @@ func labels(r *kopf.Reconcile) m { return m{"database": r.Name()} }
 func statefulSet(r *kopf.Reconcile) m {
 	return m{"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": m{
 		"serviceName": r.Name(), "selector": m{"matchLabels": labels(r)},
-		"template": m{"metadata": m{"labels": labels(r)}, "spec": m{"containers": []m{{"name": "database", "image": "postgres:" + r.Spec().String("version")}}}},
+		"template": m{"metadata": m{"labels": labels(r)}, "spec": m{"containers": []m{{
+			"name": "database", "image": "postgres:" + r.Spec().String("version"),
+			"envFrom": []m{{"secretRef": m{"name": r.Name()}}},
+		}}}},
 	}}
+}
+
+func secret() m { return m{"apiVersion": "v1", "kind": "Secret"} }
+
+// generate returns a password. kopf calls it only if the Secret is missing, and never changes the Secret.
+func generate(context.Context) (any, error) {
+	return m{"stringData": m{"POSTGRES_PASSWORD": rand.Text()}}, nil
 }
 
 // job migrates to the version. Its template is immutable, so another version requires another Job.

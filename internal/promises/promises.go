@@ -476,6 +476,17 @@ var All = map[string]Promise{
 		s.Stop()
 		s.DoesNotPanic()
 	}},
+	"28-workers": {Play: func(s *Stage) { // similar to its own tests
+		s.Start()
+		s.Create()
+		s.Change(map[string]any{"spec": map[string]any{"size": 2}})
+		s.Has("status.done", 0)
+		s.Often("reconcile succeeded")
+		s.Free()
+		s.Delete()
+		s.Stop()
+		s.DoesNotPanic()
+	}},
 	"26-shared-secret": {Alone: true, Play: func(s *Stage) { // it serves all namespaces; similar to its own tests
 		team := s.Namespace + "-team"
 		create := func(kind, namespace, name string, more map[string]any) {
