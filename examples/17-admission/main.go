@@ -17,7 +17,7 @@ func main() {
 	kopf.Main()
 }
 
-// configure serves on this machine. In a cluster, use a WebhookServer whose Host is the name of a service.
+// configure serves on this machine. In a cluster, use a WebhookServer with the Service of the operator.
 func configure(ctx context.Context, a *kopf.Activity) error {
 	if a.Settings.Admission.Server == nil { // a test has set its own
 		a.Settings.Admission.Server = &kopf.WebhookServer{Cluster: kopf.ClusterAuto, Addr: "127.0.0.1"}
