@@ -139,6 +139,29 @@ var _ = ClusterSuite("change_texts", func(t *testing.T, c *C) {
 			}
 		})
 	}
+	for name, child := range map[string]map[string]any{
+		"a label":                  {"metadata": map[string]any{"name": "x", "labels": map[string]any{"team": text}}},
+		"the key of an annotation": {"metadata": map[string]any{"name": "x", "annotations": map[string]any{text: "a"}}},
+		"a key of the data":        {"metadata": map[string]any{"name": "x"}, "data": map[string]any{text: "a"}},
+	} {
+		c.Run(t, "DF-48 a child that is not UTF-8, which no API server takes, is not sent: "+name, func(c *C) {
+			child["apiVersion"], child["kind"] = "v1", "ConfigMap"
+			r := &kopf.Registry{}
+			r.OnReconcile(Examples, func(_ context.Context, x *kopf.Reconcile) error {
+				x.Desired(child, nil)
+				return nil
+			}, &kopf.ReconcileOptions{ID: "declares", Owns: []kopf.Selector{"v1/configmaps"}})
+			op := c.Operator(r)
+			c.Create("a", nil)
+			op.waitLogged(c, "Handler 'declares' failed")
+			if lines := op.Logs.Find("Handler 'declares' failed"); !strings.Contains(fmt.Sprint(lines), "want UTF-8") {
+				c.Errorf("got the lines %v", lines)
+			}
+			if got := patches(op); len(got) > 0 {
+				c.Errorf("got the patches %q, want none", got)
+			}
+		})
+	}
 	c.Run(t, "DF-48 the valid character U+FFFD is not reported", func(c *C) {
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {

@@ -16,6 +16,7 @@
 package ownership
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -25,7 +26,9 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -120,7 +123,34 @@ func (c *Configuration) check() (metadata, annotations map[string]any, err error
 			return nil, nil, wrongField(fmt.Sprintf("metadata.annotations[%q]", key), value, "a string")
 		}
 	}
-	return metadata, annotations, nil
+	return metadata, annotations, c.checkTexts(metadata, annotations)
+}
+
+// checkTexts returns an error for a label, or for a key of texts, that is not UTF-8. The API server
+// takes only ASCII there, so the next attempt would be refused, too.
+func (c *Configuration) checkTexts(metadata, annotations map[string]any) error {
+	labels := rawjson.AsMap(metadata["labels"])
+	err := cmp.Or(checkKeys("metadata.annotations", annotations), checkKeys("metadata.labels", labels))
+	if c.apiVersion == "v1" && (c.kind == "ConfigMap" || c.kind == "Secret") {
+		for _, field := range []string{"data", "binaryData", "stringData"} {
+			err = cmp.Or(err, checkKeys(field, rawjson.AsMap(c.object[field])))
+		}
+	}
+	for key, value := range labels {
+		if text, _ := value.(string); err == nil && strings.ContainsRune(text, utf8.RuneError) {
+			err = fmt.Errorf("invalid metadata.labels[%q] %q: want UTF-8", key, text)
+		}
+	}
+	return err
+}
+
+func checkKeys(field string, texts map[string]any) error {
+	for key := range texts {
+		if strings.ContainsRune(key, utf8.RuneError) {
+			return fmt.Errorf("invalid key %q in %s: want UTF-8", key, field)
+		}
+	}
+	return nil
 }
 
 func requiredText(object map[string]any, key, path string) (string, error) {
