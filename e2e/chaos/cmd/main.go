@@ -78,7 +78,7 @@ func main() {
 	}
 }
 
-// writeProblems writes what is wrong with a run.
+// writeProblems writes the violations of a run, and the faults that it lacked.
 func writeProblems(report *chaos.Report) {
 	if len(report.Missing) > 0 {
 		fmt.Printf("seed %d: these faults have not happened: %q\n", report.Seed, report.Missing)
