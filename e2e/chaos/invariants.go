@@ -460,6 +460,17 @@ func (c *court) overlaps(uid string, entries []journal.Entry) {
 	}
 }
 
+// newest returns the UID of the last object with a name.
+func (c *court) newest(name string) (found string) {
+	var seen time.Time
+	for uid, versions := range c.Versions {
+		if first := versions[0]; first.Object.Metadata.Name == name && first.Seen.After(seen) {
+			found, seen = uid, first.Seen
+		}
+	}
+	return found
+}
+
 // census compares the operator's view with the objects.
 func (c *court) census() {
 	colors, seen, daemons, names := map[string][]string{}, map[string]int64{}, map[string]bool{}, map[string]bool{}
@@ -478,7 +489,7 @@ func (c *court) census() {
 	}
 	for name := range c.Children {
 		if !names[name] {
-			c.complain(children, "", name, "the child of an object that is gone is there")
+			c.complain(children, c.newest(name), name, "the child of an object that is gone is there")
 		}
 	}
 	compare(c, indices, c.Census.Colors, colors)
