@@ -46,6 +46,7 @@ type children interface {
 	addNone()
 	list(of Selector) []*Child
 	read(ctx context.Context, c *Child, into any) error
+	then(settle func() error)
 }
 
 // Child is an object that a reconcile handler has passed to [Reconcile.Desired].
@@ -155,6 +156,7 @@ type desiredSet struct {
 	reference   map[string]any      // to the owner; nil before the first child
 	state       *reconcileState
 	triggers    []Trigger // of the call
+	settlers
 }
 
 // Desired declares a child object that should exist: a map, or anything else that encoding/json encodes as an object of a kind in the option Owns. A missing

@@ -27,6 +27,15 @@ import (
 // This file applies the children that a reconcile handler wants, and deletes former children. It
 // runs on the goroutine of the object's worker.
 
+// applyAll applies the children. The functions in their options may change a typed object.
+func (d *desiredSet) applyAll(ctx context.Context) error {
+	err := d.apply(ctx)
+	if slices.ContainsFunc(d.wanted, func(c *Child) bool { return c.made || c.options.Ready != nil }) {
+		err = withPatchError(err, d.settle())
+	}
+	return err
+}
+
 // apply applies the children that differ, and deletes former children.
 func (d *desiredSet) apply(ctx context.Context) error {
 	if d.err != nil {

@@ -629,8 +629,8 @@ func (c *cycle) callHandler(ctx context.Context, p *progress, arg *Change) error
 	arg.subs = subs
 	err := safecall.Recover(func() error { return p.handler.changes.change(inner, arg) }) // it may panic with the error of its context
 	err = withPatchError(err, errors.Join(arg.check(p.handler.id), arg.Patch.try(arg.Body)))
-	if err == nil {
-		err = subs.runRest(inner)
+	if err == nil && len(subs.waiting) > 0 {
+		err = subs.runRest(inner, arg)
 	}
 	if c.reactor.leader.lost(c.handlers, err) || err != nil && interruptible.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrSuperseded)) {
 		return &cancelledError{err}
@@ -795,6 +795,7 @@ type subhandlers struct {
 	waiting []*handler // registered, and not yet run
 	known   []*handler // run or not
 	closed  bool       // whether the parent has returned
+	settlers
 }
 
 // waitsForSubhandlers is the result of a handler with unfinished sub-handlers.
@@ -832,12 +833,14 @@ func (s *subhandlers) execute(ctx context.Context) error {
 	return err
 }
 
-// runRest runs the sub-handlers that were not executed yet.
-func (s *subhandlers) runRest(ctx context.Context) error {
-	if len(s.waiting) == 0 {
-		return nil
+// runRest runs the sub-handlers that were not executed yet. They may also change the patch of their
+// parent, which keeps its valid parts.
+func (s *subhandlers) runRest(ctx context.Context, parent *Change) error {
+	unfinished := s.run(ctx)
+	if err := errors.Join(s.settle(), parent.Patch.try(parent.Body)); err != nil {
+		return err
 	}
-	return s.run(ctx)
+	return unfinished
 }
 
 func (s *subhandlers) run(ctx context.Context) error {
@@ -893,4 +896,5 @@ func (r *ProgressRecord) addSubref(id HandlerID) {
 type subhandling interface {
 	register(id HandlerID, fn ChangeFunc, opts *ChangeOptions, reason Reason)
 	execute(ctx context.Context) error
+	then(settle func() error)
 }

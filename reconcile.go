@@ -569,7 +569,7 @@ func (rc *reconciler) invoke(traced context.Context, c *cycle, rec *reconciling,
 	})
 	switch {
 	case err == nil:
-		err = desired.apply(workpool.NewContext(ctx, rc.limiter))
+		err = desired.applyAll(workpool.NewContext(ctx, rc.limiter))
 	case isUnchanged(err):
 		desired.kept = true
 		err = desired.err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -29,9 +30,39 @@ import (
 type TypedArgument interface {
 	HandlerArgument
 	object() *Object
+	// then registers a function for the time after other functions of the same call, which may run
+	// when the handler has returned.
+	then(settle func() error)
 }
 
 func (o *Object) object() *Object { return o }
+
+func (o *Object) then(func() error) {} // no other functions are called
+
+func (c *Change) then(settle func() error) {
+	if c.subs != nil { // nil in a hand-made argument
+		c.subs.then(settle)
+	}
+}
+
+func (r *Reconcile) then(settle func() error) {
+	if r.desired != nil {
+		r.desired.then(settle)
+	}
+}
+
+// settlers are the functions that typed handlers have registered for the end of their call.
+type settlers []func() error
+
+func (s *settlers) then(settle func() error) { *s = append(*s, settle) }
+
+// settle calls the functions.
+func (s settlers) settle() (err error) {
+	for _, settle := range s {
+		err = errors.Join(err, settle())
+	}
+	return err
+}
 
 // Typed converts a function that also takes the object as a struct to a handler, for [OnCreate] and all others whose handlers have an object. See [Define] for
 // the struct.
@@ -40,9 +71,10 @@ func (o *Object) object() *Object { return o }
 //
 //	func reconcile(ctx context.Context, r *kopf.Reconcile, site *Website) error
 //
-// Each call gets a new struct with the object at the start of the call. When the function returns, also with an error, kopf adds its changes of the field
-// Status to the Patch. It adds only the differences. So fields that the struct lacks stay, and so do conditions and list items that others have changed
-// meanwhile. What the function sets in the Patch has priority. kopf drops changes of other fields, with a warning.
+// Each call gets a new struct with the object at the start of the call. When the function returns, also with an error or a panic, kopf adds its changes of the
+// field Status to the Patch. It adds only the differences. So fields that the struct lacks stay, and so do conditions and list items that others have changed
+// meanwhile. What the function sets in the Patch has priority. kopf drops changes of other fields, with a warning. Later in the call, kopf also adds the
+// changes that sub-handlers and the functions in [DesiredOptions] have made.
 //
 // An object that does not fit the struct fails the handler permanently. The default ID is the name of the function. Typed panics if the function takes anything
 // but a pointer to a struct.
@@ -53,7 +85,7 @@ func Typed[A TypedArgument, T any](fn func(ctx context.Context, arg A, object *T
 		return nil
 	}
 	t := newTyped(fn, reflect.TypeFor[T](), "Typed")
-	return func(ctx context.Context, arg A) error {
+	return func(ctx context.Context, arg A) (err error) {
 		if isTypedQuestion(ctx) {
 			return t
 		}
@@ -62,8 +94,9 @@ func Typed[A TypedArgument, T any](fn func(ctx context.Context, arg A, object *T
 		if err != nil {
 			return err
 		}
-		defer call.rejoin()
-		return call.end(fn(ctx, arg, value))
+		defer func() { err = call.end(err) }() // also after a panic
+		arg.then(call.settle)
+		return fn(ctx, arg, value)
 	}
 }
 
@@ -159,10 +192,15 @@ func (t *typed) begin(o *Object, value any) (*typedCall, error) {
 	}
 	call.conditions = call.currentConditions()
 	if o.Patch != nil {
-		call.pending = *o.Patch
-		o.Patch.Clear()
+		call.part()
 	}
 	return call, nil
+}
+
+// part takes the unsent patch of earlier calls out of the Patch.
+func (c *typedCall) part() {
+	c.pending = *c.object.Patch
+	c.object.Patch.Clear()
 }
 
 // rejoin restores the unsent patch of earlier calls, below the changes of the function.
@@ -196,8 +234,17 @@ func (c *typedCall) currentConditions() (all []manifest.Condition) {
 	return all
 }
 
+// settle adds the changes of the struct since the end of the function. They have priority over the
+// Patch, which has the earlier changes.
+func (c *typedCall) settle() error {
+	c.body = c.object.Patch.applied(c.object.Body)
+	c.part()
+	return c.end(nil)
+}
+
 // end adds the changes of the struct to the handler's patch, and returns the error of the handler.
 func (c *typedCall) end(failure error) error {
+	defer c.rejoin()
 	normalized, _, err := c.object.Patch.normalize(c.value)
 	if err != nil {
 		return cmp.Or(failure, Permanent(fmt.Errorf("the status of the %T: %w", c.value, err)))
@@ -211,6 +258,7 @@ func (c *typedCall) end(failure error) error {
 			c.object.Logger.Warn("A change of a typed object outside of its status was dropped", "field", path, "hint", "put it into the Patch", "help", "K611")
 		}
 	}
+	c.before, c.conditions = after, c.currentConditions()
 	return failure
 }
 

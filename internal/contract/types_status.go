@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -119,6 +120,7 @@ var _ = Suite("types_status", func(t *testing.T, c *C) {
 	listItems(t, c)
 	explicitConditions(t, c)
 	unsentStatus(t, c)
+	laterStatus(t, c)
 	c.Run(t, "TD-3 fields that are always written go with the first change of the status", func(c *C) {
 		got := changedOnce(c, nil, nil, func(_ *kopf.Reconcile, o *alwaysWritten) { o.Status.Phase = "Ready" })
 		c.same("the status", map[string]any{"phase": "Ready", "count": 0}, got)
@@ -338,5 +340,142 @@ func unsentStatus(t *testing.T, c *C) {
 	})
 	c.Run(t, "TD-3 a change back of what could not be sent is a change", func(c *C) {
 		c.same("the phase", "Up", timed(c, []int32{2}, "Up", "Down", "Up"))
+	})
+}
+
+// tunnelStatus is a status that functions change which kopf calls after the handler has returned.
+type tunnelStatus struct {
+	kopf.Meta `json:",inline"`
+	Status    struct {
+		Tunnel     string           `json:"tunnel,omitempty"`
+		Phase      string           `json:"phase,omitempty"`
+		Done       []string         `json:"done,omitempty"`
+		Bad        float64          `json:"bad,omitempty"`
+		Conditions []kopf.Condition `json:"conditions,omitempty"`
+	} `json:"status,omitzero"`
+}
+
+func laterStatus(t *testing.T, c *C) {
+	// declare declares a ConfigMap with options in a typed handler, and returns the status afterwards.
+	declare := func(c *C, handle func(r *kopf.Reconcile, o *tunnelStatus) *kopf.DesiredOptions) map[string]any {
+		selector, notes := c.notes()
+		notes.Create("a", nil)
+		r := &kopf.Registry{}
+		var calls atomic.Int32
+		r.OnReconcile(selector, kopf.Typed(func(_ context.Context, r *kopf.Reconcile, o *tunnelStatus) error {
+			calls.Add(1)
+			r.Desired(map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}, handle(r, o))
+			return nil
+		}), &kopf.ReconcileOptions{ID: "reconcile", Owns: []kopf.Selector{"configmaps"}})
+		c.Operator(r)
+		c.WaitFor("the call", func() bool { return calls.Load() > 0 })
+		c.Pass(2 * time.Second)
+		return notes.Get("a").Status().Map()
+	}
+	noFields := func() (any, error) { return map[string]any{}, nil }
+	c.Run(t, "TD-3 the option Create may change the status of a typed object", func(c *C) {
+		got := declare(c, func(r *kopf.Reconcile, o *tunnelStatus) *kopf.DesiredOptions {
+			o.Status.Phase = "Declared"
+			return &kopf.DesiredOptions{Create: func(context.Context) (any, error) {
+				o.Status.Tunnel, o.Status.Phase = "tunnel-1", "Made"
+				o.Status.Conditions = []kopf.Condition{{Type: "Tunnel", Status: kopf.ConditionTrue, Reason: "Up"}}
+				return noFields()
+			}}
+		})
+		conditions, _ := got["conditions"].([]any)
+		if got["tunnel"] != "tunnel-1" || got["phase"] != "Made" || len(conditions) != 1 {
+			c.Errorf("got %v, want the tunnel, the phase Made and the condition", got)
+		}
+	})
+	c.Run(t, "TD-3 a change in the option Create keeps what the patch has", func(c *C) {
+		got := declare(c, func(r *kopf.Reconcile, o *tunnelStatus) *kopf.DesiredOptions {
+			r.Patch.Set("status.phase", "Patch")
+			return &kopf.DesiredOptions{Create: func(context.Context) (any, error) {
+				o.Status.Done = append(o.Status.Done, "made")
+				r.Patch.Set("status.tunnel", "tunnel-1")
+				return noFields()
+			}}
+		})
+		c.same("the status", map[string]any{"phase": "Patch", "tunnel": "tunnel-1", "done": []any{"made"}}, got)
+	})
+	c.Run(t, "TD-3 the option Ready may change the status of a typed object", func(c *C) {
+		got := declare(c, func(r *kopf.Reconcile, o *tunnelStatus) *kopf.DesiredOptions {
+			return &kopf.DesiredOptions{Ready: func(*kopf.Body) (bool, string) {
+				o.Status.Phase = "Judged"
+				return true, ""
+			}}
+		})
+		c.same("the status", map[string]any{"phase": "Judged"}, got)
+	})
+	c.Run(t, "TD-3 a status that the option Create makes invalid fails the handler", func(c *C) {
+		selector, notes := c.notes()
+		r := &kopf.Registry{}
+		r.OnReconcile(selector, kopf.Typed(func(_ context.Context, r *kopf.Reconcile, o *tunnelStatus) error {
+			r.Desired(map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}, &kopf.DesiredOptions{Create: func(context.Context) (any, error) {
+				o.Status.Bad = math.NaN()
+				return noFields()
+			}})
+			return nil
+		}), &kopf.ReconcileOptions{ID: "reconcile", Owns: []kopf.Selector{"configmaps"}})
+		op := c.Operator(r)
+		notes.Create("a", nil)
+		c.WaitFor("the failure", func() bool { return len(op.Logs.Find("Handler 'reconcile' failed permanently")) > 0 })
+		c.wants("the line", op.Logs.Find("Handler 'reconcile' failed permanently")[0].Message, "status", "NaN")
+	})
+	// subhandled runs a typed handler with sub-handlers that change its struct, and returns the status
+	// afterwards.
+	subhandled := func(c *C, sub func(retry int, name string, o *tunnelStatus) error) (map[string]any, *Running) {
+		selector, notes := c.notes()
+		r := &kopf.Registry{}
+		r.OnCreate(selector, kopf.Typed(func(_ context.Context, ch *kopf.Change, o *tunnelStatus) error {
+			for _, name := range []string{"one", "two"} {
+				ch.Subhandler(kopf.HandlerID(name), func(_ context.Context, ch *kopf.Change) error { return sub(ch.Retry, name, o) }, nil)
+			}
+			return nil
+		}), &kopf.ChangeOptions{ID: "create"})
+		op := c.Operator(r)
+		notes.Create("a", nil)
+		c.WaitFor("the end", func() bool {
+			return len(op.Logs.Find("Handler 'create' succeeded")) > 0 || len(op.Logs.Find("Handler 'create' failed")) > 0
+		})
+		return notes.Get("a").Status().Map(), op
+	}
+	c.Run(t, "TD-3 sub-handlers may change the status of a typed object of their parent", func(c *C) {
+		got, _ := subhandled(c, func(_ int, name string, o *tunnelStatus) error {
+			o.Status.Done = append(o.Status.Done, name)
+			return nil
+		})
+		c.same("the status", map[string]any{"done": []any{"one", "two"}}, got)
+	})
+	c.Run(t, "TD-3 sub-handlers that are called again add to the status", func(c *C) {
+		got, _ := subhandled(c, func(retry int, name string, o *tunnelStatus) error {
+			if name == "two" && retry == 0 {
+				return kopf.Temporary(errors.New("not yet"), time.Second)
+			}
+			o.Status.Done = append(o.Status.Done, name)
+			return nil
+		})
+		c.same("the status", map[string]any{"done": []any{"one", "two"}}, got)
+	})
+	c.Run(t, "TD-3 a status that a sub-handler makes invalid fails the handler", func(c *C) {
+		_, op := subhandled(c, func(_ int, _ string, o *tunnelStatus) error {
+			o.Status.Bad = math.NaN()
+			return nil
+		})
+		c.wants("the line", op.Logs.Find("Handler 'create' failed")[0].Message, "failed permanently", "status", "NaN")
+	})
+	c.Run(t, "TD-3 a handler that panics keeps its changes of the status, as those of the patch", func(c *C) {
+		selector, notes := c.notes()
+		notes.Create("a", nil)
+		r := &kopf.Registry{}
+		r.OnReconcile(selector, kopf.Typed(func(_ context.Context, r *kopf.Reconcile, o *tunnelStatus) error {
+			r.Patch.Set("status.tunnel", "tunnel-1")
+			o.Status.Phase = "Begun"
+			panic("on purpose")
+		}), &kopf.ReconcileOptions{ID: "reconcile", Errors: kopf.ErrorsPermanent})
+		op := c.Operator(r)
+		c.WaitFor("the failure", func() bool { return len(op.Logs.Find("Handler 'reconcile' failed")) > 0 })
+		c.Pass(2 * time.Second)
+		c.same("the status", map[string]any{"tunnel": "tunnel-1", "phase": "Begun"}, notes.Get("a").Status().Map())
 	})
 }
