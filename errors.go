@@ -52,16 +52,23 @@ func (e *PermanentError) Error() string { return safecall.ErrorText(e.Err, "perm
 // Unwrap returns the wrapped error.
 func (e *PermanentError) Unwrap() error { return e.Err }
 
-// HandlerTimeoutError means that all attempts of a handler together have exceeded its Timeout option. It is also a [PermanentError].
+// HandlerTimeoutError means that all attempts of a handler together have exceeded its Timeout option, or would do so with the next attempt. It is also a
+// [PermanentError].
 type HandlerTimeoutError struct {
 	ID      HandlerID     // the handler
 	Runtime time.Duration // the time since the first attempt was due
+	Timeout time.Duration // the option
+	Delay   time.Duration // before the next attempt, which would have been too late; 0 for none
 	Err     error         // the error of the last attempt, nil if there was none
 }
 
 // Error returns a text with the handler and its runtime.
 func (e *HandlerTimeoutError) Error() string {
-	return fmt.Sprintf("handler %q is out of time after %s", e.ID, e.Runtime)
+	text := fmt.Sprintf("handler %q is out of time after %s", e.ID, e.Runtime)
+	if e.Runtime >= e.Timeout {
+		return text
+	}
+	return fmt.Sprintf("%s, because the next attempt in %s would exceed its Timeout of %s", text, e.Delay, e.Timeout)
 }
 
 // Unwrap returns the error of the last attempt.

@@ -31,6 +31,8 @@ func TestPermanent(t *testing.T) {
 		{Permanent(cause), "cause"},
 		{fmt.Errorf("around: %w", Permanent(cause)), "around: cause"},
 		{&HandlerTimeoutError{ID: "fn", Runtime: time.Minute, Err: cause}, `handler "fn" is out of time after 1m0s`},
+		{&HandlerTimeoutError{ID: "fn", Runtime: time.Second, Timeout: 2 * time.Second, Delay: time.Minute, Err: cause},
+			`handler "fn" is out of time after 1s, because the next attempt in 1m0s would exceed its Timeout of 2s`},
 		{&HandlerRetriesError{ID: "fn", Retries: 3, Err: cause}, `handler "fn" has used up its 3 attempts`},
 	}
 	for _, tt := range tests {

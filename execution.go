@@ -103,7 +103,7 @@ func (a *call) invoke(ctx context.Context, fn func(context.Context, Attempt) err
 	if a.waited {
 		retries = 0
 	}
-	if err = h.exhausted(retries, attempt.Runtime, nil); err != nil {
+	if err = h.exhausted(retries, attempt.Runtime, 0, nil); err != nil {
 		o = outcome{final: true, err: err}
 	} else if err = a.leader.check(); err != nil {
 		o = outcome{cancelled: true}
@@ -170,12 +170,12 @@ func (h *handler) once() bool {
 	return h.kind == kindEvent || h.kind == kindProbe || h.kind == kindValidate || h.kind == kindMutate
 }
 
-// exhausted returns an error if the handler has reached its limits.
-func (h *handler) exhausted(retries int, runtime time.Duration, cause error) error {
+// exhausted returns an error if the handler has reached its limits, or will have after a delay.
+func (h *handler) exhausted(retries int, runtime, delay time.Duration, cause error) error {
 	switch {
 	case h.once():
-	case h.retry.timeout > 0 && runtime >= h.retry.timeout:
-		return &HandlerTimeoutError{ID: h.id, Runtime: runtime, Err: cause}
+	case h.retry.timeout > 0 && runtime+delay >= h.retry.timeout:
+		return &HandlerTimeoutError{ID: h.id, Runtime: runtime, Timeout: h.retry.timeout, Delay: delay, Err: cause}
 	case h.retry.retries > 0 && retries >= h.retry.retries:
 		return &HandlerRetriesError{ID: h.id, Retries: retries, Err: cause}
 	}
@@ -229,7 +229,7 @@ func (s *ExecutionSettings) retryDelay(delay time.Duration, retries int) time.Du
 
 // retryOutcome is the outcome of a retryable error. If the next attempt would exceed a limit, the handler fails now.
 func (h *handler) retryOutcome(err error, delay time.Duration, retries int, runtime time.Duration) outcome {
-	if limit := h.exhausted(retries+1, runtime+max(delay, 0), err); limit != nil {
+	if limit := h.exhausted(retries+1, runtime, max(delay, 0), err); limit != nil {
 		return outcome{final: true, err: limit}
 	}
 	return outcome{err: err, delay: delay}

@@ -70,7 +70,7 @@ func TestErrorDecisions(t *testing.T) {
 			if r.Timeout != nil {
 				h.retry.timeout = secs(*r.Timeout)
 			}
-			limit := h.exhausted(r.Before, secs(r.Runtime), nil)
+			limit := h.exhausted(r.Before, secs(r.Runtime), 0, nil)
 			if called := limit == nil; called != r.Called {
 				t.Fatalf("called = %v, want %v", called, r.Called)
 			}
@@ -109,7 +109,7 @@ func TestEventOutcomes(t *testing.T) {
 		if o := h.outcome(err, 3, time.Hour, &ExecutionSettings{}); o != (outcome{final: true}) {
 			t.Errorf("after %v, a handler of events has the outcome %+v", err, o)
 		}
-		if limit := h.exhausted(3, time.Hour, nil); limit != nil {
+		if limit := h.exhausted(3, time.Hour, 0, nil); limit != nil {
 			t.Errorf("a handler of events may not be called: %v", limit)
 		}
 	}

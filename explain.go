@@ -269,7 +269,7 @@ func (c *cycle) explainProgress(p *progress, chosen []*progress, of *inspection.
 	if _, state.Wait = p.due(now); state.Wait > 0 && !r.finished() {
 		of.Next = &r.Delayed
 	}
-	state.Exhausted = h.exhausted(counted, now.Sub(r.Started), nil)
+	state.Exhausted = h.exhausted(counted, now.Sub(r.Started), 0, nil)
 	if len(chosen) > 0 && !slices.Contains(chosen, p) {
 		state.After = string(chosen[0].handler.id)
 	}

@@ -385,6 +385,27 @@ func attempting(t *testing.T, c *C) {
 			c.Errorf("got the attempts %q, want them after 30s, 10m40s and 11m40s", got)
 		}
 	})
+	c.Run(t, "CH-T36 a handler that is out of time names its runtime, and the attempt that would be too late", func(c *C) {
+		c.OnlyInBubble("the times are exact")
+		r := &kopf.Registry{}
+		for _, id := range []kopf.HandlerID{"first", "second"} { // one after the other
+			r.OnCreate(Examples, func(context.Context, *kopf.Change) error {
+				time.Sleep(time.Second)
+				return errOops
+			}, &kopf.ChangeOptions{ID: id, Timeout: 2 * time.Second})
+		}
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.handled("a")
+		for id, want := range map[string]string{
+			"first":  `handler "first" is out of time after 1s, because the next attempt in 1m0s would exceed its Timeout of 2s`,
+			"second": `handler "second" is out of time after 2s`,
+		} {
+			if lines := op.Logs.Find("'" + id + "' failed permanently: "); len(lines) != 1 || !strings.HasSuffix(lines[0].Message, want) {
+				c.Errorf("got the lines %v, want one with %q", lines, want)
+			}
+		}
+	})
 	c.Run(t, "CH-T36 a handler can run out of time before it is called", func(c *C) {
 		c.OnlyInBubble("the times are exact")
 		var l calls

@@ -609,7 +609,7 @@ func postingTroubles(t *testing.T, c *C) {
 		c.Create("a", nil)
 		c.handled("a")
 		op.wantPosted("Warning Failing: always the same",
-			`Warning HandlerFailed: Handler 'create' failed permanently: handler "create" is out of time after 11m0s: not yet`)
+			`Warning HandlerFailed: Handler 'create' failed permanently: handler "create" is out of time after 10m0s, because the next attempt in 1m0s would exceed its Timeout of 10m1s: not yet`)
 		events := slices.DeleteFunc(c.Of("v1", "Event").List(), func(e *kopf.Body) bool { return e.View("").String("reason") != "Failing" })
 		if len(events) != 1 || events[0].View("").Int("count") != 11 {
 			c.Errorf("the events are %v, want one that has happened 11 times", events)
