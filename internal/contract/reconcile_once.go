@@ -113,6 +113,39 @@ var _ = Suite("reconcile_once", func(t *testing.T, c *C) {
 		c.WaitFor("another tunnel", func() bool { return c.Get("a").Status().String("tunnel") == "tunnel-2" })
 		c.same("the credentials", "credentials-2", c.credentials())
 	})
+	c.Run(t, "DF-86 what the operator could not store before it was killed is read from the child", func(c *C) {
+		api := &tunnels{}
+		handle := func(r *kopf.Reconcile) error {
+			child := r.Desired(desiredMap("x", nil), &kopf.DesiredOptions{Create: func(context.Context) (any, error) {
+				id, credentials := api.create()
+				r.Patch.Set("status.tunnel", id)
+				return map[string]any{"data": map[string]any{"id": id, "credentials": credentials}}, nil
+			}})
+			if child.Exists() && r.Status().String("tunnel") == "" {
+				var stored struct{ Data map[string]string }
+				if err := child.Get(c.Context(), &stored); err != nil {
+					return err
+				}
+				r.Patch.Set("status.tunnel", stored.Data["id"])
+			}
+			return nil
+		}
+		var refused atomic.Int64
+		first, _ := c.parenting(handle, nil, wired(func(q *Request) (*http.Response, error) {
+			if q.Method == http.MethodPatch && strings.Contains(q.Path, "/kopfexamples/") {
+				refused.Add(1)
+				return nil, errors.New("killed")
+			}
+			return nil, nil
+		}))
+		c.Create("a", nil)
+		c.WaitFor("the patch that is lost", func() bool { return refused.Load() > 0 })
+		first.Crash()
+		c.same("the child", "credentials-1", c.credentials())
+		c.parenting(handle, nil)
+		c.WaitFor("the id", func() bool { return c.Get("a").Status().String("tunnel") == "tunnel-1" })
+		c.same("the number of tunnels", int64(1), api.created.Load())
+	})
 	c.Run(t, "DF-86 what Create sets is not stored if the API server refuses the child", func(c *C) {
 		api := &tunnels{}
 		c.parenting(func(r *kopf.Reconcile) error {
