@@ -490,12 +490,25 @@ func (a *admissionReview) call(ctx context.Context, h *handler) {
 		}
 		return err
 	})
+	a.dropPatch(h)
 	if err == nil {
 		a.logSuccess(a.argument.Logger, webhookNoun, h.id)
 	}
 	if rank := rankOf(err); err != nil && (a.worst == nil || rank < a.rank) {
 		a.worst, a.rank = err, rank
 	}
+}
+
+// dropPatch drops the changes of a validating handler, for which the response has no place.
+func (a *admissionReview) dropPatch(h *handler) {
+	if a.mutating || a.argument.Patch.Empty() {
+		return
+	}
+	if h.admission.patched.CompareAndSwap(false, true) {
+		a.argument.Logger.Warn("The patch of a validating handler was dropped", handlerAttr(h.id),
+			"hint", "change the object in a handler of OnMutate", "help", "K1022")
+	}
+	a.argument.Patch.Clear()
 }
 
 // rankOf returns the rank of an error. The error with the lowest rank is reported.

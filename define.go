@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/kopf-go/kopf/internal/definition"
+	"github.com/kopf-go/kopf/internal/discovery"
 )
 
 // Definition describes a kind to [Define], in addition to its struct. Group and Version are required.
@@ -119,6 +120,8 @@ func (k *DefinedKind) Manifest() []byte { return slices.Clone(k.made.JSON) }
 type definedKinds interface {
 	// prepare is called before the operator's streams are opened.
 	prepare(ctx context.Context, r *run) error
+	// warnOfFields logs the fields of the operator's handlers that no object of these kinds has.
+	warnOfFields(r *run)
 }
 
 // definedTypes are kinds in the order of the calls of Define. A set in a registry is immutable.
@@ -193,6 +196,61 @@ func (k *DefinedKind) prepare(ctx context.Context, r *run) error {
 			"hint", "apply the definition of this operator, or set Install in it", "help", "K114")
 	}
 	return nil
+}
+
+// warnOfFields logs the fields of handlers that no object has. The kinds may be defined in the default
+// registry, and the handlers be in another one.
+func (r *run) warnOfFields() {
+	registries := []*Registry{r.Registry}
+	if other := DefaultRegistry(); other != r.Registry {
+		registries = append(registries, other)
+	}
+	for _, g := range registries {
+		g.mu.Lock()
+		kinds := g.defined
+		g.mu.Unlock()
+		if kinds != nil {
+			kinds.warnOfFields(r)
+		}
+	}
+}
+
+func (d definedTypes) warnOfFields(r *run) {
+	for _, k := range d {
+		k.warnOfFields(r)
+	}
+}
+
+// warnOfFields logs the fields of handlers that no object of the kind has, because such a handler is
+// never called. Another definition in the cluster could have them.
+func (k *DefinedKind) warnOfFields(r *run) {
+	resource := discovery.Resource{
+		Group: k.made.Group, Version: k.made.Version, Plural: k.made.Plural, Kind: k.made.Kind, Preferred: true,
+	}
+	for _, h := range r.Registry.snapshot() {
+		if !h.selector.Specific() || !h.selector.Matches(resource) {
+			continue
+		}
+		for _, path := range h.fieldPaths() {
+			if problem := k.made.Lacks(path); problem != "" {
+				r.Logger.Warn("A handler has a field that is not in the definition of its kind", handlerAttr(h.id), "registered", h.registered.where,
+					"field", string(Path(path...)), "definition", k.made.Name, "problem", problem, "help", "K127")
+			}
+		}
+	}
+}
+
+// fieldPaths returns the paths of the fields in the options of the handler.
+func (h *handler) fieldPaths() (all [][]string) {
+	if len(h.field) > 0 {
+		all = append(all, h.field)
+	}
+	if h.reconcile != nil {
+		for _, path := range h.reconcile.fields {
+			all = append(all, path.Keys())
+		}
+	}
+	return all
 }
 
 // definitionsManager is the field manager of definitions.

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/safecall"
+	"github.com/kopf-go/kopf/internal/validation"
 )
 
 // Match is the labels or annotations that an object must have. The value of each key is a string, [Present], [Absent], or a predicate, a func(*FieldValue)
@@ -181,6 +183,9 @@ func (m *mismatch) look(part filterPart, key string, want *criterion, got View) 
 // newMatch converts the criteria of labels or annotations, in the order of their keys.
 func newMatch(what string, match Match) (all []keyCriterion, err error) {
 	for _, key := range rawjson.SortedKeys(match) {
+		if !validation.IsQualifiedName(strings.ToLower(key)) { // annotations may have an upper-case prefix
+			return nil, fmt.Errorf("%s %q: invalid key: want a name such as \"app\" or \"example.com/app\"", what, key)
+		}
 		option := match[key]
 		c, err := newCriterion(option)
 		if err != nil {

@@ -384,6 +384,7 @@ func (r *run) serve(ctx context.Context) error {
 	if p := &r.Settings.Peering; !p.Standalone && r.Clusterwide && !p.Clusterwide {
 		return errors.New("invalid Settings.Peering.Clusterwide false: want true, because an operator of the whole cluster has no namespaces for peering objects")
 	}
+	r.warnOfFields()
 	err := r.connect()
 	if err == nil {
 		err = r.leader.locate(ctx)

@@ -41,7 +41,21 @@ func newPatch(persistence *PersistenceSettings, resource *Resource, body *Body) 
 // Set sets the field at a path to a value that encoding/json can encode. A map is merged with the current value. Other values replace it, and nil removes
 // the field, if there is one. A value that cannot be encoded fails the handler permanently, as does a path into a list. As in encoding/json, U+FFFD replaces
 // bytes that are not UTF-8, in texts and in keys. kopf logs the path of the first one.
-func (p *Patch) Set(path FieldPath, value any) { p.SetPath(value, path.Keys()...) }
+// An empty key in the path, as in "spec..size", also fails the handler. SetPath takes such keys.
+func (p *Patch) Set(path FieldPath, value any) {
+	if p.hasKeys(path) {
+		p.SetPath(value, path.Keys()...)
+	}
+}
+
+// hasKeys reports whether a path has no empty key, which is a mistake in most cases. It records the error.
+func (p *Patch) hasKeys(path FieldPath) bool {
+	ok := !slices.Contains(path.Keys(), "")
+	if !ok {
+		p.fail(fmt.Errorf("invalid path %q in a patch: want keys joined by dots, as in \"spec.size\"", string(path)))
+	}
+	return ok
+}
 
 // SetAnnotation sets an annotation. The key may contain dots.
 func (p *Patch) SetAnnotation(key, value string) { p.SetPath(value, "metadata", "annotations", key) }
@@ -56,6 +70,9 @@ func (p *Patch) SetLabel(key, value string) { p.SetPath(value, "metadata", "labe
 // [Patch.SetCondition] to change them. kopf sends the patch with the expected resource version, and computes it again after an update conflict. A value
 // that cannot be encoded fails the handler permanently. So does the path of the whole metadata or of the finalizers.
 func (p *Patch) Replace(path FieldPath, value any) {
+	if !p.hasKeys(path) {
+		return
+	}
 	v, keys, err := p.normalize(value, path.Keys()...)
 	switch {
 	case err != nil:
@@ -244,7 +261,7 @@ func (p *Patch) checkPath(keys []string) error {
 }
 
 // Remove removes the field at a path. A missing field causes no change, nor does a field whose parent is missing or is no object.
-func (p *Patch) Remove(path FieldPath) { p.SetPath(nil, path.Keys()...) }
+func (p *Patch) Remove(path FieldPath) { p.Set(path, nil) }
 
 // Merge adds a merge patch (RFC 7396) of the whole object. kopf leaves out what only the API server sets in the metadata, if it is that of the handler's
 // object. Another resource version or UID fails the handler permanently.

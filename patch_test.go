@@ -412,6 +412,10 @@ func TestPatchChecks(t *testing.T) {
 			p.Merge(map[string]any{"metadata": map[string]any{"labels": map[string]any{"n": true}}})
 		}, "want a string", false},
 		{func(p *Patch) { p.Replace("", map[string]any{}) }, "want the path of a field", false},
+		{func(p *Patch) { p.Set("spec..x", 1) }, `invalid path "spec..x"`, false},
+		{func(p *Patch) { p.Remove("spec.") }, `invalid path "spec."`, false},
+		{func(p *Patch) { p.Replace(".spec", map[string]any{}) }, `invalid path ".spec"`, false},
+		{func(p *Patch) { p.SetPath(1, "spec", "", "x") }, "", false},
 		{func(p *Patch) { p.Replace("status", func() {}) }, "replace", false},
 		{func(p *Patch) { p.Set("status.x", func() {}) }, "unsupported type", false},
 		{func(p *Patch) { p.Merge(map[string]any{"status": math.NaN()}) }, "unsupported value", false},

@@ -671,6 +671,12 @@ func describeStorage(storage any) (d settingscheck.Storage, ok bool) {
 	default:
 		return d, false
 	}
+	if s, ok := storage.(ownDiffBase); ok {
+		d.Ignored = nil // those of the storages of a smart one are the same
+		for _, path := range s.ignored() {
+			d.Ignored = append(d.Ignored, path.Keys())
+		}
+	}
 	return d, true
 }
 

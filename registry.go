@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/boundedset"
@@ -622,6 +623,7 @@ type admissionSpec struct {
 	sideEffects    bool
 	ignoreFailures bool
 	when           func(*Admission) bool
+	patched        atomic.Bool // whether it is validating and has changed its Patch, which was logged
 }
 
 // setOperations validates and deduplicates the operations.

@@ -81,9 +81,9 @@ type PostingSettings struct {
 	Loggers bool
 	// Level is the lowest level of log lines to post. Default: [slog.LevelInfo].
 	Level slog.Level
-	// ReportingComponent is the name of the operator in events. Default: "kopf".
+	// ReportingComponent is the name of the operator in events, a qualified name. Default: "kopf".
 	ReportingComponent string
-	// ReportingInstance is the name of the operator's instance in events. Default: "dev".
+	// ReportingInstance is the name of the operator's instance in events, of at most 128 bytes. Default: "dev".
 	ReportingInstance string
 	// EventNamePrefix is the beginning of the generated names of events. Default: "kopf-event-".
 	EventNamePrefix string
@@ -325,7 +325,7 @@ func (s *Settings) clone() *Settings {
 
 // validate returns the errors in the settings for these handlers, after the start-up handlers.
 func (s *Settings) validate(handlers []*handler) error {
-	return errors.Join(slices.Concat(settingscheck.Numbers(s, "Peering.Priority"), s.Persistence.validate(handlers), settingscheck.LeaderElection(s.LeaderElection).Errors(), settingscheck.Ratio("Tracing.Ratio", s.Tracing.Ratio))...)
+	return errors.Join(slices.Concat(settingscheck.Numbers(s, "Peering.Priority"), s.Persistence.validate(handlers), settingscheck.LeaderElection(s.LeaderElection).Errors(), settingscheck.Ratio("Tracing.Ratio", s.Tracing.Ratio), settingscheck.Posting(s.Posting.ReportingComponent, s.Posting.ReportingInstance, s.Posting.EventNamePrefix))...)
 }
 
 // warnings returns warnings about settings that are probably mistakes for these handlers.

@@ -27,6 +27,7 @@ var _ = ClusterSuite("admission_reviews", func(t *testing.T, c *C) {
 	c.Run(t, "AC-4 handlers get the object and the circumstances", proveAdmissionArguments)
 	c.Run(t, "AC-5 the body is the new object, or the old one of a deletion, and nothing is narrowed", proveAdmissionBodies)
 	c.Run(t, "AC-6 who asks is told as it was sent", proveAdmissionUsers)
+	c.Run(t, "AC-T5 the patch of a validating handler is dropped, with one warning", proveAdmissionDroppedPatch)
 	c.Run(t, "AC-7 warnings come back", proveAdmissionWarnings)
 	c.Run(t, "DF-55 warnings have no characters that API servers refuse", proveAdmissionPrintableWarnings)
 	c.Run(t, "AC-8 filters that do not fit admit", proveAdmissionFilters)
@@ -248,6 +249,35 @@ func proveAdmissionUsers(c *C) {
 	s.ask(c, "fn", nil)
 	if got.Request.Header.Get("X-A") != "" {
 		c.Error("there are headers that were not sent")
+	}
+}
+
+func proveAdmissionDroppedPatch(c *C) {
+	registry := &kopf.Registry{}
+	seen := 0
+	for _, id := range []kopf.HandlerID{"one", "two"} {
+		registry.OnValidate(Examples, func(_ context.Context, a *kopf.Admission) error {
+			seen += len(a.Patch.Map())
+			if id == "one" {
+				a.Patch.Set("spec.x", 77)
+			}
+			return nil
+		}, &kopf.AdmissionOptions{ID: id})
+	}
+	registry.OnMutate(Examples, func(_ context.Context, a *kopf.Admission) error {
+		a.Patch.Set("spec.x", 77)
+		return nil
+	}, &kopf.AdmissionOptions{ID: "mutate"})
+	s, op := c.Reviewed(registry)
+	for range 2 {
+		s.ask(c, "one", nil)
+		s.ask(c, "two", nil)
+		s.ask(c, "mutate", nil)
+	}
+	expect(c, "the changes before the calls", seen, 0)
+	lines := op.Logs.Find("The patch of a validating handler was dropped")
+	if len(lines) != 1 || lines[0].Attrs["handler"] != "one" || lines[0].Attrs["help"] != "K1022" {
+		c.Errorf("got the lines %v, want one of the handler one", lines)
 	}
 }
 

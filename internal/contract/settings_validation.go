@@ -28,6 +28,20 @@ var _ = Suite("settings_validation", func(t *testing.T, c *C) {
 			c.refuses(want, set)
 		}
 	})
+	c.Run(t, "DF-6 names that API servers refuse in events are refused at the start", func(c *C) {
+		long := strings.Repeat("x", 129)
+		for want, set := range map[string]func(*kopf.PostingSettings){
+			`ReportingComponent "my operator": want a qualified name such as "example.com/operator"`: func(p *kopf.PostingSettings) { p.ReportingComponent = "my operator" },
+			`ReportingComponent "": want a qualified name such as "example.com/operator"`:            func(p *kopf.PostingSettings) { p.ReportingComponent = "" },
+			`ReportingInstance "": want 1 to 128 bytes`:                                              func(p *kopf.PostingSettings) { p.ReportingInstance = "" },
+			`ReportingInstance "` + long + `": want 1 to 128 bytes`:                                  func(p *kopf.PostingSettings) { p.ReportingInstance = long },
+			`EventNamePrefix "My_Operator-": want the beginning of a name in lower case, such as "operator-"`: func(p *kopf.PostingSettings) {
+				p.EventNamePrefix = "My_Operator-"
+			},
+		} {
+			c.refuses("invalid Settings.Posting."+want, func(s *kopf.Settings) { set(&s.Posting) })
+		}
+	})
 	c.Run(t, "DF-6 all that is wrong with the settings is reported at once, as the start-up handlers have left it", func(c *C) {
 		r := withResults(&calls{})
 		r.OnStartup(func(ctx context.Context, a *kopf.Activity) error {
@@ -123,6 +137,18 @@ func refusedStorages(t *testing.T, c *C) {
 		c.refuses(p+`DiffBaseStorage[0].Key "a b": want letters and digits, with '-', '_' and '.' between them`, func(s *kopf.Settings) {
 			s.Persistence.DiffBaseStorage = kopf.MultiDiffBaseStorage{&kopf.AnnotationsDiffBaseStorage{Key: "a b"}, &kopf.SmartDiffBaseStorage{}}
 		})
+	})
+	c.Run(t, "CH-140 ignored fields that no object has are refused at the start", func(c *C) {
+		for _, path := range []kopf.FieldPath{"", "spec..size", "spec."} {
+			for _, storage := range []kopf.DiffBaseStorage{
+				&kopf.SmartDiffBaseStorage{IgnoredFields: []kopf.FieldPath{"spec.x", path}},
+				&kopf.AnnotationsDiffBaseStorage{IgnoredFields: []kopf.FieldPath{"spec.x", path}},
+				&kopf.StatusDiffBaseStorage{IgnoredFields: []kopf.FieldPath{"spec.x", path}},
+			} {
+				c.refuses(p+`DiffBaseStorage.IgnoredFields[1] "`+string(path)+`": want keys joined by dots, such as "spec.replicas"`,
+					func(s *kopf.Settings) { s.Persistence.DiffBaseStorage = storage })
+			}
+		}
 	})
 	c.Run(t, "CH-140 CH-149 fields of users are refused as places at the start", func(c *C) {
 		const want = `": want a field of the status, such as "status.kopf.progress"`

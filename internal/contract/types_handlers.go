@@ -422,6 +422,29 @@ var _ = SerialSuite("types_handlers", func(t *testing.T, c *C) {
 			c.Errorf("got the size %d after an update, and the error %v", body.Spec.Size, err)
 		}
 	})
+	c.Run(t, "TD-16 a handler of a field that the struct does not have is named in a warning", func(c *C) {
+		c.OnlyInBubble("it is about the server in memory")
+		server := kopf.NewAPIServer(nil)
+		r := &kopf.Registry{}
+		k := kopf.DefineIn[tunnelStatus](r, &kopf.Definition{Group: "example.com", Version: "v1", Kind: "Tunnel"})
+		nothing := func(context.Context, *kopf.Change) error { return nil }
+		for _, path := range []kopf.FieldPath{"status.phase", "status.done", "metadata.labels", "status.fase", "status.done.0"} {
+			r.OnField(k.Selector(), path, nothing, &kopf.ChangeOptions{ID: "field"})
+		}
+		r.OnField("pods", "spec.nodeNames", nothing, &kopf.ChangeOptions{ID: "field"})
+		r.OnReconcile(k.Selector(), func(context.Context, *kopf.Reconcile) error { return nil },
+			&kopf.ReconcileOptions{ID: "reconcile", Fields: []kopf.FieldPath{"status.phase", "status.tunel"}})
+		logs := &Logs{}
+		kopf.NewRunner(c, &kopf.Operator{Registry: r, Connection: server.ConnectionInfo(), Logger: slog.New(&recorder{logs: logs, next: slog.DiscardHandler})}, nil)
+		var problems []string
+		for _, line := range logs.Find("A handler has a field that is not in the definition of its kind") {
+			problems = append(problems, fmt.Sprint(line.Attrs["handler"], ": ", line.Attrs["problem"]))
+		}
+		c.same("the problems", []string{
+			`field/status.fase: the struct has no field "status.fase"`, `field/status.done.0: "status.done" is a list, which has no fields`,
+			`reconcile: the struct has no field "status.tunel"`,
+		}, problems)
+	})
 	c.Run(t, "TD-28 a Runner makes the server in memory know the kinds", func(c *C) {
 		c.OnlyInBubble("it is about the server in memory")
 		server := kopf.NewAPIServer(nil)

@@ -350,7 +350,7 @@ type tunnelStatus struct {
 		Tunnel     string           `json:"tunnel,omitempty"`
 		Phase      string           `json:"phase,omitempty"`
 		Done       []string         `json:"done,omitempty"`
-		Bad        float64          `json:"bad,omitempty"`
+		Bad        float64          `json:"bad,omitempty" type:"number"`
 		Conditions []kopf.Condition `json:"conditions,omitempty"`
 	} `json:"status,omitzero"`
 }

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -120,4 +121,29 @@ func missing(paths []string, at string, ours, theirs map[string]any) []string {
 		paths = append(paths, at)
 	}
 	return paths
+}
+
+// Lacks returns why no object has a field of the path, "" if objects may have one.
+func (d *Definition) Lacks(path []string) string {
+	at := d.schema
+	if len(path) > 0 && slices.Contains([]string{"apiVersion", "kind", "metadata"}, path[0]) {
+		return ""
+	}
+	for i, key := range path {
+		below := rawjson.AsMap(rawjson.AsMap(at["properties"])[key])
+		if below == nil {
+			below = rawjson.AsMap(at["additionalProperties"])
+		}
+		switch {
+		case below != nil:
+		case at["x-kubernetes-preserve-unknown-fields"] == true || at["additionalProperties"] == true:
+			return ""
+		case at["type"] == "array":
+			return fmt.Sprintf("%q is a list, which has no fields", strings.Join(path[:i], "."))
+		default:
+			return fmt.Sprintf("the struct has no field %q", strings.Join(path[:i+1], "."))
+		}
+		at = below
+	}
+	return ""
 }

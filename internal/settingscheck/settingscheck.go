@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/validation"
@@ -68,6 +69,25 @@ func finalizers(finalizer string, legacy []string) (errs []error) {
 		case i > 0 && name == finalizer: // kopf would remove and add it in a loop
 			errs = append(errs, invalid(setting, name, "another finalizer than Settings.Persistence.Finalizer"))
 		}
+	}
+	return errs
+}
+
+// Posting validates the names in events, which API servers check.
+func Posting(component, instance, namePrefix string) (errs []error) {
+	const group, maxInstance, maxPrefix = "Settings.Posting.", 128, 240 // with room for the rest of the name
+	if !validation.IsQualifiedName(component) {
+		errs = append(errs, invalid(group+"ReportingComponent", component, `a qualified name such as "example.com/operator"`))
+	}
+	if n := len(instance); n == 0 || n > maxInstance {
+		errs = append(errs, invalid(group+"ReportingInstance", instance, "1 to %d bytes", maxInstance))
+	}
+	start, dash := strings.CutSuffix(namePrefix, "-")
+	if dash && start != "" {
+		start += "a"
+	}
+	if namePrefix != "" && (!validation.IsDNSSubdomain(start) || len(start) > maxPrefix) {
+		errs = append(errs, invalid(group+"EventNamePrefix", namePrefix, `the beginning of a name in lower case, such as "operator-"`))
 	}
 	return errs
 }

@@ -40,6 +40,22 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+func TestPosting(t *testing.T) {
+	for _, prefix := range []string{"", "kopf-event-", "operator", "a.b-", "x-", strings.Repeat("x", 240)} {
+		if errs := Posting("example.com/operator", strings.Repeat("x", 128), prefix); len(errs) > 0 {
+			t.Errorf("%q: got %v", prefix, errs)
+		}
+	}
+	for _, prefix := range []string{"-", "x.", "x..y", "X-", "a_b", " ", strings.Repeat("x", 241)} {
+		if errs := Posting("kopf", "dev", prefix); len(errs) != 1 {
+			t.Errorf("%q: got %v", prefix, errs)
+		}
+	}
+	if errs := Posting("a b", "", "kopf-event-"); len(errs) != 2 {
+		t.Errorf("got %v", errs)
+	}
+}
+
 func TestFinalizers(t *testing.T) {
 	for _, name := range []string{"kopf.zalando.org/KopfFinalizerMarker", "example.com/finalizer", "old", strings.Repeat("x", 63)} {
 		if errs := finalizers(name, []string{"example.com/older", "old.example.com/x"}); len(errs) > 0 {

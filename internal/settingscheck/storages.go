@@ -87,6 +87,8 @@ type Storage struct {
 
 	Field   []string // status path of the progress or the state; nil for none
 	Touched []string // status path of the touched field; nil for none
+
+	Ignored [][]string // paths of fields that are not tracked
 }
 
 // InAnnotations sets the annotations of a storage. "" is the default prefix.
@@ -199,6 +201,12 @@ func (s *Storage) check(resulting []string, stores bool) (errs []error) {
 			errs = append(errs, invalid(s.setting+setting, strings.Join(path, "."), `a field of the status, such as "status.kopf.progress"`))
 		case stores && slices.Contains(resulting, path[1]):
 			errs = append(errs, invalid(s.setting+setting, strings.Join(path, "."), "a field apart from %q, where the result of the handler with that ID is stored", "status."+path[1]))
+		}
+	}
+	for i, path := range s.Ignored {
+		if len(path) == 0 || slices.Contains(path, "") {
+			setting := fmt.Sprintf("%s.IgnoredFields[%d]", s.setting, i)
+			errs = append(errs, invalid(setting, strings.Join(path, "."), `keys joined by dots, such as "spec.replicas"`))
 		}
 	}
 	return errs
