@@ -169,10 +169,18 @@ func (o *Object) PostError(reason, message string, err error, about ...any) {
 
 // postFailure posts that a handler has failed permanently, so that users of the object see it without the log.
 func (o *Object) postFailure(noun string, id HandlerID, err error) {
+	o.postFailed(fmt.Sprintf("%s '%s' failed permanently: %s", noun, id, failureText(err)))
+}
+
+// postRefusal posts that the API server has refused the patch of a handler that goes on.
+func (o *Object) postRefusal(noun string, id HandlerID, err error) {
+	o.postFailed(fmt.Sprintf("%s '%s' failed: its patch was refused: %s", noun, id, err))
+}
+
+func (o *Object) postFailed(message string) {
 	if o == nil || o.events == nil { // of a handler without an object
 		return
 	}
-	message := fmt.Sprintf("%s '%s' failed permanently: %s", noun, id, failureText(err))
 	o.events.post(slog.LevelError, o.Body.Reference(), EventWarning, "HandlerFailed", message)
 }
 

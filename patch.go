@@ -603,11 +603,46 @@ type handlerPatch struct {
 	patch  *Patch // with the result in its status
 	change bool   // whether it is of a change handler, which fails if its patch is refused
 
-	succeeded  bool            // whether to log the success of an event handler when this is stored
-	refusals   int             // in a row, of this patch alone
-	refusal    error           // the last one; nil when the patch is stored or dropped
-	reconciled *reconcileState // of a reconcile handler; nil for others
+	conditions objectpatch.Changes // the conditions that kopf maintains; they are never stored before the patch
+
+	succeeded bool  // whether to log the success of an event handler when this is stored
+	refusals  int   // in a row, of this patch alone
+	refusal   error // the last one; nil when the patch is stored or dropped
+
+	// refused fails the call of a reconcile handler, and returns the conditions for that. It is nil for others.
+	refused func(c *cycle, p *handlerPatch, err error) objectpatch.Changes
 }
 
 // isOpen reports whether there are changes to send.
-func (p *handlerPatch) isOpen() bool { return !p.patch.Empty() }
+func (p *handlerPatch) isOpen() bool { return !p.patch.Empty() || !p.conditions.Empty() }
+
+// whole returns the patch with the conditions.
+func (p *handlerPatch) whole() (all objectpatch.Changes) {
+	all.Append(&p.patch.changes)
+	all.Append(&p.conditions)
+	return all
+}
+
+// coalesce merges consecutive patches of the same event handler, so that waiting ones do not accumulate.
+func coalesce(patches []*handlerPatch) (all []*handlerPatch) {
+	for i, p := range patches {
+		if i > 0 && p.joins(patches[i-1]) {
+			p.patch.changes.Merge = jsonpatch.CombineMerges(patches[i-1].patch.changes.Merge, p.patch.changes.Merge)
+			earlier := patches[i-1].patch.changes.Last
+			p.patch.changes.Last = jsonpatch.CombineMerges(earlier, p.patch.changes.Last)
+			p.succeeded, p.refusals = p.succeeded || patches[i-1].succeeded, max(p.refusals, patches[i-1].refusals)
+			if p.conditions.Empty() {
+				p.conditions = patches[i-1].conditions
+			}
+			all = all[:len(all)-1]
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// joins reports whether a patch can be merged with the one before it, which is of an earlier call of the same handler.
+func (p *handlerPatch) joins(before *handlerPatch) bool {
+	return p.id == before.id && !p.change && !before.change && (p.refused == nil) == (before.refused == nil) &&
+		len(p.patch.changes.Transforms)+len(before.patch.changes.Transforms) == 0
+}

@@ -223,27 +223,41 @@ func (c *cycle) finishFlush(patches []*handlerPatch, succeeded []HandlerID, err 
 // that does not concern the patch ends it.
 func (c *cycle) sendEach(patches []*handlerPatch) error {
 	for _, p := range patches {
-		if p.patch.Empty() {
+		if !p.isOpen() {
 			continue
 		}
-		_, err := c.request(p.patch)
-		var refused *patchRefusedError
-		var failed *objectpatch.TransformError
-		transforming := errtype.As(err, &failed)
-		switch {
-		case err == nil:
-			p.refusals, p.refusal = 0, nil
-			c.emptyPatch(p)
-			c.logStored([]*handlerPatch{p}, nil)
-		case !refusesPart(err):
+		if err := c.sendAlone(p); err != nil {
 			return err
-		case errtype.As(err, &refused), transforming && permanent(failed), (isDenied(err) || transforming || !p.change) && p.refusals+1 >= maxRefusals:
-			c.failRefused(p, err)
-			p.refusal = nil
-			c.emptyPatch(p)
-		default:
-			p.refusals, p.refusal = p.refusals+1, err
 		}
+	}
+	return nil
+}
+
+// sendAlone sends one patch. The conditions of a refused one follow at once, because they show the failure.
+func (c *cycle) sendAlone(p *handlerPatch) error {
+	total, late := c.combine([]*handlerPatch{p}, &Patch{})
+	_, err := c.request(total)
+	if err == nil {
+		_, err = c.request(late)
+	}
+	var refused *patchRefusedError
+	var failed *objectpatch.TransformError
+	transforming := errtype.As(err, &failed)
+	switch {
+	case err == nil:
+		p.refusals, p.refusal = 0, nil
+		c.emptyPatch(p, objectpatch.Changes{})
+		c.logStored([]*handlerPatch{p}, nil)
+	case !refusesPart(err):
+		return err
+	case errtype.As(err, &refused), transforming && permanent(failed), (isDenied(err) || transforming || !p.change) && p.refusals+1 >= maxRefusals:
+		conditions := c.failRefused(p, err)
+		p.refusals, p.refusal = 0, nil
+		if c.emptyPatch(p, conditions); p.isOpen() {
+			return c.sendAlone(p)
+		}
+	default:
+		p.refusals, p.refusal = p.refusals+1, err
 	}
 	return nil
 }
@@ -269,16 +283,16 @@ func (c *cycle) sendRecords(patches []*handlerPatch, ending bool) error {
 		c.writes.succeeded = slices.DeleteFunc(c.writes.succeeded, func(id HandlerID) bool { return id == p.id && p.change })
 		c.mu.Unlock()
 		p.refusal, p.succeeded = nil, false
-		c.emptyPatch(p)
+		c.emptyPatch(p, objectpatch.Changes{})
 	}
 	return nil
 }
 
-// emptyPatch empties a patch that needs no more requests.
-func (c *cycle) emptyPatch(p *handlerPatch) {
+// emptyPatch empties a patch that needs no more requests, except for conditions.
+func (c *cycle) emptyPatch(p *handlerPatch, conditions objectpatch.Changes) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p.patch = &Patch{}
+	p.patch, p.conditions = &Patch{}, conditions
 }
 
 // firstRefusal returns the first temporary refusal of a change handler's patch, nil if there is none.
@@ -303,7 +317,7 @@ func (c *cycle) deferEventPatches(err error, patches []*handlerPatch) bool {
 		return false
 	}
 	for _, p := range patches {
-		if !p.change && !p.patch.Empty() {
+		if !p.change && p.isOpen() {
 			p.refusals, p.refusal = p.refusals+1, err
 		}
 	}
@@ -319,13 +333,14 @@ func (c *cycle) collectDeferred(patches []*handlerPatch) {
 	}
 }
 
-// failRefused fails the handler of a refused patch, in this handling or in the saved state of an earlier one.
-func (c *cycle) failRefused(p *handlerPatch, err error) {
+// failRefused fails the handler of a refused patch, in this handling or in the saved state of an earlier one. It returns the
+// conditions to store instead of the patch.
+func (c *cycle) failRefused(p *handlerPatch, err error) (conditions objectpatch.Changes) {
 	log := withStack(c.log, err)
 	switch u := c.entry.state.handling.pendingFlush; {
-	case len(c.progress.all) > 0:
+	case p.refused == nil && len(c.progress.all) > 0:
 		c.failHandler(p, err)
-		return
+		return conditions
 	case p.change && u != nil:
 		log.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err), handlerAttr(p.id), "help", "K306")
 		o := c.object(c.event.Body)
@@ -340,9 +355,12 @@ func (c *cycle) failRefused(p *handlerPatch, err error) {
 		} else {
 			log.Error("The API server refused the patch of a handler", handlerKey, p.id, "error", err, "help", "K605")
 		}
-		p.reconciled.patchRefused()
+		if p.refused != nil {
+			conditions = p.refused(c, p, err)
+		}
 	}
 	p.succeeded = false
+	return conditions
 }
 
 // withStack adds the stack of a panic to a logger.
@@ -620,20 +638,33 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 		p.refusals, p.refusal = 0, nil
 	}
 	if (len(patches) > 0 || own.changes.Finalizes()) && sent {
+		total.changes.Append(&late.changes)
 		c.detectConflict(before, patches, total)
 	}
 	return nil
 }
 
-// combine combines all patches to one, and returns the removals that must follow later.
+// combine combines all patches to one, and returns the changes that must follow later: removals, and conditions that the status would show before the other
+// request of a patch may be refused.
 func (c *cycle) combine(patches []*handlerPatch, own *Patch) (total, late *Patch) {
-	total, late = &Patch{changes: objectpatch.Changes{Adds: own.changes.Adds, Removes: own.changes.Removes}, persistence: c.served.persistence}, &Patch{}
+	total = &Patch{changes: objectpatch.Changes{Adds: own.changes.Adds, Removes: own.changes.Removes}, persistence: c.served.persistence}
+	late = &Patch{persistence: c.served.persistence}
 	all, merge := &total.changes, own.changes.Merge
 	for _, p := range patches {
-		all.Combine(&p.patch.changes)
+		changes := &p.patch.changes
+		switch apart := c.served.resource.hasStatus(); {
+		case p.conditions.Empty():
+		case apart && !(late.changes.Empty() && changes.InStatus()):
+			late.changes.Append(&p.conditions)
+		default:
+			whole := p.whole()
+			changes = &whole
+		}
+		all.Combine(changes)
 	}
 	if part := c.cleanedLate(own); part != "" {
-		merge, late.changes.Merge = maps.Clone(merge), map[string]any{part: merge[part]}
+		late.changes.PutLast(map[string]any{part: merge[part]})
+		merge = maps.Clone(merge)
 		delete(merge, part)
 	}
 	all.Transforms = append(all.Transforms, own.changes.Transforms...)
@@ -680,7 +711,7 @@ func (c *cycle) deferPatches() result {
 func (c *cycle) savePending() {
 	defer func() { // stored and dropped patches are empty
 		u := c.entry.state.handling.pendingFlush
-		u.patches = slices.DeleteFunc(append(c.writes.deferred, u.patches...), func(p *handlerPatch) bool { return p.patch.Empty() && !p.succeeded })
+		u.patches = slices.DeleteFunc(append(c.writes.deferred, u.patches...), func(p *handlerPatch) bool { return !p.isOpen() && !p.succeeded })
 		if u.empty() {
 			c.entry.state.handling.pendingFlush = nil
 		}
@@ -804,21 +835,6 @@ func (c *cycle) reportConflict(before *Body, conflicting Diff, foreign bool) {
 	c.reactor.meter.Add(metrics.WriteConflicts, 1)
 	c.log.Warn("Fields of the object are changed again and again; slowing down its handling", "fields", strings.TrimSpace(fields), "managers", writers, "differences", values, "help", "K401")
 	c.reactor.events.post(slog.LevelWarn, before.Reference(), EventWarning, reason, text)
-}
-
-// coalesce merges consecutive patches of the same event handler, so that waiting ones do not accumulate.
-func coalesce(patches []*handlerPatch) (all []*handlerPatch) {
-	for i, p := range patches {
-		if i > 0 && p.id == patches[i-1].id && !p.change && !patches[i-1].change && len(p.patch.changes.Transforms)+len(patches[i-1].patch.changes.Transforms) == 0 {
-			p.patch.changes.Merge = jsonpatch.CombineMerges(patches[i-1].patch.changes.Merge, p.patch.changes.Merge)
-			earlier := patches[i-1].patch.changes.Last
-			p.patch.changes.Last = jsonpatch.CombineMerges(earlier, p.patch.changes.Last)
-			p.succeeded, p.refusals = p.succeeded || patches[i-1].succeeded, max(p.refusals, patches[i-1].refusals)
-			all = all[:len(all)-1]
-		}
-		all = append(all, p)
-	}
-	return all
 }
 
 // throttle logs an error outside of handlers, and delays the object. Afterwards, kopf handles the newest state, so nothing is lost (CH-T3, CH-T4).

@@ -16,6 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/kindschema"
 	"github.com/kopf-go/kopf/internal/kstatus"
 	"github.com/kopf-go/kopf/internal/markers"
+	"github.com/kopf-go/kopf/internal/objectpatch"
 	"github.com/kopf-go/kopf/internal/ownership"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/safecall"
@@ -513,22 +514,18 @@ func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error 
 		return rc.invoke(ctx, c, rec, arg, desired)
 	})
 	rc.limiter.ReleaseHandler()
-	end := schedule.Call{Cancelled: out.cancelled, Failed: out.err != nil, Final: out.final, Early: early, Delay: out.delay, RequeueAfter: arg.requeueAfter}
-	if s.schedule.End(end, h.reconcile.schedule(rc.settings), time.Now()); err == nil {
+	if err == nil {
 		s.scope = desired.scope()
 	}
-	if errors.Is(err, errGone) { // the deletion will come, unless the object turns out to exist
-		s.schedule.RetryAt(time.Now().Add(h.reconcile.maxBackoff))
+	u := &calledReconcile{reconciler: rc, reconciling: rec, state: s, call: &call, early: early, requeueAfter: arg.requeueAfter, outcome: out, err: err, counted: err != nil}
+	defer u.end() // after the patch, whose refusal fails the call
+	if errors.Is(err, errGone) {
 		return errGone
-	}
-	if out.err == nil && !out.cancelled {
-		call.meter.Settled(arg.requeueAfter >= 0)
 	}
 	if !arg.Patch.Empty() && desired.losesOnce() {
 		arg.Patch = newPatch(c.served.persistence, &c.served.resource, body)
 	}
-	rec.keepConditions(arg, desired, out, err)
-	return rc.send(c, rec, arg, body, err)
+	return rc.send(c, u, arg.Patch, body, desired)
 }
 
 // begin records the start of a call.
@@ -538,10 +535,76 @@ func (s *reconcileState) begin(at epoch, digest uint64) {
 	s.schedule.Begin()
 }
 
-// patchRefused schedules a retry after a refused patch, because nothing else would update its conditions.
-func (s *reconcileState) patchRefused() {
-	if s != nil {
-		s.schedule.RetryAt(time.Now().Add(s.handler.reconcile.maxBackoff))
+// calledReconcile is a call of a reconcile handler whose patch is not stored yet. It fails if the patch is refused.
+type calledReconcile struct {
+	*reconciler
+	*reconciling
+	state        *reconcileState
+	call         *call
+	early        bool
+	requeueAfter time.Duration
+	outcome      outcome
+	err          error
+	counted      bool                // whether the metrics have the result
+	changes      objectpatch.Changes // that the object is expected to have
+	ended        time.Time           // zero before
+}
+
+// end schedules the next call, and counts the result.
+func (u *calledReconcile) end() {
+	s, o, now := &u.state.schedule, u.outcome, time.Now()
+	end := schedule.Call{
+		Cancelled: o.cancelled, Failed: o.err != nil, Final: o.final, Early: u.early, Delay: o.delay, RequeueAfter: u.requeueAfter,
+	}
+	s.End(end, u.handler.reconcile.schedule(u.settings), now)
+	if errors.Is(u.err, errGone) { // the deletion will come, unless the object turns out to exist
+		s.RetryAt(now.Add(u.handler.reconcile.maxBackoff))
+	}
+	if !u.counted {
+		u.call.meter.Count(o.result(u.err), now)
+	}
+	if o.err == nil && !o.cancelled && u.ended.IsZero() {
+		u.call.meter.Settled(u.requeueAfter >= 0)
+	}
+	u.counted, u.ended = true, now
+}
+
+// refused fails the call because its patch, or that of its conditions alone, was refused, perhaps some time after its end. It returns the conditions for that.
+// Nothing happens if there was a later call, which has made its own patch.
+func (u *calledReconcile) refused(c *cycle, p *handlerPatch, err error) objectpatch.Changes {
+	s := &u.state.schedule
+	known := c.entry.state.reconcile
+	current := known != nil && known.stateOf(u.handler) == u.state && (u.ended.IsZero() || u.ended.Equal(s.Ended()))
+	if u.changes = (objectpatch.Changes{}); !current || u.outcome.cancelled {
+		return u.changes
+	}
+	if u.outcome.err == nil {
+		u.fail(c, fmt.Errorf("its patch was refused: %w", err))
+	}
+	if !p.patch.Empty() {
+		u.changes = u.conditions(c, "")
+	} else if u.outcome.final { // nothing else would update the conditions
+		s.RetryAt(time.Now().Add(u.handler.reconcile.maxBackoff))
+	}
+	return u.changes
+}
+
+// fail turns the success of the call into a failure.
+func (u *calledReconcile) fail(c *cycle, err error) {
+	h := u.handler
+	u.outcome = h.outcome(err, u.call.retries, time.Since(u.call.started), &u.settings.Execution)
+	switch o := u.call.object; {
+	case u.outcome.err == nil: // ignored
+		return
+	case u.outcome.final:
+		o.postFailure("Handler", h.id, err)
+	case u.call.retries == 0: // the first failure in a row
+		o.postRefusal("Handler", h.id, errors.Unwrap(err))
+	}
+	if u.err, u.counted = err, false; !u.ended.IsZero() {
+		u.state.schedule.Revoke(u.call.retries)
+		u.early, u.requeueAfter = false, -1
+		u.end()
 	}
 }
 
@@ -669,11 +732,13 @@ func (s *specRecord) store(body *Body, patch *Patch) error {
 	return nil
 }
 
-// send sends the patch of a call. Its own changes do not trigger the handlers again.
-func (rc *reconciler) send(c *cycle, rec *reconciling, arg *Reconcile, seen *Body, err error) error {
-	if arg.Patch.Empty() {
-		if err == nil {
-			c.log.Debug("Handler '"+string(rec.handler.id)+"' succeeded.", handlerAttr(rec.handler.id))
+// send sends the patch of a call, with the conditions. Its own changes do not trigger the handlers again.
+func (rc *reconciler) send(c *cycle, u *calledReconcile, own *Patch, seen *Body, desired *desiredSet) error {
+	patch := &handlerPatch{id: u.handler.id, patch: own, succeeded: u.err == nil, refused: u.refused}
+	patch.conditions = u.conditions(c, desired.waiting())
+	if !patch.isOpen() {
+		if u.err == nil {
+			c.log.Debug("Handler '"+string(u.handler.id)+"' succeeded.", handlerAttr(u.handler.id))
 		}
 		return nil
 	}
@@ -682,8 +747,10 @@ func (rc *reconciler) send(c *cycle, rec *reconciling, arg *Reconcile, seen *Bod
 	for _, s := range known.states {
 		before[s.handler] = rc.digest(c, s.handler, seen)
 	}
-	patch := &handlerPatch{id: rec.handler.id, patch: arg.Patch, succeeded: err == nil, reconciled: known.stateOf(rec.handler)}
-	expected := sync.OnceValue(func() *Body { return arg.Patch.applied(seen) }) // lazily, because most patches change no relevant fields
+	u.changes = patch.whole()
+	expected := sync.OnceValue(func() *Body { // lazily, because most patches change no relevant fields
+		return (&Patch{changes: u.changes, persistence: c.served.persistence}).applied(seen)
+	})
 	c.writes.patches = append(c.writes.patches, patch)
 	if err := c.write(nil); err != nil {
 		return err
@@ -718,21 +785,24 @@ func (engine) locate(ctx context.Context, o *observer, what *resolved, documents
 	return warnings
 }
 
-// keepConditions adds the conditions for the result of a call to the patch.
-func (rec *reconciling) keepConditions(arg *Reconcile, desired *desiredSet, out outcome, err error) {
-	if !rec.conditions || out.cancelled {
-		return
+// conditions returns the conditions for the result of the call, and a text about a child that is not ready.
+func (u *calledReconcile) conditions(c *cycle, waiting string) objectpatch.Changes {
+	body := u.call.object.Body
+	patch := newPatch(c.served.persistence, &c.served.resource, body)
+	if !u.reconciling.conditions || u.outcome.cancelled {
+		return patch.changes
 	}
 	var failure error
-	if out.err != nil {
-		failure = err
+	if u.outcome.err != nil {
+		failure = u.err
 	}
-	for _, c := range kstatus.Conditions(failure, out.final, desired.waiting()) {
-		arg.Patch.SetCondition(Condition{Type: c.Type, Status: ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message})
+	for _, c := range kstatus.Conditions(failure, u.outcome.final, waiting) {
+		patch.SetCondition(Condition{Type: c.Type, Status: ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message})
 	}
-	if rec.generation {
-		arg.Patch.Set("status.observedGeneration", arg.Body.View("metadata").Int("generation"))
+	if u.generation {
+		patch.Set("status.observedGeneration", body.View("metadata").Int("generation"))
 	}
+	return patch.changes
 }
 
 // waiting returns a text about the first child that is not ready, "" if there is none.

@@ -498,6 +498,7 @@ func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 	}
 	s := &sender{client: d.client, ctx: ctx, resource: d.owner.resource(), log: handlerLogger(log, t.handler.id), discovery: d.owner, warned: d.owner.warnings()}
 	err := w.send(s, log, b.live.Load(), t.handler.id)
+	t.reportRefusal(w)
 	if t.pending = nil; err == nil {
 		if w.succeeded {
 			w.succeeded = false
@@ -528,6 +529,15 @@ func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 	}
 	w.retryAt = time.Now().Add(t.pause(w))
 	t.pending = w
+}
+
+// reportRefusal posts that a part of the patch was refused and is lost. The schedule stays: the next call of a timer is due anyway.
+func (t *task) reportRefusal(w *pendingWrite) {
+	if w.refusal == nil {
+		return
+	}
+	o := t.argument()
+	o.postRefusal(t.noun(), t.handler.id, w.refusal)
 }
 
 // resend retries the unsent patch. It drops the last patch of a task after some time.
@@ -564,12 +574,14 @@ type pendingWrite struct {
 	denials  int       // of a webhook or a policy, in a row
 	outdated string    // the newest version in a response, if the last attempt was a conflict
 
-	succeeded bool // whether to log the success of a call when this is stored
+	succeeded bool  // whether to log the success of a call when this is stored
+	refusal   error // of a part that was dropped in the last attempt
 }
 
 // send sends the merge patch first, and then the transformations, which can conflict with changes of other clients. It drops refused parts and those that
 // panic. The rest stays in the patch for the next attempt.
 func (w *pendingWrite) send(s *sender, log *slog.Logger, known *Body, handler HandlerID) error {
+	w.refusal = nil
 	err := safecall.Do(func() (err error) { // it may call a storage of the user
 		if known, err = w.refresh(s, known); err == nil {
 			known, err = w.request(s, log, known, handler)
@@ -610,7 +622,7 @@ func (w *pendingWrite) request(s *sender, log *slog.Logger, known *Body, handler
 		var err error
 		known, err = s.request(known, &Patch{changes: objectpatch.Changes{Merge: w.patch.changes.Merge}})
 		if w.permanentlyRefused(log, handler, err) {
-			err, w.succeeded = nil, false
+			err, w.succeeded, w.refusal = nil, false, err
 		}
 		if err != nil {
 			return known, err
@@ -619,7 +631,7 @@ func (w *pendingWrite) request(s *sender, log *slog.Logger, known *Body, handler
 	}
 	var err error
 	if known, err = s.request(known, w.patch); w.permanentlyRefused(log, handler, err) {
-		err, w.succeeded = nil, false
+		err, w.succeeded, w.refusal = nil, false, err
 	}
 	return known, err
 }

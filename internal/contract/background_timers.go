@@ -161,6 +161,37 @@ func pendingWrites(t *testing.T, c *C) {
 			c.Error("the last patch has not arrived")
 		}
 	})
+	for _, noun := range []string{"Timer", "Daemon"} {
+		c.Run(t, "DF-77 a Warning event tells that the patch of a handler was refused: "+noun, func(c *C) {
+			r, l := &kopf.Registry{}, calls{}
+			set := func(o *kopf.Object) {
+				l.add("call")
+				o.Patch.SetLabel("wrong", "not a label")
+				o.Patch.Transform(func(object map[string]any) error {
+					object["status"] = map[string]any{"calls": len(l.all())}
+					return nil
+				})
+			}
+			if noun == "Timer" {
+				r.OnTimer(Examples, func(_ context.Context, t *kopf.Timer) error { set(&t.Object); return nil }, &kopf.TimerOptions{ID: "h", Interval: 2 * time.Second})
+			} else {
+				r.OnDaemon(Examples, func(_ context.Context, d *kopf.Daemon) error { set(&d.Object); return nil }, &kopf.DaemonOptions{ID: "h"})
+			}
+			op := c.Operator(r)
+			c.Create("a", nil)
+			c.WaitFor("the event", func() bool { return len(op.posted(false)) > 0 })
+			if got := op.posted(false)[0]; got.Reason != "HandlerFailed" || !strings.HasPrefix(got.Message, noun+" 'h' failed: its patch was refused: PATCH ") {
+				c.Errorf("got the event %s", got)
+			}
+			c.WaitFor("the rest of the patch", func() bool { return c.Get("a").Status().Int("calls") > 0 })
+			if noun == "Timer" {
+				c.WaitFor("the next call", func() bool { return len(l.all()) > 1 })
+			} else {
+				c.Pass(3 * time.Second)
+				c.expect(&l, "call")
+			}
+		})
+	}
 	c.Run(t, "DF-18 a patch that is refused again and again does not keep a timer from its calls", func(c *C) {
 		c.OnlyInBubble("the pauses are long")
 		k := &ticker{}

@@ -98,6 +98,93 @@ var _ = Suite("reconcile_conditions", func(t *testing.T, c *C) {
 		status, _, _ := condition(c.Get("a"), "Ready")
 		c.same("the condition", "True", status)
 	})
+	c.Run(t, "RC-60 a refused patch is a failure in the conditions, in an event and in the metrics, with growing delays", func(c *C) {
+		source, examples := &kopf.Source{}, c.statuses()
+		var l calls
+		var fine atomic.Bool
+		r := &kopf.Registry{}
+		r.OnReconcile(statusExamples, func(_ context.Context, r *kopf.Reconcile) error {
+			l.add("call %d", r.Retry)
+			r.Patch.Set("status.phase", "x")
+			if !fine.Load() {
+				r.Patch.SetLabel("wrong", "not a label")
+			}
+			return nil
+		}, &kopf.ReconcileOptions{ID: "reconcile", Conditions: true, Sources: []*kopf.Source{source}, Backoff: 2 * time.Second})
+		op := c.Operator(r)
+		examples.Create("a", nil)
+		failed := func() bool { s, _, _ := condition(examples.Get("a"), "Ready"); return s == "False" }
+		c.WaitFor("the condition", failed)
+		_, reason, message := condition(examples.Get("a"), "Reconciling")
+		if reason != "Retrying" || !strings.HasPrefix(message, "its patch was refused: PATCH ") || !strings.Contains(message, "not a label") {
+			c.Errorf("got the condition Reconciling %s %s", reason, message)
+		}
+		c.WaitFor("some retries", func() bool { return len(l.all()) >= 3 })
+		c.same("the calls", []string{"call 0", "call 1", "call 2"}, l.all()[:3])
+		if len(op.Logs.Find("'reconcile' succeeded")) > 0 {
+			c.Error("a call with a refused patch is logged as a success")
+		}
+		since := examples.Get("a").Status().Views("conditions")[0].String("lastTransitionTime")
+		c.WaitFor("the event", func() bool { return len(op.posted(false)) == 1 })
+		if got := op.posted(false)[0]; got.Reason != "HandlerFailed" || !strings.HasPrefix(got.Message, "Handler 'reconcile' failed: its patch was refused: PATCH ") {
+			c.Errorf("got the event %s", got)
+		}
+		c.Pass(3 * time.Second)
+		if now := examples.Get("a").Status().Views("conditions")[0].String("lastTransitionTime"); now != since {
+			c.Errorf("the condition has changed at %s, and again at %s", since, now)
+		}
+		fine.Store(true)
+		c.WaitFor("the readiness", func() bool { return kopf.IsReady(examples.Get("a")) })
+	})
+	c.Run(t, "RC-60 the conditions are stored when the rest of the status is refused", func(c *C) {
+		c.OnlyInBubble("the server has to refuse a value, and it takes minutes")
+		examples := c.statuses()
+		r := &kopf.Registry{}
+		r.OnReconcile(statusExamples, func(_ context.Context, r *kopf.Reconcile) error {
+			r.Patch.Set("status.phase", "wrong")
+			return nil
+		}, &kopf.ReconcileOptions{ID: "reconcile", Conditions: true, MaxBackoff: 5 * time.Minute})
+		page := newPipe()
+		op := c.Operator(r, probed(page, "http://0.0.0.0/healthz"))
+		op.Wire.Fault(func(q *Request) (*http.Response, error) {
+			if q.Method == http.MethodPatch && strings.Contains(q.Body, "wrong") && strings.HasSuffix(q.Path, "/status") {
+				return Answer(http.StatusUnprocessableEntity, "Invalid", "want another phase"), nil
+			}
+			return nil, nil
+		})
+		examples.Create("a", nil)
+		c.Pass(time.Hour)
+		if status, reason, message := condition(examples.Get("a"), "Ready"); status != "False" || reason != "Failed" || !strings.Contains(message, "want another phase") {
+			c.Errorf("got the condition Ready %s %s %s", status, reason, message)
+		}
+		if n := len(op.Logs.Find("The API server refused the patch of a handler")); n < 15 || n > 25 {
+			c.Errorf("the patch was refused %d times in an hour, want a delay that grows to 5 minutes", n)
+		} else {
+			wantMetrics(c, page, map[string]float64{
+				strings.Replace(failingOf("reconcile"), "kopfexamples", "kopfstatusexamples", 1): 1,
+				`controller_runtime_reconcile_total{controller="reconcile",result="success"}`:    0,
+				`controller_runtime_reconcile_errors_total{controller="reconcile"}`:              float64(n),
+			})
+		}
+	})
+	c.Run(t, "RC-60 a refused patch is a permanent failure with ErrorsPermanent", func(c *C) {
+		examples, l := c.statuses(), calls{}
+		r := &kopf.Registry{}
+		r.OnReconcile(statusExamples, func(_ context.Context, r *kopf.Reconcile) error {
+			l.add("call")
+			r.Patch.SetLabel("wrong", "not a label")
+			return nil
+		}, &kopf.ReconcileOptions{ID: "reconcile", Conditions: true, Errors: kopf.ErrorsPermanent})
+		op := c.Operator(r)
+		examples.Create("a", nil)
+		c.WaitFor("the condition", func() bool { s, _, _ := condition(examples.Get("a"), "Stalled"); return s == "True" })
+		c.WaitFor("the event", func() bool { return len(op.posted(false)) == 1 })
+		c.Pass(3 * time.Second)
+		c.expect(&l, "call")
+		if got := op.posted(false)[0]; !strings.HasPrefix(got.Message, "Handler 'reconcile' failed permanently: its patch was refused") {
+			c.Errorf("got the event %s", got)
+		}
+	})
 	c.Run(t, "RC-60 at rest, the conditions make no requests", func(c *C) {
 		source := &kopf.Source{}
 		var l reconciles

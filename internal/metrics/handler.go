@@ -69,7 +69,7 @@ func (h *Handler) Begin(now time.Time) Call {
 	return Call{h, now, h.running.begin(now)}
 }
 
-// End counts the end of the attempt.
+// End counts the end of the attempt. The success of a reconcile handler is counted by [Handler.Count] instead, because its patch may still be refused.
 func (c Call) End(r Result, panicked bool) {
 	h := c.handler
 	if h == nil {
@@ -77,13 +77,21 @@ func (c Call) End(r Result, panicked bool) {
 	}
 	now := time.Now()
 	h.running.end(c.place)
-	h.results[r].Add(1)
-	h.durations.observe(now.Sub(c.begun))
-	if r == Success {
-		h.succeeded.Store(now.UnixNano())
+	if h.durations.observe(now.Sub(c.begun)); r != Success || h.kind != Reconcile {
+		h.Count(r, now)
 	}
 	if panicked {
 		h.panics.Add(1)
+	}
+}
+
+// Count counts the result of an attempt.
+func (h *Handler) Count(r Result, now time.Time) {
+	if h == nil {
+		return
+	}
+	if h.results[r].Add(1); r == Success {
+		h.succeeded.Store(now.UnixNano())
 	}
 }
 

@@ -120,6 +120,9 @@ func TestPage(t *testing.T) {
 			h.Begin(time.Now()).End(i, false)
 		}
 	}
+	for range 10 {
+		h.Count(Success, time.Now())
+	}
 	h.Begin(time.Now()).End(Failure, true)
 	h.Settled(false)
 	h.Settled(true)

@@ -65,6 +65,30 @@ func (c *Changes) Touches(path []string) bool {
 	return jsonpatch.Touches(c.Merge, path) || jsonpatch.Touches(c.Last, path) || len(c.Transforms) > 0 || c.Finalizes() && path[0] == "metadata.finalizers"
 }
 
+// InStatus reports whether the changes are known to concern the status alone.
+func (c *Changes) InStatus() bool {
+	if c.Finalizes() || !onlyStatus(c.Merge) || !onlyStatus(c.Last) {
+		return false
+	}
+	return !slices.ContainsFunc(c.Transforms, func(t Transformation) bool {
+		switch t := t.(type) {
+		case *ConditionChange, *StatusChange:
+			return false
+		case *replacement:
+			return t.keys[0] != "status"
+		case mergeChange:
+			return !onlyStatus(t)
+		}
+		return true
+	})
+}
+
+// onlyStatus reports whether a merge patch changes nothing but the status.
+func onlyStatus(merge map[string]any) bool {
+	_, ok := merge["status"]
+	return len(merge) == 0 || len(merge) == 1 && ok
+}
+
 // Holds reports whether the object has the changes already, as far as that is visible without decoding it.
 func (c *Changes) Holds(o *Object) bool {
 	return !c.Finalizes() && !slices.ContainsFunc(c.Transforms, func(t Transformation) bool { return !t.Holds(o) }) && o.has(c.Merge) && o.has(c.Last)

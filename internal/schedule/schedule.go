@@ -131,6 +131,12 @@ func (s *Schedule) End(call Call, c Config, now time.Time) {
 	}
 }
 
+// Ended returns the end of the last call.
+func (s *Schedule) Ended() time.Time { return s.ended }
+
+// Revoke forgets that the last call has succeeded, given the number of failures before it.
+func (s *Schedule) Revoke(failures int) { s.Failures, s.resyncAt = failures, time.Time{} }
+
 // RetryAt schedules another call at a time.
 func (s *Schedule) RetryAt(at time.Time) { s.retryAt = at }
 
