@@ -249,7 +249,8 @@ func (p *Patch) checkPath(keys []string) error {
 	for i := 1; i < len(keys); i++ {
 		set, changed := jsonpatch.Lookup(p.changes.Merge, keys[:i]...)
 		_, isList := set.([]any)
-		if (!changed || set != nil && jsonpatch.OnlyRemoves(set)) && p.of != nil {
+		isList = isList || i == 2 && keys[0] == "status" && keys[1] == "conditions" // also before the first condition
+		if !isList && (!changed || set != nil && jsonpatch.OnlyRemoves(set)) && p.of != nil {
 			raw, _ := rawjson.Find(p.of.raw, keys[:i]...)
 			isList = len(raw) > 0 && raw[0] == '['
 		}
@@ -526,7 +527,8 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 
 // permanent reports whether a failed transformation would also fail for newer states of the object.
 func permanent(failed *objectpatch.TransformError) bool {
-	return errtype.As(failed, new(*safecall.PanicError)) || errtype.As(failed, new(*PermanentError))
+	return errtype.As(failed, new(*safecall.PanicError)) || errtype.As(failed, new(*PermanentError)) ||
+		errtype.As(failed, new(*manifest.ConditionsError)) // of the same patch, as a rule
 }
 
 // touched returns the part of an object that the patch reads and changes.

@@ -167,6 +167,29 @@ var _ = Suite("reconcile_conditions", func(t *testing.T, c *C) {
 			})
 		}
 	})
+	for name, set := range map[string]func(p *kopf.Patch){
+		"a path":  func(p *kopf.Patch) { p.Set("status.conditions.0.type", "Ready") },
+		"a value": func(p *kopf.Patch) { p.Set("status", map[string]any{"conditions": map[string]any{"type": "Ready"}}) },
+	} {
+		c.Run(t, "RC-60 conditions survive a patch that treats them as an object: "+name, func(c *C) {
+			examples := c.statuses()
+			r := &kopf.Registry{}
+			r.OnReconcile(statusExamples, func(_ context.Context, r *kopf.Reconcile) error {
+				set(r.Patch)
+				return nil
+			}, &kopf.ReconcileOptions{ID: "reconcile", Conditions: true})
+			op := c.Operator(r)
+			examples.Create("a", nil)
+			c.WaitFor("the condition", func() bool { s, _, _ := condition(examples.Get("a"), "Ready"); return s == "False" })
+			status, _, message := condition(examples.Get("a"), "Stalled")
+			if want := name == "a path"; (status == "True") != want || want && !strings.Contains(message, `"status.conditions" is a list`) {
+				c.Errorf("got the condition Stalled %s %s", status, message)
+			}
+			if lines := op.Logs.Find("A transformation of a patch failed"); len(lines) > 0 {
+				c.Errorf("got the lines %v, want no retries of the same patch", lines)
+			}
+		})
+	}
 	c.Run(t, "RC-60 a refused patch is a permanent failure with ErrorsPermanent", func(c *C) {
 		examples, l := c.statuses(), calls{}
 		r := &kopf.Registry{}

@@ -79,6 +79,13 @@ func (c *Condition) Check() error {
 	return nil
 }
 
+// ConditionsError means that the conditions of an object are no list.
+type ConditionsError struct{ kind string }
+
+func (e *ConditionsError) Error() string {
+	return fmt.Sprintf("invalid status.conditions: want a list, not %s", e.kind)
+}
+
 // SetCondition sets a condition in the status of an object, and replaces the one with its type. The transition time changes only with the status. If the status
 // has changed only temporarily, the time of the stored condition applies.
 func SetCondition(object map[string]any, stored []any, c Condition) error {
@@ -88,7 +95,7 @@ func SetCondition(object map[string]any, stored []any, c Condition) error {
 	}
 	list, ok := status["conditions"].([]any)
 	if !ok && status["conditions"] != nil {
-		return fmt.Errorf("invalid status.conditions: want a list, not %s", rawjson.KindOf(status["conditions"]))
+		return &ConditionsError{rawjson.KindOf(status["conditions"])}
 	}
 	list = slices.Clone(list)
 	at := c.index(list)
