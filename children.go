@@ -224,7 +224,12 @@ func (d *desiredSet) configure(c *Child, object any) error {
 		return fmt.Errorf("the desired %T: %w", object, err)
 	}
 	m, ok := value.(map[string]any)
-	if !ok {
+	switch metadata := rawjson.AsMap(m["metadata"]); {
+	case value == nil:
+		return fmt.Errorf("the desired object is nil, of type %T: want an object, or no call of Desired", object)
+	case metadata["generateName"] != nil && metadata["name"] == nil:
+		return errors.New("invalid metadata.generateName of a desired object: want metadata.name, which is the same in each call")
+	case !ok:
 		return fmt.Errorf("invalid desired object of type %T: want a map, or a struct that is an object in JSON", object)
 	}
 	apiVersion, _ := m["apiVersion"].(string)

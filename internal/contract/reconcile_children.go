@@ -104,8 +104,12 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 				r.Desired(desiredMap("x", nil), nil)
 				r.Desired(desiredMap("x", nil), nil)
 			},
-			"invalid desired object with apiVersion": func(r *kopf.Reconcile) { r.Desired(map[string]any{"metadata": nil}, nil) },
-			"invalid desired object of type int":     func(r *kopf.Reconcile) { r.Desired(5, nil) },
+			"invalid desired object with apiVersion":        func(r *kopf.Reconcile) { r.Desired(map[string]any{"metadata": nil}, nil) },
+			"the desired object is nil, of type *kopf.Meta": func(r *kopf.Reconcile) { r.Desired((*kopf.Meta)(nil), nil) },
+			"invalid metadata.generateName of a desired object": func(r *kopf.Reconcile) {
+				r.Desired(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"generateName": "x-"}}, nil)
+			},
+			"invalid desired object of type int": func(r *kopf.Reconcile) { r.Desired(5, nil) },
 			"invalid option After": func(r *kopf.Reconcile) {
 				r.Desired(desiredMap("x", nil), &kopf.DesiredOptions{After: []*kopf.Child{nil}})
 			},
