@@ -75,7 +75,8 @@ type Watch struct {
 	// It must be fast and change nothing. Default: always true.
 	When func(*Watched) bool
 	// Objects returns the objects to reconcile for an object of the kind. kopf calls it for each of these changes, and also reconciles the objects that it returned for
-	// that object before. kopf ignores the UID, APIVersion and Kind of the references. Nil means all objects of the handler.
+	// that object before. kopf ignores the UID, APIVersion and Kind of the references. A namespaced object needs its namespace. Nil means all objects of the
+	// handler.
 	Objects func(*Watched) []ObjectReference
 }
 
@@ -109,6 +110,8 @@ type reconcileSpec struct {
 	backoff, maxBackoff time.Duration
 	conditions          bool
 	manager             string
+
+	outOfScope sync.Once // logs the first reference that can be none of its objects
 }
 
 // followSpec is a kind that a reconcile handler owns or watches.
@@ -243,7 +246,7 @@ type triggerer interface {
 }
 
 // Trigger calls the handlers for one object, named by its namespace and name. It does not wait. Several triggers before the next call are one. It has no
-// effect for an object that does not exist or does not match.
+// effect for an object that does not exist or does not match. kopf logs the first reference without the namespace that the kind needs.
 func (s *Source) Trigger(ref ObjectReference) {
 	for _, t := range s.all() {
 		t.owners.trigger(t.handler, ref, Trigger{Reason: TriggerSource})

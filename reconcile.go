@@ -225,8 +225,13 @@ func (rc *reconciler) trigger(h *handler, ref ObjectReference, reason Trigger) {
 		key   string
 	}
 	var targets []target
+	serves, fits := false, false
 	rc.mu.Lock()
 	for r, known := range rc.reactors {
+		if what := r.served.Load(); h.isIn(what.reconcileHandlers()) {
+			serves = true
+			fits = fits || what.resource.Namespaced == (ref.Namespace != "")
+		}
 		if key, ok := known.keys[objectName{ref.Namespace, ref.Name}]; ok {
 			targets = append(targets, target{r.queue, key})
 		}
@@ -235,6 +240,17 @@ func (rc *reconciler) trigger(h *handler, ref ObjectReference, reason Trigger) {
 	for _, t := range targets {
 		t.queue.trigger(t.key, h, reason)
 	}
+	if serves && !fits {
+		rc.warnScope(h, ref, reason)
+	}
+}
+
+// warnScope warns, once for each handler, of a reference that can be none of its objects.
+func (rc *reconciler) warnScope(h *handler, ref ObjectReference, reason Trigger) {
+	h.reconcile.outOfScope.Do(func() {
+		rc.log.Warn("A reference triggers no object, because of its namespace", handlerKey, h.id, "trigger", reason.Reason,
+			"namespace", ref.Namespace, "name", ref.Name, "hint", "set the namespace for a namespaced kind, and none for others", "help", "K720")
+	})
 }
 
 // triggerAll triggers a handler for all its objects.

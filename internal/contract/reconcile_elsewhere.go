@@ -78,6 +78,35 @@ func (c *C) nothingWritten(op *Running, before int) {
 }
 
 var _ = ClusterSuite("reconcile_elsewhere", func(t *testing.T, c *C) {
+	for _, trigger := range []string{"Objects", "Source"} {
+		c.Run(t, "RC-6 a reference without the namespace of the object is logged once: "+trigger, func(c *C) {
+			var l reconciles
+			source, named := &kopf.Source{}, func(namespace string) kopf.ObjectReference {
+				return kopf.ObjectReference{Namespace: namespace, Name: "a"}
+			}
+			op := c.Reconciled(&l, &kopf.ReconcileOptions{Sources: []*kopf.Source{source}, Watches: []kopf.Watch{{
+				Of: "configmaps", Objects: func(w *kopf.Watched) []kopf.ObjectReference {
+					if trigger == "Objects" {
+						return []kopf.ObjectReference{named("")}
+					}
+					return []kopf.ObjectReference{}
+				},
+			}}})
+			c.Create("a", nil)
+			c.WaitFor("the call", func() bool { return len(l.all()) == 1 })
+			for i := range 2 {
+				if source.Trigger(named(c.Get("a").Namespace())); trigger == "Source" {
+					source.Trigger(named(""))
+				}
+				c.configMaps().Create(fmt.Sprint("x", i), nil)
+				c.WaitFor("the line", func() bool { return len(op.Logs.Find("A reference triggers no object")) > 0 })
+			}
+			c.Pass(time.Second)
+			if lines := op.Logs.Find("A reference triggers no object"); len(lines) != 1 || lines[0].Attrs["name"] != "a" || lines[0].Attrs["help"] != "K720" {
+				c.Errorf("got the lines %v, want one", lines)
+			}
+		})
+	}
 	c.Run(t, "RC-T5 a child in another namespace gets no owner reference, and one in that of the owner does", func(c *C) {
 		other := c.namespace("other")
 		c.parenting(byTargets, nil, in(other))
