@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -751,9 +752,13 @@ func (c *configurationRequests) Patch(ctx context.Context, patch []byte) (stored
 	return storedConfiguration(c.client.patchObject(ctx, c.resource, "", c.name, "", string(MergePatch), patch))
 }
 
-// Create implements [webhookconfig.Requests].
+// Create implements [webhookconfig.Requests]. It applies the configuration, because permissions for
+// a POST cannot be limited to a name. It does not force conflicts with replicas that were faster.
 func (c *configurationRequests) Create(ctx context.Context, configuration []byte) (stored []byte, code int, err error) {
-	r := &request{method: http.MethodPost, path: c.resource.URL("", "", ""), contentType: "application/json", body: configuration, named: true}
+	r := &request{
+		method: http.MethodPatch, path: c.resource.path("", c.name, ""), query: url.Values{"fieldManager": {fieldManager}},
+		contentType: string(ApplyPatch), body: configuration,
+	}
 	return storedConfiguration(c.client.body(ctx, r))
 }
 

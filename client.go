@@ -464,7 +464,7 @@ func (c *Client) body(ctx context.Context, r *request) (*Body, error) {
 // object reads an object of a known resource. Without the permission to get it, it lists the object by its name: operators have the permission to list
 // watched kinds, but often not to get them.
 func (c *Client) object(ctx context.Context, r Resource, namespace, name string) (*Body, error) {
-	body, err := c.body(ctx, &request{method: http.MethodGet, path: r.path(namespace, name, "")})
+	body, err := c.body(apirequest.WithListInstead(ctx), &request{method: http.MethodGet, path: r.path(namespace, name, "")})
 	if forbidden := (*APIError)(nil); errtype.As(err, &forbidden) && forbidden.Code == http.StatusForbidden {
 		return c.listObject(ctx, r, namespace, name, forbidden)
 	}

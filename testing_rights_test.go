@@ -28,6 +28,15 @@ func (c *complaints) Errorf(format string, args ...any) {
 	c.errors = append(c.errors, fmt.Sprintf(format, args...))
 }
 
+// announcing is an [AdmissionServer] that announces its URL, and receives no reviews.
+type announcing string
+
+func (a announcing) Serve(ctx context.Context, _ ReviewFunc, announce func(WebhookClientConfig)) error {
+	announce(WebhookClientConfig{URL: string(a)})
+	<-ctx.Done()
+	return nil
+}
+
 // TestCheckRights runs operators, and compares their requests with the permissions in their manifests.
 func TestCheckRights(t *testing.T) {
 	args := os.Args
@@ -133,6 +142,31 @@ func TestCheckRights(t *testing.T) {
 		r := examples(status)
 		DefineIn[thing](r, &Definition{Group: "example.com", Version: "v1", Kind: "Thing", Install: true})
 		want(t, play(t, &Operator{Registry: r}))
+	})
+	t.Run("DF-62 webhook configurations are created by their name", func(t *testing.T) {
+		r := examples(status)
+		r.OnValidate("kopfexamples", func(context.Context, *Admission) error { return nil }, &AdmissionOptions{ID: "v"})
+		settings := NewSettings()
+		settings.Admission.Managed = "auto.example.com"
+		settings.Admission.Server = announcing("https://127.0.0.1:1")
+		want(t, play(t, &Operator{Registry: r, Settings: settings}))
+	})
+	t.Run("TD-41 kopf lists an owner that it may not get", func(t *testing.T) {
+		r := &Registry{}
+		calls := 0
+		r.OnReconcile("kopfexamples", func(ctx context.Context, c *Reconcile) error {
+			c.Desired(map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}, nil)
+			if calls++; calls == 1 {
+				time.AfterFunc(time.Second, func() {
+					_ = c.Client.Delete(context.WithoutCancel(ctx), ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "a"}, nil)
+				})
+			}
+			return nil
+		}, &ReconcileOptions{ID: "rec", Owns: []Selector{"configmaps"}})
+		got := play(t, &Operator{Registry: r})
+		if got = slices.DeleteFunc(got, func(text string) bool { return strings.HasPrefix(text, "no test has needed") }); len(got) > 0 || calls < 2 {
+			t.Errorf("got %q after %d calls", got, calls)
+		}
 	})
 	t.Run("TD-41 the rights are for the namespaces that are served", func(t *testing.T) {
 		r := examples(status)

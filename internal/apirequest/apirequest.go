@@ -4,6 +4,7 @@ package apirequest
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,16 @@ import (
 )
 
 // PortOf returns the port of a URL, or the default of its scheme.
+type listInsteadKey struct{}
+
+// WithListInstead returns a context for a read of an object that the caller lists instead if it may not get it.
+func WithListInstead(ctx context.Context) context.Context {
+	return context.WithValue(ctx, listInsteadKey{}, true)
+}
+
+// ListsInstead reports whether the context of a request is one of [WithListInstead].
+func ListsInstead(ctx context.Context) bool { return ctx.Value(listInsteadKey{}) != nil }
+
 func PortOf(u *url.URL) string {
 	if port := u.Port(); port != "" || u.Scheme != "http" {
 		return cmp.Or(port, "443")

@@ -569,7 +569,7 @@ func proveLostCreation(c *C) {
 	lost := 0
 	m := c.Managed(registry, func(op *kopf.Operator) {
 		op.Connection.HTTPClient.Transport.(*Wire).Lose(func(req *Request) bool {
-			if req.Method != http.MethodPost || !strings.Contains(req.Path, "/mutatingwebhookconfigurations") {
+			if req.ContentType != "application/apply-patch+yaml" || !strings.Contains(req.Path, "/mutatingwebhookconfigurations") {
 				return false
 			}
 			lost++

@@ -92,7 +92,7 @@ func leastRights(t *testing.T, c *C) {
 		{"TD-39 configurations by their names, and an authority of replicas", hooked, "--replicas 2", []string{
 			"Role default/web: create,patch events", "Role default/web: create secrets", "Role default/web: get,list,watch,patch secrets named web-webhooks",
 			"Role default/web: create leases of coordination.k8s.io", "Role default/web: get,update leases of coordination.k8s.io named web", "ClusterRole web-default: create,patch events",
-			"ClusterRole web-default: list,watch,patch mutatingwebhookconfigurations,validatingwebhookconfigurations of admissionregistration.k8s.io named web.kopf.dev", watched,
+			"ClusterRole web-default: list,watch,create,patch mutatingwebhookconfigurations,validatingwebhookconfigurations of admissionregistration.k8s.io named web.kopf.dev", watched,
 			"ClusterRole web-default: list,watch,patch websites of example.com", "ClusterRole web-default: patch websites/status of example.com",
 		}},
 		{"TD-39 kinds without namespaces, whose events are in another one", func(r *kopf.Registry) {

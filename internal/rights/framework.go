@@ -42,7 +42,7 @@ func (f *Framework) Rights() (all []Right) {
 		}
 		add(scope, "", "events", "", "kopf posts events about objects", "create", "patch")
 	}
-	if f.Lease != "" { // a permission to create cannot be limited to a name
+	if f.Lease != "" { // a permission for a POST cannot be limited to a name
 		const reason = "replicas elect a leader"
 		add(Home, "coordination.k8s.io", "leases", "", reason, "create")
 		add(Home, "coordination.k8s.io", "leases", f.Lease, reason, "get", "update")
@@ -59,8 +59,9 @@ func (f *Framework) Rights() (all []Right) {
 		add(scope, "kopf.dev", plural, f.Peering, "operators pause for others", "patch")
 	}
 	if f.Webhooks && f.Configuration != "" {
+		const reason = "kopf keeps the webhook configurations"
 		for _, plural := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
-			add(Cluster, "admissionregistration.k8s.io", plural, f.Configuration, "kopf keeps the webhook configurations", "list", "watch", "patch")
+			add(Cluster, "admissionregistration.k8s.io", plural, f.Configuration, reason, "list", "watch", "create", "patch")
 		}
 	}
 	if authority := f.authority(); f.Webhooks && authority != "" {

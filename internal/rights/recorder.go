@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/kopf-go/kopf/internal/apirequest"
 )
 
 // maxRecorded is the maximum number of different recorded requests, and maxNames that of names for requests that are otherwise equal.
@@ -31,9 +33,14 @@ func (c *Recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	path := strings.TrimPrefix(r.URL.Path, c.Prefix)
 	request, ok := RequestOf(r.Method, path, r.URL.Query())
 	if ok {
+		request.OrList = apirequest.ListsInstead(r.Context())
 		c.note(request)
 	}
 	resp, err := c.Base.RoundTrip(r)
+	if ok && err == nil && request.Verb == "patch" && resp.StatusCode == http.StatusCreated { // it needs both permissions
+		request.Verb = "create"
+		c.note(request)
+	}
 	if err == nil && !ok && r.Method == http.MethodGet && strings.HasPrefix(path, "/api") && resp.StatusCode == http.StatusOK {
 		err = c.keep(path, resp)
 	}

@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
-	"github.com/kopf-go/kopf/internal/webhookconfig"
 )
 
 // Request is a request of an operator, as RBAC sees it.
 type Request struct {
 	Verb, Group, Resource string // the resource with the subresource after a slash
 	Namespace, Name       string
+	OrList                bool // whether kopf lists the object instead if it may not get it
 }
 
 // RequestOf returns the request for an HTTP request. It reports false for requests without a resource, such as discovery, which all users may send.
@@ -94,6 +94,13 @@ type Set struct {
 
 // Allows reports whether the permissions allow a request.
 func (s *Set) Allows(r Request) bool {
+	if r.OrList {
+		list := r
+		list.Verb, list.OrList = "list", false
+		if s.Allows(list) {
+			return true
+		}
+	}
 	return slices.ContainsFunc(s.Rights, func(right Right) bool { return s.allows(&right, r) })
 }
 
@@ -124,7 +131,7 @@ func (s *Set) Refused(requests []Request) (messages []string) {
 func (s *Set) refused(requests []Request, said map[string]bool) (messages []string) {
 	everywhere := &Set{Rights: s.Rights, Home: s.Home}
 	for _, r := range requests {
-		if s.Allows(r) || r.Verb == "create" && r.Group == webhookconfig.Group { // the manifests create these configurations
+		if s.Allows(r) {
 			continue
 		}
 		remedy := fmt.Sprintf("add kopf.Needs(%q, %q)", r.Qualified(), r.Verb)

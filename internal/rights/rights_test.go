@@ -2,6 +2,7 @@ package rights
 
 import (
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -225,6 +226,36 @@ In the namespace of the operator, ops:
 		}
 	})
 }
+
+// TestRecorderOfCreations checks that a PATCH that creates an object needs both permissions, by the name.
+func TestRecorderOfCreations(t *testing.T) {
+	for code, want := range map[int][]string{200: {"patch pods a"}, 201: {"create pods a", "patch pods a"}} {
+		recorder := &Recorder{Base: transport(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: code, Body: http.NoBody}, nil
+		})}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, "http://x/api/v1/pods/a", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := recorder.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		var got []string
+		for _, r := range recorder.Requests() {
+			got = append(got, r.String())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%d: (-want +got)\n%s", code, diff)
+		}
+	}
+}
+
+// transport is a function as a transport.
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
 func TestMissing(t *testing.T) {
 	for message, want := range map[string]string{

@@ -17,7 +17,7 @@ type Requests interface {
 	// Patch sends a merge patch. It fails with 404 if the configuration does not exist, and with 409
 	// if it does not have the resource version in the patch.
 	Patch(ctx context.Context, patch []byte) (stored []byte, code int, err error)
-	// Create creates the configuration. It fails with 409 if it exists.
+	// Create creates the configuration. It fails with 409 if another client has created it.
 	Create(ctx context.Context, configuration []byte) (stored []byte, code int, err error)
 }
 
