@@ -200,6 +200,21 @@ func (a *admission) mutate(hooks []*webhook) error {
 			}
 		}
 	}
+	if changed < 0 || a.live == nil || a.subresource == "scale" {
+		return nil
+	}
+	return a.rescope()
+}
+
+// rescope resets what the webhooks have changed beyond the scope of an update, such as the status in a
+// request to the object itself.
+func (a *admission) rescope() error {
+	object, err := a.scope(a.live, maps.Clone(a.object))
+	if err != nil {
+		return err
+	}
+	clear(a.object)
+	maps.Copy(a.object, object)
 	return nil
 }
 

@@ -92,9 +92,12 @@ func (a *apiRequest) createObject(object map[string]any, applied bool) (raw []by
 	if err := a.admitBuiltin(nil, object); err != nil {
 		return nil, 0, err
 	}
-	status := object["status"]
+	status, meta := object["status"], rawjson.AsMap(object["metadata"])
 	if err := a.admit(nil, object, true); err != nil {
 		return nil, 0, err
+	}
+	if now := rawjson.AsMap(object["metadata"]); meta["generation"] != nil { // a webhook may have set another one
+		now["generation"] = meta["generation"]
 	}
 	if a.dropsStatus() { // as a webhook has set it
 		if delete(object, "status"); status != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 var _ = Suite("admission_in_process", func(t *testing.T, c *C) {
 	c.Run(t, "AC-10 the API server in memory asks the operator beside it", inMemoryReviews)
 	c.Run(t, "AC-10 a webhook cannot set the status of a new object", inMemoryStatus)
+	c.Run(t, "AC-10 a webhook changes only what the request may change", inMemoryScopes)
 	c.Run(t, "DF-55 a warning of several lines reaches the user", inMemoryWarnings)
 	c.Run(t, "DF-52 a check can't be avoided by removing the label that it looks for", inMemoryRemovedLabel)
 	c.Run(t, "AC-33 without the operator, the in-memory server obeys the failure policy", inMemoryPolicy)
@@ -121,6 +123,47 @@ func inMemoryStatus(c *C) {
 	if stored.Labels()["by"] != "webhook" || stored.Status().Int("desiredHealthy") == 7 {
 		c.Errorf("got the object %v, want the webhook's label, and not its status", &stored)
 	}
+}
+
+// inMemoryScopes has a webhook that changes the spec, the status and metadata in all requests.
+func inMemoryScopes(c *C) {
+	intrusive := func(_ context.Context, a *kopf.Admission) error {
+		if a.Operation == kopf.OperationCreate {
+			a.Patch.Set("metadata.generation", 9)
+			return nil
+		}
+		a.Patch.Set("spec.duration", "7m")
+		a.Patch.Set("status.phase", "webhook")
+		a.Patch.Set("metadata.labels.by", "webhook")
+		a.Patch.Set("metadata.generation", 9)
+		return nil
+	}
+	x := c.cross(func(r *kopf.Registry) {
+		r.OnMutate(statusExamples, intrusive, &kopf.AdmissionOptions{ID: "main"})
+		r.OnMutate(statusExamples, intrusive, &kopf.AdmissionOptions{ID: "status", Subresource: "status"})
+	})
+	object := map[string]any{
+		"apiVersion": "kopf.dev/v1", "kind": "KopfStatusExample",
+		"metadata": map[string]any{"name": "a", "namespace": x.c.Namespace}, "spec": map[string]any{"duration": "1m"},
+	}
+	if err := x.client.Create(c.Context(), object, nil); err != nil {
+		c.Fatal(err)
+	}
+	want := func(subresource string, patch map[string]any, duration, phase, label string, generation int) {
+		c.Helper()
+		ref := kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfStatusExample", Namespace: x.c.Namespace, Name: "a"}
+		got, err := x.client.Patch(c.Context(), ref, patch, &kopf.PatchOptions{Subresource: subresource})
+		if err != nil {
+			c.Fatal(err)
+		}
+		expect(c, "the object after a patch of "+subresource,
+			[]any{got.Spec().String("duration"), got.Status().String("phase"), got.Labels()["by"], got.Get("metadata.generation")},
+			[]any{duration, phase, label, json.Number(strconv.Itoa(generation))})
+	}
+	want("status", map[string]any{"status": map[string]any{"phase": "client"}}, "1m", "webhook", "", 1)
+	want("", map[string]any{"spec": map[string]any{"duration": "2m"}}, "7m", "webhook", "webhook", 2)
+	want("status", map[string]any{"status": map[string]any{"phase": "client", "x": 1}}, "7m", "webhook", "webhook", 2)
+	want("", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": "b"}}}, "7m", "webhook", "webhook", 2)
 }
 
 func inMemoryReviews(c *C) {
