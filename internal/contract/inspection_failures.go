@@ -179,6 +179,32 @@ func statingFailures(t *testing.T, c *C) {
 		}
 		op.Stop()
 	})
+	c.Run(t, "DF-77 status shows the last error, and for a deletion the one that blocks it", func(c *C) {
+		r := c.handlersFor(func(r *kopf.Registry) {
+			failing := func(err error) kopf.ChangeFunc {
+				return func(context.Context, *kopf.Change) error { return err }
+			}
+			r.OnCreate(Examples, failing(kopf.Permanent(errors.New("no quota"))), &kopf.ChangeOptions{ID: "a"})
+			r.OnUpdate(Examples, failing(kopf.Permanent(errors.New("too large"))), &kopf.ChangeOptions{ID: "b"})
+			r.OnDelete(Examples, failing(errors.New("still used")), &kopf.ChangeOptions{ID: "c"})
+		})
+		op := c.Operator(r)
+		c.Create("a", nil)
+		want := func(state, text string) {
+			c.Helper()
+			c.WaitFor("the error "+text, func() bool { return c.stateOf(r, "kex", "a").Error == text })
+			if s := c.stateOf(r, "kex", "a"); string(s.State) != state {
+				c.Errorf("got the state %s, want %s", s.State, state)
+			}
+		}
+		want("Failed", "no quota")
+		c.Pass(2 * time.Second) // failures are stored with seconds
+		c.Patch("a", spec(map[string]any{"x": 1}))
+		want("Failed", "too large")
+		c.Delete("a")
+		want("Deleting", "still used")
+		op.Stop()
+	})
 	c.Run(t, "DF-77 a permanent failure costs no request more than a success, apart from the event", func(c *C) {
 		c.OnlyInBubble("the requests are to be seen")
 		op := c.Operator(c.moody())

@@ -81,7 +81,7 @@ func (s *Status) sortHandlers() {
 
 // statusOf returns the status of a handler by its record. An error with the text waiting is ignored.
 func statusOf(id string, r *progressrecord.Record, waiting string) HandlerStatus {
-	h := HandlerStatus{ID: id, State: Handling, Purpose: r.Purpose, Attempts: r.Retries}
+	h := HandlerStatus{ID: id, State: Handling, Purpose: r.Purpose, Attempts: r.Retries, Stopped: r.Stopped}
 	if !r.Started.IsZero() {
 		h.Started = &r.Started
 	}

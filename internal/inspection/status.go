@@ -56,6 +56,7 @@ type HandlerStatus struct {
 	Started  *time.Time `json:"started,omitempty"`
 	Next     *time.Time `json:"nextAttempt,omitempty"`
 	Error    string     `json:"error,omitempty"`
+	Stopped  time.Time  `json:"-"` // zero while it is in progress
 }
 
 // Failing reports whether handlers fail, including those of a deletion, and those of a paused operator.
@@ -88,11 +89,7 @@ func (s *Status) Conclude(f Facts) {
 		}
 		s.State = worst(s.State, h.State)
 	}
-	for _, h := range s.Handlers {
-		if h.State == s.State && s.Error == "" {
-			s.Error = h.Error
-		}
-	}
+	s.Error = s.lastError(f.Deleting)
 	s.Done, s.All = max(s.Done, done), max(s.All, done, len(s.Handlers))
 	switch {
 	case f.Deleting:
@@ -100,6 +97,30 @@ func (s *Status) Conclude(f Facts) {
 	case s.PausedFor != "" && s.State != Handled && s.State != Unknown:
 		s.State = Paused
 	}
+}
+
+// lastError returns the error of a handler in retry, otherwise of the last one that failed
+// permanently. Only handlers of deletions block a deletion.
+func (s *Status) lastError(deleting bool) string {
+	var last *HandlerStatus
+	for i := range s.Handlers {
+		h := &s.Handlers[i]
+		if h.Error != "" && h.State.failing() && (!deleting || h.Purpose == "delete") && (last == nil || h.isLater(last)) {
+			last = h
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return last.Error
+}
+
+// isLater reports whether a handler failed after another one, as far as known.
+func (h *HandlerStatus) isLater(other *HandlerStatus) bool {
+	if h.State != other.State {
+		return h.State == Retrying
+	}
+	return h.Stopped.After(other.Stopped)
 }
 
 // worst returns the state of an object whose handlers have two states.
