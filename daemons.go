@@ -74,7 +74,7 @@ type background struct {
 
 	mu      sync.Mutex // guards following, and the fields of the tasks that are marked as the object's
 	tasks   []*task
-	ended   map[HandlerID]*failure // tasks that ended on their own; nil for success, which is permanent
+	ended   map[HandlerID]*failure // tasks that ended on their own; nil for success
 	digest  uint64                 // of the last seen tracked fields
 	changed time.Time              // when digest changed
 	gone    bool                   // whether the object is gone or not served any more
@@ -136,7 +136,7 @@ func (d *daemons) waitIdle(e *entry, limit time.Duration) bool {
 	return b == nil || b.waitIdle(limit)
 }
 
-// failed reports whether a timer of an object has failed permanently, so that kopf does not call it until the object changes.
+// failed reports whether a daemon or a timer of an object has failed permanently, so that kopf does not call it, or only when the object changes.
 func (d *daemons) failed(e *entry) bool {
 	b := d.get(e)
 	if b == nil {
@@ -238,7 +238,7 @@ func (b *background) reconcile(handlers []*handler, o *Object) (held bool) {
 // trackedDigest returns the digest of the tracked fields if a failed timer waits for their change, otherwise zero.
 func (b *background) trackedDigest() uint64 {
 	b.mu.Lock()
-	waits := slices.ContainsFunc(slices.Collect(maps.Values(b.ended)), func(f *failure) bool { return f != nil })
+	waits := slices.ContainsFunc(slices.Collect(maps.Values(b.ended)), func(f *failure) bool { return f.waits() })
 	b.mu.Unlock()
 	if !waits {
 		return 0
@@ -249,7 +249,7 @@ func (b *background) trackedDigest() uint64 {
 // endedLocked reports whether a task has ended on its own and must not restart. A permanently failed timer restarts when another client changes the object.
 func (b *background) endedLocked(id HandlerID, now uint64) bool {
 	f, ended := b.ended[id]
-	if f == nil {
+	if !f.waits() {
 		return ended
 	}
 	return now == 0 || slices.Contains(f.states, now)

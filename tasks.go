@@ -43,12 +43,15 @@ type task struct {
 	failed  *failure      // permanent, of its last call; before the first call, that of the replaced timer
 }
 
-// failure is a permanent failure of a timer. It ends when another client changes the object.
+// failure is a permanent failure of a daemon or a timer. That of a timer ends when another client changes the object.
 type failure struct {
 	times  int      // in a row, without a success in between
-	states []uint64 // the digests of the object during the call, and after each request of its patch
-	over   bool     // whether the timer does not match the object any more
+	states []uint64 // for a timer: the digests of the object during the call, and after each request of its patch; nil if unknown
+	over   bool     // whether the handler does not match the object any more
 }
+
+// waits reports whether the handler starts again when the object changes.
+func (f *failure) waits() bool { return f != nil && f.states != nil }
 
 // maxTransforms limits the unsent transformations of a timer.
 const maxTransforms = 100
@@ -157,7 +160,7 @@ func (t *task) endLocked() {
 		if b.ended == nil {
 			b.ended = make(map[HandlerID]*failure)
 		}
-		if b.ended[t.handler.id] = t.failed; t.failed != nil {
+		if b.ended[t.handler.id] = t.failed; t.failed.waits() {
 			until = " until its object changes"
 		}
 	}
@@ -413,13 +416,15 @@ func (t *task) countFailing(out outcome) {
 	}
 }
 
-// noteFailure records a permanent failure of a timer, with the state of the object.
+// noteFailure records a permanent failure, for a timer with the state of the object.
 func (t *task) noteFailure(out outcome, o *Object) {
 	before := t.failed
-	if t.failed = nil; out.err == nil || t.handler.kind == kindDaemon {
+	if t.failed = nil; out.err == nil {
 		return
 	}
-	t.failed = &failure{times: 1}
+	if t.failed = (&failure{times: 1}); t.handler.kind == kindDaemon {
+		return
+	}
 	if before != nil {
 		t.failed.times += before.times
 	}
@@ -430,7 +435,7 @@ func (t *task) noteFailure(out outcome, o *Object) {
 		return nil
 	})
 	if err != nil {
-		t.failed = nil
+		t.failed.states = nil
 		t.objectLogger().Error("Computing the state of the object panicked; the handler will not begin again when the object changes", handlerKey, t.handler.id, "error", err, "stack", string(safecall.StackOf(err)), "help", "K314")
 	}
 }

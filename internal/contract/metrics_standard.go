@@ -218,6 +218,28 @@ func countingProgress(t *testing.T, c *C) {
 			c.Errorf("in retry are %+v", got)
 		}
 	})
+	c.Run(t, "OB-30 an object with a daemon that failed permanently has failed until it is gone", func(c *C) {
+		c.OnlyInBubble("it waits")
+		p, calls := newPipe(), 0
+		r := &kopf.Registry{}
+		r.OnDaemon(Examples, func(context.Context, *kopf.Daemon) error {
+			calls++
+			return kopf.Permanent(errors.New("broken"))
+		}, &kopf.DaemonOptions{ID: "daemon"})
+		c.Operator(r, probed(p, "http://0.0.0.0/healthz"))
+		c.Create("a", nil)
+		c.Pass(time.Minute)
+		wantMetrics(c, p, map[string]float64{failedExamples: 1})
+		c.Patch("a", spec(map[string]any{"x": 1}))
+		c.Pass(time.Minute)
+		wantMetrics(c, p, map[string]float64{failedExamples: 1})
+		c.Delete("a")
+		c.Pass(time.Minute)
+		wantMetrics(c, p, map[string]float64{failedExamples: 0})
+		if calls != 1 {
+			c.Errorf("the daemon was called %d times", calls)
+		}
+	})
 	c.Run(t, "OB-30 an object with a permanent failure has failed until a handler of a later change succeeds", func(c *C) {
 		c.OnlyInBubble("it waits")
 		p := newPipe()
