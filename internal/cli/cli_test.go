@@ -182,7 +182,7 @@ func TestMisused(t *testing.T) {
 		{name: "bad peering", args: "-P a/b", want: `invalid value "a/b" for -P, --peering: want the name of an object: at most 253 lower-case letters, digits, "-" and "."`},
 		{name: "liveness without a scheme", args: "--liveness :8080", want: `invalid value ":8080" for -L, --liveness: want a URL with http, such as http://0.0.0.0:8080/healthz`},
 		{name: "liveness of another scheme", args: "-L tcp://0.0.0.0:8080", want: `invalid value "tcp://0.0.0.0:8080" for -L, --liveness: want a URL with http, such as http://0.0.0.0:8080/healthz`},
-		{name: "liveness with a bad port", args: "-L http://a:65536", want: `invalid value "http://a:65536" for -L, --liveness: want a URL with http, such as http://0.0.0.0:8080/healthz`},
+		{name: "liveness with a bad port", args: "-L http://a:65536", want: `invalid value "http://a:65536" for -L, --liveness: want a port up to 65535`},
 		{name: "bad liveness in a variable", args: "run", env: map[string]string{"KOPF_RUN_LIVENESS_ENDPOINT": "http:x"},
 			want: `invalid value "http:x" for the environment variable KOPF_RUN_LIVENESS_ENDPOINT: want a URL with http, such as http://0.0.0.0:8080/healthz`},
 		{name: "address without a port", args: "--embedded --listen localhost", want: `invalid value "localhost" for --listen: want an address such as 127.0.0.1:6443, or https://127.0.0.1:6443 for TLS`},

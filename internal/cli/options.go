@@ -251,8 +251,11 @@ func (o *Options) setLeaderElectNamespace(name string) error {
 func (o *Options) setLiveness(endpoint string) error {
 	if endpoint != "" {
 		u, err := url.Parse(endpoint)
-		if err != nil || u.Scheme != "http" || u.Opaque != "" || u.User != nil || u.Port() != "" && !isPort(u.Port()) {
+		if err != nil || u.Scheme != "http" || u.Opaque != "" || u.User != nil {
 			return errors.New("want a URL with http, such as http://0.0.0.0:8080/healthz")
+		}
+		if u.Port() != "" && !isPort(u.Port()) {
+			return errors.New("want a port up to 65535")
 		}
 	}
 	o.Liveness = endpoint
