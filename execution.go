@@ -244,7 +244,7 @@ func (r *ProgressRecord) apply(o outcome, now time.Time) {
 	}
 	if o.final {
 		r.Success, r.Failure = o.err == nil, o.err != nil
-		if r.Stopped.IsZero() {
+		if r.Stopped.Before(now) { // that of an unfinished handler is from its last handling
 			r.Stopped = now
 		}
 	}

@@ -250,6 +250,9 @@ func (c *cycle) storeNext(fresh *Body, own *Patch) {
 	}
 	stored := c.storedAfter(fresh, own)
 	next.base = essence.StoredDigest(stored)
+	for _, record := range finished {
+		next.since = latest(next.since, record.Started)
+	}
 	storage := c.served.persistence.ProgressStorage
 	for id, record := range records {
 		storage.Store(id, record, fresh, own)
@@ -332,7 +335,10 @@ func (c *cycle) comparedRecord(record *ProgressRecord) *ProgressRecord {
 	if !seen.all[len(seen.all)-1].Is(c.states.essence.in()) {
 		last = c.lastFinished()
 	}
-	compared := &ProgressRecord{Started: seen.since, Stopped: seen.since, Success: record.Retries == 0, Subrefs: record.Subrefs}
+	compared := &ProgressRecord{Started: time.Now(), Subrefs: record.Subrefs}
+	if record.Retries == 0 { // no call begins, so it is no success after a failure
+		compared.Started, compared.Success = seen.since, true
+	}
 	seen.add(c.states.essence.in(), []*ProgressRecord{compared}, last)
 	return compared
 }

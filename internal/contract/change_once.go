@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 var _ = Suite("change_once", func(t *testing.T, c *C) {
 	calledOnce(t, c)
 	calledOnceAfterReversals(t, c)
+	timedAfterReversals(t, c)
 	calledOnceBelow(t, c)
 	calledOnceAcrossOperators(t, c)
 	calledOnceAtRandom(t, c)
@@ -499,6 +501,74 @@ func calledOnceAtRandomReversals(t *testing.T, c *C) {
 			}
 			if len(failures) > 0 {
 				c.Errorf("got %q in %q", failures, calls)
+			}
+		})
+	}
+}
+
+// timedAfterReversals checks the times of a handler that has tried a change that was taken back.
+func timedAfterReversals(t *testing.T, c *C) {
+	for _, tt := range []struct {
+		name         string
+		below, fails bool
+	}{
+		{name: "a handler"},
+		{name: "a sub-handler", below: true},
+		{name: "a handler that fails", fails: true},
+	} {
+		c.Run(t, "DF-46 after a change that is taken back, "+tt.name+" has its whole Timeout and its own times", func(c *C) {
+			c.OnlyInBubble("the delays are long")
+			var l calls
+			var failed time.Time
+			down := true
+			slow := func(_ context.Context, ch *kopf.Change) error {
+				if ch.Retry == 0 && (ch.Runtime > time.Second || time.Since(ch.Started) > time.Second) {
+					l.add("slow was due at %s, %s ago", ch.Started, ch.Runtime)
+				}
+				if down {
+					return kopf.Temporary(errOops, time.Minute)
+				}
+				if l.add("slow %s", step(ch, "spec.x")); tt.fails {
+					failed = time.Now()
+					return kopf.Permanent(errOops)
+				}
+				return nil
+			}
+			opts := &kopf.ChangeOptions{ID: "slow", Timeout: 30 * time.Minute}
+			outer := &kopf.ChangeOptions{ID: "outer"}
+			due := func(ch *kopf.Change) bool { return ch.Status().String("phase") == "go" }
+			r := &kopf.Registry{}
+			r.OnUpdate(Examples, func(context.Context, *kopf.Change) error { return nil }, named("quick"))
+			r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+				if ch.Spec().Int("x") == 2 {
+					return kopf.Temporary(errOops, 10*time.Minute)
+				}
+				return nil
+			}, named("waits"))
+			if outer.When, opts.When = due, due; tt.below {
+				opts.When = nil
+				r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+					ch.Subhandler("slow", slow, opts)
+					return nil
+				}, outer)
+			} else {
+				r.OnUpdate(Examples, slow, opts)
+			}
+			c.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(1)))
+			c.Operator(r)
+			c.Patch("a", sized(2))
+			c.Pass(3 * time.Hour)
+			c.Patch("a", map[string]any{"status": map[string]any{"phase": "go"}})
+			c.Pass(2*time.Minute + 30*time.Second)
+			c.Patch("a", sized(1))
+			c.Pass(time.Minute)
+			down = false
+			c.Pass(time.Hour)
+			c.handled("a")
+			c.expect(&l, "slow 2->1")
+			when := failed.UTC().Format("2006-01-02T15:04:05")
+			if text, _ := c.Get("a").Annotation(failedKey); tt.fails && !strings.Contains(text, when) {
+				c.Errorf("it failed at %s, but the record is %s", when, text)
 			}
 		})
 	}
