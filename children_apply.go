@@ -489,23 +489,49 @@ func (d *desiredSet) recreate(ctx context.Context, c *Child) error {
 	if c.known != nil {
 		return d.delete(ctx, c.known, "Foreground")
 	}
+	if _, err := d.deleteObject(ctx, c.ref, "Foreground"); err != nil {
+		return err
+	}
 	// Another client has created the child, or its watch stream has not shown it yet. No other event might call the handler.
-	return cmp.Or(d.deleteObject(ctx, c.ref, "Foreground"), Temporary(errors.New("it is being deleted, to be made anew"), 5*time.Second))
+	return Temporary(errors.New("it is being deleted, to be made anew"), 5*time.Second)
 }
 
+// delete deletes a child. It fails if the API server does not find a child that exists: when it has just started, it may
+// not serve the kind yet.
 func (d *desiredSet) delete(ctx context.Context, known *child, propagation string) error {
 	rc := d.reconciler
 	rc.mu.Lock()
 	ref := known.ref()
 	ref.UID = known.uid()
 	rc.mu.Unlock()
-	err := d.deleteObject(ctx, ref, propagation)
-	if err == nil {
+	going, err := d.deleteObject(ctx, ref, propagation)
+	if err == nil && !going {
+		going, err = d.isGoing(ctx, ref)
+	}
+	if err == nil && going {
 		rc.mu.Lock()
 		known.going = true
 		rc.mu.Unlock()
 	}
 	return err
+}
+
+// isGoing reports whether an object that a deletion has not found is being deleted. It fails if the object lives.
+func (d *desiredSet) isGoing(ctx context.Context, ref ObjectReference) (bool, error) {
+	r, unowned := d.resourceOf(ref.APIVersion, ref.Kind)
+	if unowned != nil { // its kind is gone, too
+		return false, nil
+	}
+	body, err := d.client.object(ctx, r, ref.Namespace, ref.Name)
+	switch code := StatusCode(err); {
+	case code == http.StatusNotFound || code == http.StatusForbidden:
+		return false, nil // its event will show what has happened
+	case err != nil:
+		return false, err
+	case body.uid != ref.UID || body.deleting:
+		return body.uid == ref.UID, nil
+	}
+	return false, Temporary(errors.New("the API server has not found it for its deletion, but it exists"), time.Second)
 }
 
 // count counts a write request for a child.
@@ -517,9 +543,12 @@ func (d *desiredSet) count(r Resource, verb metrics.Verb, err error) {
 	}
 }
 
-// deleteObject deletes the object with the UID. It also succeeds if the object is gone, or if another object has its name.
-func (d *desiredSet) deleteObject(ctx context.Context, ref ObjectReference, propagation string) error {
-	err := d.client.Delete(ctx, ref, &DeleteOptions{Propagation: propagation, UID: ref.UID})
+// deleteObject deletes the object with the UID, and reports whether the API server has found it. It also succeeds if the
+// object is gone, or if another object has its name.
+func (d *desiredSet) deleteObject(
+	ctx context.Context, ref ObjectReference, propagation string,
+) (found bool, err error) {
+	err = d.client.Delete(ctx, ref, &DeleteOptions{Propagation: propagation, UID: ref.UID})
 	if r, unowned := d.resourceOf(ref.APIVersion, ref.Kind); unowned == nil {
 		d.count(r, metrics.Delete, err)
 	}
@@ -527,9 +556,9 @@ func (d *desiredSet) deleteObject(ctx context.Context, ref ObjectReference, prop
 		d.deleted = append(d.deleted, ref.Kind+" "+ref.String())
 	}
 	if code := StatusCode(err); (code == http.StatusNotFound || code == http.StatusConflict) && !isDenied(err) {
-		return nil
+		return false, nil
 	}
-	return err
+	return err == nil, err
 }
 
 // noteApplied records the result of an apply. It fails if the child is gone by now.

@@ -199,4 +199,66 @@ var _ = Suite("reconcile_pruning", func(t *testing.T, c *C) {
 		c.configMaps().Patch("first", map[string]any{"data": map[string]any{"x": "y"}})
 		c.WaitFor("the replacement", func() bool { return c.configMaps().Exists("replacement") && !c.configMaps().Exists("before") })
 	})
+	unmetDeletions(t, c)
 })
+
+// unmetDeletions checks deletions that the API server has not carried out, though the child exists.
+func unmetDeletions(t *testing.T, c *C) {
+	for _, tt := range []struct {
+		name            string
+		code            int
+		reason          string
+		reads, recreate bool // whether the API server does not find the child for reads either, and whether it is made anew
+	}{
+		{"a former child that a deletion has not found is deleted later", http.StatusNotFound, "NotFound", false, false},
+		{"a former child whose deletion has a conflict is deleted later", http.StatusConflict, "Conflict", false, false},
+		{"a former child that was not found for a while is deleted later", http.StatusNotFound, "NotFound", true, false},
+		{"a child with Recreate that a deletion has not found is replaced later", http.StatusNotFound, "NotFound", false, true},
+		{"a child with Recreate that was not found for a while is replaced later", http.StatusNotFound, "NotFound", true, true},
+	} {
+		c.Run(t, "DF-89 "+tt.name, func(c *C) {
+			c.OnlyInBubble("a request has to be refused")
+			var deletions, reads atomic.Int64
+			c.parenting(func(r *kopf.Reconcile) error {
+				switch m := desiredMap("x", map[string]any{"size": fmt.Sprint(r.Spec().Int("size"))}); {
+				case tt.recreate:
+					m["immutable"] = true
+					r.Desired(m, &kopf.DesiredOptions{Recreate: true})
+				case r.Spec().Int("size") == 1:
+					r.Desired(m, nil)
+				default:
+					r.NoChildren()
+				}
+				return nil
+			}, nil, wired(func(q *Request) (*http.Response, error) {
+				child := strings.Contains(q.Path, "/configmaps/x")
+				deletes := child && q.Method == http.MethodDelete && deletions.Add(1) == 1
+				misses := child && q.Method == http.MethodGet && tt.reads && reads.Add(1) == 1
+				if deletes || misses {
+					return Answer(tt.code, tt.reason, "the server could not find the requested resource"), nil
+				}
+				return nil, nil
+			}))
+			c.Create("a", size(1))
+			c.WaitFor("the child", func() bool { return c.configMaps().Exists("x") })
+			c.Pass(time.Minute)
+			c.Patch("a", size(2))
+			c.Pass(time.Minute)
+			if tt.reads { // an event has to show that it exists
+				if deletions.Load() != 1 || !c.configMaps().Exists("x") {
+					c.Errorf("got %d deletion requests, want 1", deletions.Load())
+				}
+				c.configMaps().Patch("x", map[string]any{"metadata": map[string]any{"labels": map[string]any{"x": "y"}}})
+				c.Pass(time.Minute)
+			}
+			if tt.recreate && c.configMaps().Get("x").Deleting() { // a garbage collector does this
+				c.configMaps().Patch("x", map[string]any{"metadata": map[string]any{"finalizers": nil}})
+				c.Pass(time.Minute)
+			}
+			exists := c.configMaps().Exists("x")
+			if exists != tt.recreate || exists && c.configMaps().Get("x").View("data").String("size") != "2" {
+				c.Errorf("the former child still exists after %d deletion requests", deletions.Load())
+			}
+		})
+	}
+}
