@@ -64,7 +64,7 @@ type Child struct {
 
 	found  *Body        // the object of its name that was there before; nil for a known child, and for a new one
 	before appliedState // before the apply
-	seen   uint64       // what other clients had set before it, see [reconciler.foreign]
+	missed bool         // whether another client has changed the child before it, which no event has shown
 }
 
 // childState is the state of a child when the call of the handler begins.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -339,7 +340,7 @@ func (d *desiredSet) make(ctx context.Context, c *Child) error {
 	if fields, err = rawjson.NormalizeObject(fields); err != nil {
 		return Permanent(fmt.Errorf("the result of the option Create: %w", err))
 	}
-	declared, err := rawjson.NormalizeObject(json.RawMessage(c.config.JSON("", "")))
+	declared, err := rawjson.NormalizeObject(json.RawMessage(c.config.JSON(nil)))
 	if err != nil {
 		return err
 	}
@@ -435,8 +436,6 @@ func controllerOf(body *Body) ObjectReference {
 
 // send applies a child, with a precondition.
 func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) error {
-	query := url.Values{"fieldManager": {d.reconciling.manager}, "force": {"true"}}
-	r := &request{method: http.MethodPatch, path: c.resource.path(c.ref.Namespace, c.ref.Name, ""), query: query, contentType: string(ApplyPatch), body: c.config.JSON(field, value)}
 	if c.member { // an unread response could leave a child that the cleanup has not seen
 		if err := ctx.Err(); err != nil {
 			return err
@@ -444,16 +443,15 @@ func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) er
 		ctx = d.cycle.sender.ctx
 	}
 	c.before = d.appliedState(c)
-	body, err := d.client.body(ctx, r)
-	if d.count(c.resource, metrics.Apply, err); err == nil && d.reconciler.settings.Process.Audit != nil {
+	body, err := d.request(ctx, c, field, value)
+	if err == nil && d.reconciler.settings.Process.Audit != nil {
 		d.applied = append(d.applied, c.ref.Kind+" "+c.ref.String())
 	}
 	if checker := &d.reconciler.checker; err == nil && field == "uid" && c.config.HasEmptyMap() && checker.Lost(c.config, d.appliedFields(body), body.raw) {
 		if err = d.reconciler.noteApplied(d, c, body); err != nil {
 			return err
 		}
-		body, err = d.client.body(ctx, r)
-		if d.count(c.resource, metrics.Apply, err); err == nil {
+		if body, err = d.request(ctx, c, field, value); err == nil {
 			checker.NoteLost(c.config, d.appliedFields(body), body.raw)
 		}
 	}
@@ -467,6 +465,49 @@ func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) er
 		return d.recreate(ctx, c)
 	}
 	return err
+}
+
+// request sends an apply. It first requires the newest version that kopf knows, and so learns whether another client has
+// changed the child since. After a new list, no event would show that change.
+func (d *desiredSet) request(ctx context.Context, c *Child, field, value string) (*Body, error) {
+	version := d.reconciler.newestVersion(c.known)
+	c.missed = false
+	if version != 0 {
+		body, err := d.requestWith(ctx, c, map[string]string{
+			field: value, "resourceVersion": strconv.FormatUint(version, 10),
+		})
+		if c.missed = StatusCode(err) == http.StatusConflict && !isDenied(err); !c.missed {
+			return body, err
+		}
+	}
+	return d.requestWith(ctx, c, map[string]string{field: value})
+}
+
+// requestWith sends an apply with preconditions.
+func (d *desiredSet) requestWith(
+	ctx context.Context, c *Child, preconditions map[string]string,
+) (*Body, error) {
+	r := &request{
+		method: http.MethodPatch, path: c.resource.path(c.ref.Namespace, c.ref.Name, ""),
+		query:       url.Values{"fieldManager": {d.reconciling.manager}, "force": {"true"}},
+		contentType: string(ApplyPatch), body: c.config.JSON(preconditions),
+	}
+	body, err := d.client.body(ctx, r)
+	d.count(c.resource, metrics.Apply, err)
+	return body, err
+}
+
+// newestVersion returns the newest version of a child that an event or an answer has shown; 0 for none.
+func (rc *reconciler) newestVersion(k *child) uint64 {
+	if k == nil {
+		return 0
+	}
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	if k.more == nil {
+		return k.version
+	}
+	return max(k.version, k.more.written)
 }
 
 // isCause reports whether an API server refuses the value of a field.
@@ -580,7 +621,6 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	}
 	k.mine = uint16(maphash.String(rc.seed, c.config.Digest()))
 	changed := c.before != d.appliedStateOf(body)
-	unseen := differs(c.seen, rc.foreign(k, body, fields)) // a change of another client
 	own, came := apirequest.VersionNumber(body.version), d.applying
 	early := came.early[earlyChild{k, own}] // the watch event came before the response
 	unchanged := k.version == own && !early
@@ -593,7 +633,7 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	}
 	switch {
 	case unchanged:
-	case changed && !unseen:
+	case changed && !c.missed:
 		came.own[own] = true
 	case !early: // the version contains a change of another client, which the handler has not seen
 		came.show(k, k.ref(), own)
@@ -621,7 +661,6 @@ func (d *desiredSet) appliedState(c *Child) (s appliedState) {
 	case c.found != nil:
 		return d.appliedStateOf(c.found)
 	case c.known != nil:
-		c.seen = c.known.foreign
 		if s.digest = c.known.digest; c.known.more != nil {
 			s.fields = c.known.more.fields
 		}
@@ -635,37 +674,6 @@ func (d *desiredSet) appliedStateOf(b *Body) appliedState {
 	fields, apiVersion := ownership.FieldsOf(managed, d.reconciling.manager)
 	return appliedState{maphash.String(d.reconciler.seed, digest), apiVersion + "\n" + string(fields)}
 }
-
-// foreign returns a digest of what other clients set of a child: top-level fields outside of its
-// metadata, such as the status, and those of the option ChildFields. It leaves out fields that the
-// handler's field manager has applied in part. It is 0 for another version than that of the watch.
-func (rc *reconciler) foreign(c *child, b *Body, fields []byte) uint64 {
-	kind := rc.kinds[c.kind]
-	if b.APIVersion() != kind.reactor.resource().APIVersion() {
-		return 0
-	}
-	var sum maphash.Hash
-	sum.SetSeed(rc.seed)
-	maphash.WriteComparable(&sum, b.deleting)
-	_ = rawjson.EachMember(b.raw, func(quoted, value []byte) bool { // malformed parts count as missing
-		switch key := rawjson.Key(quoted); key {
-		case "apiVersion", "kind", "metadata":
-		default:
-			if !ownership.Has(fields, key) {
-				maphash.WriteComparable(&sum, key)
-				sum.Write(value) // it never fails
-			}
-		}
-		return true
-	})
-	addFields(&sum, b, slices.DeleteFunc(slices.Clone(kind.follow.spec.fields), func(path FieldPath) bool {
-		return ownership.Has(fields, path.Keys()...)
-	}))
-	return max(1, sum.Sum64())
-}
-
-// differs reports whether two results of [reconciler.foreign] are known, and differ.
-func differs(before, after uint64) bool { return before != 0 && after != 0 && before != after }
 
 // addUnseenLocked remembers a written child before its watch event.
 func (rc *reconciler) addUnseenLocked(key string, kind uint16, body *Body) *child {

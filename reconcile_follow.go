@@ -195,7 +195,6 @@ type child struct {
 	family  *family
 	version uint64        // the newest one known
 	digest  uint64        // of the annotation with the digest of the applied configuration
-	foreign uint64        // of what other clients set, see [reconciler.foreign]
 	kind    uint16        // index in the kinds of the reconciler
 	mine    uint16        // of the same digest at kopf's own last apply: a difference shows another applier, except for one in 65,536
 	applied bool          // whether the handler's field manager has applied it as a desired child
@@ -301,7 +300,6 @@ func (rc *reconciler) show(c *child, b *Body, fields []byte, apiVersion string, 
 	r, reason, kept := rc.kinds[c.kind].reactor.resource(), "", ""
 	c.ready, reason = b.ready(r.Group, r.Kind)
 	c.applied, c.owned, c.version, c.digest = fields != nil && wanted, owned, version, maphash.String(rc.seed, digest)
-	c.foreign = rc.foreign(c, b, fields)
 	if fields != nil && !owned {
 		kept = unique.Make(apiVersion + "\n" + string(fields)).Value() // many children have the same
 	}

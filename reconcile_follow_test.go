@@ -73,8 +73,8 @@ func ownedMap(t *testing.T, owner, name, uid string, version int) *Body {
 
 // TestBytesOfChildren measures the memory for the children of idle objects, three for each.
 func TestBytesOfChildren(t *testing.T) {
-	t.Run("RC-55 a child at rest takes at most 410 bytes", func(t *testing.T) {
-		const children, limit = 21_000, 410
+	t.Run("RC-55 a child at rest takes at most 400 bytes", func(t *testing.T) {
+		const children, limit = 21_000, 400
 		rc, r := newFollowing()
 		from := &source{}
 		heap := func() int {

@@ -206,7 +206,7 @@ func (c *child) apply(dry bool) (code int, answer []byte) {
 	if dry {
 		query += "&dryRun=All"
 	}
-	return c.call(c.t.Context(), "PATCH", c.path+query, asApply, c.configuration.JSON("", ""))
+	return c.call(c.t.Context(), "PATCH", c.path+query, asApply, c.configuration.JSON(nil))
 }
 
 func (c *child) check() ownership.Result {
@@ -251,7 +251,7 @@ func (n *childNamespace) try(r *rand.Rand, k *childKind) {
 		if r.IntN(20) == 0 {
 			n.checker, c.taught = &ownership.Checker{}, false // as after a restart
 		}
-		w := &foreignWriter{Rand: r, kind: k, applied: rawjson.Map(c.configuration.JSON("", "")), live: rawjson.Map(c.live)}
+		w := &foreignWriter{Rand: r, kind: k, applied: rawjson.Map(c.configuration.JSON(nil)), live: rawjson.Map(c.live)}
 		write := w.next()
 		if write == nil {
 			continue
@@ -298,7 +298,7 @@ func (c *child) configure(r *rand.Rand) bool {
 // child unchanged.
 func (c *child) reapply(after string) bool {
 	code, answer := c.apply(false)
-	c.trace("apply "+string(c.configuration.JSON("", "")), code, answer)
+	c.trace("apply "+string(c.configuration.JSON(nil)), code, answer)
 	if code >= 300 {
 		c.counts["refused applies"]++
 		return false
@@ -307,7 +307,7 @@ func (c *child) reapply(after string) bool {
 	fields, apiVersion := c.fields()
 	learnt := c.checker.Learn(c.configuration, fields, apiVersion)
 	if result := c.check(); result != ownership.Owned || learnt != result {
-		c.t.Errorf("%s: %v after the apply that follows %s, and %v in its answer: %s\n%s", c.kind.kind, result, after, learnt, c.configuration.JSON("", ""), fields)
+		c.t.Errorf("%s: %v after the apply that follows %s, and %v in its answer: %s\n%s", c.kind.kind, result, after, learnt, c.configuration.JSON(nil), fields)
 	}
 	c.repeat()
 	return true
@@ -343,10 +343,10 @@ func (c *child) judge(write *foreignWrite, history []string) {
 		return
 	case "missed":
 		c.t.Errorf("%s: a drift is missed (-live +applied)\n%s%s\nthe fields: %s\nthe configuration: %s",
-			c.kind.kind, cmp.Diff(before, after), strings.Join(history[max(0, len(history)-4):], "\n"), entry, c.configuration.JSON("", ""))
+			c.kind.kind, cmp.Diff(before, after), strings.Join(history[max(0, len(history)-4):], "\n"), entry, c.configuration.JSON(nil))
 	case "needless":
 		c.needless[fmt.Sprintf("%s, %s: %v", c.kind.kind, write.what, result)]++
-		c.t.Logf("%s: a needless apply (%v) after %s\nthe fields: %s\nthe configuration: %s", c.kind.kind, result, history[len(history)-1], entry, c.configuration.JSON("", ""))
+		c.t.Logf("%s: a needless apply (%v) after %s\nthe fields: %s\nthe configuration: %s", c.kind.kind, result, history[len(history)-1], entry, c.configuration.JSON(nil))
 	}
 	c.reapply(write.what)
 }
@@ -407,7 +407,7 @@ func sorted(value any, fields map[string]any) any {
 // sameButEmpty reports whether two objects differ only in empty values: an empty list, which may be missing with all its defaults, or an empty map and a
 // null, which may replace each other.
 func (c *child) sameButEmpty(before, after map[string]any) bool {
-	configuration := content(rawjson.Map(c.configuration.JSON("", "")))
+	configuration := content(rawjson.Map(c.configuration.JSON(nil)))
 	for _, path := range pathsBelow(configuration, nil) {
 		value, _ := at(configuration, path)
 		x, inX := at(before, path)

@@ -255,18 +255,24 @@ func unseenWrites(t *testing.T, c *C) {
 	}
 	bound := map[string]any{"status": map[string]any{"phase": "Bound"}}
 	data := map[string]any{"data": map[string]any{"theirs": "x"}}
+	volume := map[string]any{"spec": map[string]any{"volumeName": "pv-1"}}
+	annotated := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"pv.kubernetes.io/bind-completed": "yes"}}}
 	for _, tt := range []struct {
 		name, kind string
 		owns       kopf.Selector
 		child      func(r *kopf.Reconcile) map[string]any
 		fields     []kopf.FieldPath
 		write      func(k *Kind)
-		again      int // further calls
+		again      int // further calls, and applies that find another version than the known one
 	}{
 		{"the status", "PersistentVolumeClaim", "persistentvolumeclaims", claim, nil, func(k *Kind) { k.PatchStatus("a", bound) }, 1},
 		{"the status of a child with ChildFields", "PersistentVolumeClaim", "persistentvolumeclaims", claim,
 			[]kopf.FieldPath{"status.phase"}, func(k *Kind) { k.PatchStatus("a", bound) }, 1},
 		{"the data", "ConfigMap", "configmaps", configMap, nil, func(k *Kind) { k.Patch("a", data) }, 1},
+		{"an annotation", "PersistentVolumeClaim", "persistentvolumeclaims", claim, nil, func(k *Kind) { k.Patch("a", annotated) }, 1},
+		{"an annotation of a child with ChildFields", "PersistentVolumeClaim", "persistentvolumeclaims", claim,
+			[]kopf.FieldPath{"metadata.annotations"}, func(k *Kind) { k.Patch("a", annotated) }, 1},
+		{"a field next to those of kopf", "PersistentVolumeClaim", "persistentvolumeclaims", claim, nil, func(k *Kind) { k.Patch("a", volume) }, 1},
 		{"nothing", "PersistentVolumeClaim", "persistentvolumeclaims", claim, []kopf.FieldPath{"spec.resources", "metadata.labels.size"}, func(*Kind) {}, 0},
 	} {
 		c.Run(t, "DF-50 an apply does not hide that another client has written "+tt.name+", though the new list shows its answer", func(c *C) {
@@ -286,6 +292,13 @@ func unseenWrites(t *testing.T, c *C) {
 			hear := op.Wire.withoutEvents(string(tt.owns))
 			c.Pass(time.Minute)
 			seen.forget()
+			var applies atomic.Int64
+			op.Wire.Fault(func(q *Request) (*http.Response, error) {
+				if q.Method == http.MethodPatch && strings.Contains(q.Path, "/"+string(tt.owns)+"/") {
+					applies.Add(1)
+				}
+				return nil, nil
+			})
 			tt.write(k)
 			c.Patch("a", size(2))
 			c.WaitFor("the apply", func() bool { return k.Get("a").Labels()["size"] == "2" })
@@ -294,6 +307,9 @@ func unseenWrites(t *testing.T, c *C) {
 			c.Pass(time.Minute)
 			if n := len(seen.all()); n != 1+tt.again {
 				c.Errorf("got the calls %q, want %d", seen.all(), 1+tt.again)
+			}
+			if n := applies.Load(); n != int64(1+tt.again) {
+				c.Errorf("got %d applies, want %d", n, 1+tt.again)
 			}
 		})
 	}

@@ -315,7 +315,7 @@ func FuzzCheck(f *testing.F) {
 		if got := check(k, c, string(all)); got != Owned {
 			t.Errorf("%v after it was accepted", got)
 		}
-		if again := parse(t, string(c.JSON("", ""))); again.Digest() != c.Digest() {
+		if again := parse(t, string(c.JSON(nil))); again.Digest() != c.Digest() {
 			t.Errorf("the digest is %s, and %s of what is sent", c.Digest(), again.Digest())
 		}
 	})
@@ -395,7 +395,7 @@ func BenchmarkCheck(b *testing.B) {
 
 func BenchmarkNew(b *testing.B) {
 	c, _ := deployment(b)
-	object := rawjson.Map(c.JSON("", ""))
+	object := rawjson.Map(c.JSON(nil))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := New(object, annotation); err != nil {

@@ -251,13 +251,16 @@ func appendNumber(b []byte, text string) []byte {
 // Digest returns the digest of the configuration, 20 hexadecimal digits. It does not depend on the order of keys or the notation of numbers.
 func (c *Configuration) Digest() string { return c.digest }
 
-// JSON returns the configuration with its annotation, as the body of a request. It adds a precondition to the metadata, unless field is "".
-func (c *Configuration) JSON(field, value string) []byte {
+// JSON returns the configuration with its annotation, as the body of a request. It adds the preconditions to the metadata.
+func (c *Configuration) JSON(preconditions map[string]string) []byte {
 	object := c.object
-	if field != "" {
+	if len(preconditions) > 0 {
 		object = maps.Clone(object)
 		metadata := maps.Clone(rawjson.AsMap(object["metadata"]))
-		object["metadata"], metadata[field] = metadata, value
+		object["metadata"] = metadata
+		for field, value := range preconditions {
+			metadata[field] = value
+		}
 	}
 	data, err := rawjson.Encode(object)
 	if err != nil {
@@ -277,18 +280,6 @@ func FieldsOf(managedFields []byte, manager string) (fields []byte, apiVersion s
 		return true
 	})
 	return slices.Clip(fields), rawjson.Unquote(version)
-}
-
-// Has reports whether a result of [FieldsOf] has a field, or a part of it.
-func Has(fields []byte, path ...string) bool {
-	for _, key := range path {
-		below, found := rawjson.Find(fields, "f:"+key)
-		if !found {
-			return len(rawjson.Keys(fields)) == 0 && len(fields) > 0 // the whole field has one owner
-		}
-		fields = below
-	}
-	return len(fields) > 0
 }
 
 // appliedFields returns the fields and the apiVersion of an entry, and reports whether it is the Apply entry of a manager.

@@ -27,7 +27,7 @@ func TestNew(t *testing.T) {
 	}
 	want := `{"apiVersion":"v1","kind":"Service","metadata":{"annotations":{"b":"<c>","example.com/applied":"` + c.Digest() + `"},"name":"a"},` +
 		`"spec":{"f":1.5,"more":[{"n":1e3}],"none":null,"ports":[{"port":80},{"name":"s","port":443}]}}`
-	if diff := cmp.Diff(want, string(c.JSON("", ""))); diff != "" {
+	if diff := cmp.Diff(want, string(c.JSON(nil))); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if got := object["metadata"].(map[string]any)["annotations"].(map[string]string)[annotation]; got != "old" {
@@ -79,7 +79,7 @@ func TestStringData(t *testing.T) {
 		`,"stringData":{}`:                                               ``,
 		`,"stringData":null,"data":{}`:                                   `{}`,
 	} {
-		got := secret(stanzas).JSON("", "")
+		got := secret(stanzas).JSON(nil)
 		data, _ := rawjson.Find(got, "data")
 		if _, left := rawjson.Find(got, "stringData"); string(data) != want || left {
 			t.Errorf("%s becomes %s, want the data %s alone", stanzas, got, want)
@@ -89,7 +89,7 @@ func TestStringData(t *testing.T) {
 		t.Error("the same data have two digests")
 	}
 	other := parse(t, `{"apiVersion":"example.com/v1","kind":"Secret","metadata":{"name":"a"},"stringData":{"a":"1"}}`)
-	if _, kept := rawjson.Find(other.JSON("", ""), "stringData"); !kept {
+	if _, kept := rawjson.Find(other.JSON(nil), "stringData"); !kept {
 		t.Error("the stringData of another kind are gone")
 	}
 }
