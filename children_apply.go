@@ -566,7 +566,7 @@ func (d *desiredSet) isGoing(ctx context.Context, ref ObjectReference) (bool, er
 	body, err := d.client.object(ctx, r, ref.Namespace, ref.Name)
 	switch code := StatusCode(err); {
 	case code == http.StatusNotFound || code == http.StatusForbidden:
-		return false, nil // its event will show what has happened
+		return false, nil // its event will follow
 	case err != nil:
 		return false, err
 	case body.uid != ref.UID || body.deleting:

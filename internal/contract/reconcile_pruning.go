@@ -208,7 +208,7 @@ func unmetDeletions(t *testing.T, c *C) {
 		name            string
 		code            int
 		reason          string
-		reads, recreate bool // whether the API server does not find the child for reads either, and whether it is made anew
+		reads, recreate bool // whether the API server does not find the child for reads either, and whether kopf replaces it
 	}{
 		{"a former child that a deletion has not found is deleted later", http.StatusNotFound, "NotFound", false, false},
 		{"a former child whose deletion has a conflict is deleted later", http.StatusConflict, "Conflict", false, false},
