@@ -157,7 +157,6 @@ func (c *command) describe(ctx context.Context, call *cli.Call, program string) 
 		}
 	}
 	m, note := call.Model(program, definitions, webhooks)
-	m.Grace = settings.exitTime()
 	if m.Webhooks != nil && !settings.Admission.fits(m) && call.DependsOnWebhooks() {
 		fmt.Fprint(c.stderr, note)
 	}
@@ -181,6 +180,8 @@ func (c *command) describe(ctx context.Context, call *cli.Call, program string) 
 		fmt.Fprint(c.stdout, m.Set().Explain())
 		return false, nil
 	}
+	m.Grace = settings.exitTime(registry.snapshot())
+	c.warn(settings.endless(registry.snapshot()))
 	return call.Write(m, c.stdout, c.stderr)
 }
 
@@ -201,9 +202,32 @@ func (s *Settings) complete(call *cli.Call) {
 // leading, and the release of the Lease.
 const exitMargin = 5 * time.Second
 
-// exitTime returns how long an operator with the settings may take to end.
-func (s *Settings) exitTime() time.Duration {
-	return max(s.Queueing.ExitTimeout+s.Background.ExitTimeout, s.Admission.ShutdownDelay) + exitMargin
+// exitTime returns how long an operator with the settings and handlers may take to end. It counts
+// waits without a limit as none.
+func (s *Settings) exitTime(handlers []*handler) time.Duration {
+	var tasks, cleanup time.Duration
+	for _, h := range handlers {
+		switch {
+		case h.task != nil:
+			stop := h.task.backoff + h.task.exitTimeout(&s.Background)
+			tasks = max(tasks, stop, s.Background.InstantExitTimeout)
+		case h.kind == kindCleanup:
+			cleanup = max(cleanup, h.retry.timeout)
+		}
+	}
+	return max(s.Queueing.ExitTimeout+tasks+cleanup, s.Admission.ShutdownDelay) + exitMargin
+}
+
+// endless warns of daemons and timers for which the operator waits without a limit. A pod cannot.
+func (s *Settings) endless(handlers []*handler) (warnings []string) {
+	for _, h := range handlers {
+		if h.task != nil && h.task.exitTimeout(&s.Background) == 0 {
+			warnings = append(warnings, fmt.Sprintf("the operator waits for %s %s without a limit when it stops, "+
+				"but Kubernetes kills its pod after terminationGracePeriodSeconds: "+
+				"set Settings.Background.ExitTimeout, or raise the grace period", kindNames[h.kind], h.id))
+		}
+	}
+	return warnings
 }
 
 // authority returns the namespace and the name of the Secret that the settings give for the

@@ -660,6 +660,12 @@ type taskSpec struct {
 	withoutFinalizer bool // whether it needs no finalizer
 }
 
+// exitTimeout returns how long an operator that stops waits for the task after the cancellation of
+// its context; 0 for no limit.
+func (s *taskSpec) exitTimeout(settings *BackgroundSettings) time.Duration {
+	return cmp.Or(s.timeout, settings.ExitTimeout)
+}
+
 // check validates the durations of the options.
 func (s *taskSpec) check() error {
 	err := validation.NotNegative([]string{"InitialDelay", "Jitter", "Interval", "Idle", "CancellationBackoff", "CancellationTimeout", "CancellationPolling"},

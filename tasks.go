@@ -204,8 +204,8 @@ func (t *task) escalateLocked() time.Duration {
 		return 0
 	}
 	age, timeout := t.stopper.Age(time.Now()), h.timeout
-	if timeout == 0 && reason.Has(stopper.OperatorExiting) {
-		timeout = t.object.engine.settings.Background.ExitTimeout
+	if reason.Has(stopper.OperatorExiting) {
+		timeout = h.exitTimeout(&t.object.engine.settings.Background)
 	}
 	if age < h.backoff {
 		log.Debug(t.name() + " is signalled to exit gracefully.")

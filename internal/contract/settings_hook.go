@@ -3,6 +3,7 @@ package contract
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -20,6 +21,7 @@ var _ = SerialSuite("settings_hook", func(t *testing.T, c *C) {
 	sharingSettings(t, c)
 	inspectingConfigured(t, c)
 	installingConfigured(t, c)
+	allowingTimeToEnd(t, c)
 	overriding(t, c)
 })
 
@@ -295,8 +297,8 @@ func installingConfigured(t *testing.T, c *C) {
 				if !strings.Contains(m.stdout, tt.secret) {
 					c.Errorf("%+v: %s: no permissions for the Secret:\n%s", tt, command, m.stdout)
 				}
-				if command == "manifests" && !strings.Contains(m.stdout, "terminationGracePeriodSeconds: 130") {
-					c.Errorf("%+v: got %s, want 130 seconds to end", tt, m.stdout)
+				if command == "manifests" && !strings.Contains(m.stdout, "terminationGracePeriodSeconds: 125") {
+					c.Errorf("%+v: got %s, want 125 seconds to end", tt, m.stdout)
 				}
 			}
 		}
@@ -319,6 +321,81 @@ func installingConfigured(t *testing.T, c *C) {
 			c.Errorf("got %s", m.stderr)
 		}
 	})
+}
+
+func allowingTimeToEnd(t *testing.T, c *C) {
+	const minutes = 2 * time.Minute
+	wait := func(ctx context.Context, _ *kopf.Daemon) error { <-ctx.Done(); return nil }
+	daemon := func(r *kopf.Registry, o kopf.DaemonOptions) {
+		o.ID = "d"
+		r.OnDaemon("websites.example.com", wait, &o)
+	}
+	timer := func(r *kopf.Registry) {
+		tick := func(context.Context, *kopf.Timer) error { return nil }
+		r.OnTimer("websites.example.com", tick, &kopf.TimerOptions{ID: "t", Interval: minutes})
+	}
+	exiting := func(r *kopf.Registry, timeout time.Duration) {
+		r.Configure(func(s *kopf.Settings) { s.Background.ExitTimeout = timeout })
+	}
+	const unlimited = "Warning: the operator waits for %s without a limit when it stops, " +
+		"but Kubernetes kills its pod after terminationGracePeriodSeconds"
+	for name, tt := range map[string]struct {
+		register func(r *kopf.Registry)
+		grace    string
+		warnings []string
+	}{
+		"no daemon, for which the setting has no effect": {func(r *kopf.Registry) {
+			exiting(r, 0)
+		}, "30", nil},
+		"a daemon with a CancellationTimeout": {func(r *kopf.Registry) {
+			daemon(r, kopf.DaemonOptions{CancellationTimeout: minutes})
+		}, "127", nil},
+		"a daemon with a CancellationBackoff": {func(r *kopf.Registry) {
+			daemon(r, kopf.DaemonOptions{CancellationBackoff: minutes})
+		}, "132", nil},
+		"a daemon with both, and a timer without a limit": {func(r *kopf.Registry) {
+			daemon(r, kopf.DaemonOptions{CancellationBackoff: minutes, CancellationTimeout: minutes})
+			timer(r)
+			exiting(r, 0)
+		}, "247", []string{"OnTimer t"}},
+		"a daemon without a limit": {func(r *kopf.Registry) {
+			daemon(r, kopf.DaemonOptions{})
+			exiting(r, 0)
+		}, "30", []string{"OnDaemon d"}},
+		"a timer": {func(r *kopf.Registry) {
+			timer(r)
+			exiting(r, minutes)
+		}, "127", nil},
+		"a daemon that may take long to be stopped": {func(r *kopf.Registry) {
+			daemon(r, kopf.DaemonOptions{})
+			r.Configure(func(s *kopf.Settings) { s.Background.InstantExitTimeout = minutes })
+		}, "127", nil},
+		"clean-up handlers, which follow the daemons": {func(r *kopf.Registry) {
+			daemon(r, kopf.DaemonOptions{})
+			clean := func(context.Context, *kopf.Activity) error { return nil }
+			r.OnCleanup(clean, &kopf.ActivityOptions{ID: "a", Timeout: time.Minute})
+			r.OnCleanup(clean, &kopf.ActivityOptions{ID: "b", Timeout: minutes})
+		}, "132", nil},
+	} {
+		c.Run(t, "DF-63 the manifests leave a pod the time to end: "+name, func(c *C) {
+			register := func(r *kopf.Registry) { website(r); tt.register(r) }
+			m := c.print(register, "manifests", "--name=web")
+			if m.code != 0 || !strings.Contains(m.stdout, "terminationGracePeriodSeconds: "+tt.grace+"\n") {
+				c.Errorf("got the exit code %d and %s, want %s seconds to end", m.code, m.stdout, tt.grace)
+			}
+			for _, of := range tt.warnings {
+				if want := fmt.Sprintf(unlimited, of); !strings.Contains(m.stderr, want) {
+					c.Errorf("got %q, want %q", m.stderr, want)
+				}
+			}
+			if got := strings.Count(m.stderr, "without a limit"); got != len(tt.warnings) {
+				c.Errorf("got %d warnings: %s", got, m.stderr)
+			}
+			if m := c.print(register, "explain-rights", "--name=web"); m.stderr != "" {
+				c.Errorf("explain-rights: got %s", m.stderr)
+			}
+		})
+	}
 }
 
 func overriding(t *testing.T, c *C) {
