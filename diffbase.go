@@ -356,6 +356,31 @@ func (m MultiDiffBaseStorage) ignored() []FieldPath {
 	return fields
 }
 
+// cloneDiffBaseStorage returns a copy of a storage of kopf, or the same storage of another package.
+func cloneDiffBaseStorage(storage DiffBaseStorage) DiffBaseStorage {
+	switch s := storage.(type) {
+	case *AnnotationsDiffBaseStorage:
+		return cloned(s, func(s *AnnotationsDiffBaseStorage) {
+			s.IgnoredFields = slices.Clone(s.IgnoredFields)
+		})
+	case *StatusDiffBaseStorage:
+		return cloned(s, func(s *StatusDiffBaseStorage) {
+			s.IgnoredFields = slices.Clone(s.IgnoredFields)
+		})
+	case *SmartDiffBaseStorage:
+		return cloned(s, func(s *SmartDiffBaseStorage) {
+			s.IgnoredFields = slices.Clone(s.IgnoredFields)
+		})
+	case MultiDiffBaseStorage:
+		own := slices.Clone(s)
+		for i := range own {
+			own[i] = cloneDiffBaseStorage(own[i])
+		}
+		return own
+	}
+	return storage
+}
+
 // SmartDiffBaseStorage is the default [DiffBaseStorage]. Settings.Persistence.Storage selects [AnnotationsDiffBaseStorage] or [StatusDiffBaseStorage]. It
 // also reads the other place, and clears that with the next write. If annotations are selected, it moves a configuration from the status at once, so that
 // operators in Python find it. Its zero value is ready to use.

@@ -131,7 +131,8 @@ type Operator struct {
 	// Registry contains the handlers. Default: [DefaultRegistry].
 	Registry *Registry
 	// Settings are the settings of the operator. Each run has a copy of them, which [Configure] and the start-up handlers change. kopf does not change the
-	// field. Default: [NewSettings].
+	// field. The copy includes kopf's own storages and webhook servers. It shares those of your own types, and the listener of a server. Default:
+	// [NewSettings].
 	Settings *Settings
 	// Namespaces are names or patterns of the namespaces to serve, such as "team-*" or "*,!kube-*". The first comma-separated part of a pattern selects
 	// namespaces. Later parts refine it: "!glob" excludes, and "glob" includes again. Default: the whole cluster.

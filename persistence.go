@@ -328,6 +328,25 @@ func (m MultiProgressStorage) Flush() {
 	}
 }
 
+// cloneProgressStorage returns a copy of a storage of kopf, or the same storage of another package.
+func cloneProgressStorage(storage ProgressStorage) ProgressStorage {
+	switch s := storage.(type) {
+	case *AnnotationsProgressStorage:
+		return cloned(s, nil)
+	case *StatusProgressStorage:
+		return cloned(s, nil)
+	case *SmartProgressStorage:
+		return cloned(s, nil)
+	case MultiProgressStorage:
+		own := slices.Clone(s)
+		for i := range own {
+			own[i] = cloneProgressStorage(own[i])
+		}
+		return own
+	}
+	return storage
+}
+
 // SmartProgressStorage is the default [ProgressStorage]. Settings.Persistence.Storage selects [AnnotationsProgressStorage] or [StatusProgressStorage]. It
 // also reads and removes records in the other place. Its zero value is ready to use.
 type SmartProgressStorage struct {

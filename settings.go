@@ -301,7 +301,7 @@ func NewSettings() *Settings {
 }
 
 // clone returns a copy for one run of an operator, which changes it. Other runs may have the same
-// settings.
+// settings. Storages and servers of other packages stay shared, because kopf cannot copy them.
 func (s *Settings) clone() *Settings {
 	own := *s
 	for _, list := range []*[]time.Duration{&own.Queueing.ErrorDelays, &own.Networking.ErrorBackoffs} {
@@ -311,16 +311,22 @@ func (s *Settings) clone() *Settings {
 		*list = slices.Clone(*list)
 	}
 	p := &own.Persistence
-	if smart, ok := p.ProgressStorage.(*SmartProgressStorage); ok && smart != nil {
-		storage := *smart
-		p.ProgressStorage = &storage
-	}
-	if smart, ok := p.DiffBaseStorage.(*SmartDiffBaseStorage); ok && smart != nil {
-		storage := *smart
-		storage.IgnoredFields = slices.Clone(storage.IgnoredFields)
-		p.DiffBaseStorage = &storage
-	}
+	p.ProgressStorage = cloneProgressStorage(p.ProgressStorage)
+	p.DiffBaseStorage = cloneDiffBaseStorage(p.DiffBaseStorage)
+	own.Admission.Server = cloneAdmissionServer(own.Admission.Server)
 	return &own
+}
+
+// cloned returns a copy of a value, in which own replaces the lists; nil for none.
+func cloned[T any](value *T, own func(*T)) *T {
+	if value == nil {
+		return nil
+	}
+	c := *value
+	if own != nil {
+		own(&c)
+	}
+	return &c
 }
 
 // validate returns the errors in the settings for these handlers, after the start-up handlers.

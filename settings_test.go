@@ -1,20 +1,68 @@
 package kopf
 
 import (
+	"crypto/tls"
+	"fmt"
 	"reflect"
 	"testing"
 )
 
 // TestSettingsClone proves that the copy for a run shares no list with the settings of the caller.
 func TestSettingsClone(t *testing.T) {
-	s := NewSettings()
-	fillLists(reflect.ValueOf(s).Elem())
-	own := s.clone()
-	if !reflect.DeepEqual(s, own) {
-		t.Errorf("got %+v, want %+v", own, s)
+	for name, tt := range map[string]struct {
+		progress ProgressStorage
+		states   DiffBaseStorage
+		server   AdmissionServer
+	}{
+		"the default storages": {&SmartProgressStorage{}, &SmartDiffBaseStorage{}, nil},
+		"annotations":          {&AnnotationsProgressStorage{}, &AnnotationsDiffBaseStorage{}, &WebhookServer{}},
+		"the status":           {&StatusProgressStorage{}, &StatusDiffBaseStorage{}, &WebhookNgrokTunnel{}},
+		"several storages": {
+			MultiProgressStorage{&AnnotationsProgressStorage{}, MultiProgressStorage{&StatusProgressStorage{}}},
+			MultiDiffBaseStorage{&AnnotationsDiffBaseStorage{}, MultiDiffBaseStorage{&StatusDiffBaseStorage{}}},
+			&WebhookAutoTunnel{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewSettings()
+			s.Persistence.ProgressStorage, s.Persistence.DiffBaseStorage = tt.progress, tt.states
+			s.Admission.Server = tt.server
+			if server, ok := tt.server.(*WebhookServer); ok {
+				server.Service, server.TLSConfig = &ServiceReference{}, &tls.Config{}
+			}
+			fillLists(reflect.ValueOf(s).Elem())
+			own := s.clone()
+			if !reflect.DeepEqual(s, own) {
+				t.Errorf("got %+v, want %+v", own, s)
+			}
+			compareLists(t, "Settings", reflect.ValueOf(s).Elem(), reflect.ValueOf(own).Elem())
+		})
 	}
-	compareLists(t, "Settings", reflect.ValueOf(s).Elem(), reflect.ValueOf(own).Elem())
 }
+
+// TestSettingsCloneShares proves that the copy shares the storages and servers that kopf cannot
+// copy, also those that embed one of kopf.
+func TestSettingsCloneShares(t *testing.T) {
+	type embedding struct{ AnnotationsProgressStorage }
+	type states struct{ *AnnotationsDiffBaseStorage }
+	type server struct{ *WebhookServer }
+	s := NewSettings()
+	s.Persistence.ProgressStorage = MultiProgressStorage{&embedding{}, (*StatusProgressStorage)(nil)}
+	s.Persistence.DiffBaseStorage = &states{&AnnotationsDiffBaseStorage{}}
+	s.Admission.Server = &server{&WebhookServer{}}
+	own := s.clone()
+	records := own.Persistence.ProgressStorage.(MultiProgressStorage)
+	if records[0] != s.Persistence.ProgressStorage.(MultiProgressStorage)[0] ||
+		records[1] != ProgressStorage((*StatusProgressStorage)(nil)) {
+		t.Errorf("got the storages %+v", records)
+	}
+	if own.Persistence.DiffBaseStorage != s.Persistence.DiffBaseStorage || own.Admission.Server != s.Admission.Server {
+		t.Errorf("got %+v and %+v", own.Persistence, own.Admission)
+	}
+}
+
+// typeOfTLS is the type of configurations whose own Clone keeps the lists.
+var typeOfTLS = reflect.TypeFor[*tls.Config]()
 
 // fillLists gives each list in the settings an element.
 func fillLists(v reflect.Value) {
@@ -26,11 +74,16 @@ func fillLists(v reflect.Value) {
 			}
 		}
 	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		if v.Len() == 0 {
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		}
+		for i := range v.Len() {
+			fillLists(v.Index(i))
+		}
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
-	case reflect.Interface, reflect.Pointer: // the default storages
-		if !v.IsNil() {
+	case reflect.Interface, reflect.Pointer: // storages and servers
+		if !v.IsNil() && v.Type() != typeOfTLS {
 			fillLists(v.Elem())
 		}
 	}
@@ -49,8 +102,11 @@ func compareLists(t *testing.T, name string, a, b reflect.Value) {
 		if !a.IsNil() && a.UnsafePointer() == b.UnsafePointer() {
 			t.Errorf("%s is shared", name)
 		}
-		if a.Kind() == reflect.Pointer && !a.IsNil() {
+		if a.Kind() == reflect.Pointer && !a.IsNil() && a.Type() != typeOfTLS {
 			compareLists(t, name, a.Elem(), b.Elem())
+		}
+		for i := 0; a.Kind() == reflect.Slice && i < a.Len(); i++ {
+			compareLists(t, fmt.Sprintf("%s[%d]", name, i), a.Index(i), b.Index(i))
 		}
 	case reflect.Interface:
 		if !a.IsNil() {

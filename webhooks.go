@@ -179,6 +179,24 @@ func (s *WebhookServer) serviceName() string {
 // authoritySecret returns the Secret of the settings, "" for the default.
 func (s *WebhookServer) authoritySecret() string { return s.AuthoritySecret }
 
+// cloneAdmissionServer returns a copy of a server of kopf, with the same listener and logger, or the
+// same server of another package.
+func cloneAdmissionServer(server AdmissionServer) AdmissionServer {
+	switch s := server.(type) {
+	case *WebhookServer:
+		return cloned(s, func(s *WebhookServer) {
+			s.Service, s.TLSConfig = cloned(s.Service, nil), s.TLSConfig.Clone()
+			s.CAData, s.VerifyCAData = slices.Clone(s.CAData), slices.Clone(s.VerifyCAData)
+			s.ExtraSANs = slices.Clone(s.ExtraSANs)
+		})
+	case *WebhookNgrokTunnel:
+		return cloned(s, nil)
+	case *WebhookAutoTunnel:
+		return cloned(s, nil)
+	}
+	return server
+}
+
 // locally returns a server with its port, path and limits for the embedded API server of the command line. It returns nil if this one needs no change.
 func (s *WebhookServer) locally() AdmissionServer {
 	if s.Service == nil && s.Cluster == "" && s.Host == "" && s.AuthoritySecret == "" &&

@@ -19,6 +19,7 @@ import (
 var _ = SerialSuite("settings_hook", func(t *testing.T, c *C) {
 	configuring(t, c)
 	sharingSettings(t, c)
+	sharingStorages(t, c)
 	inspectingConfigured(t, c)
 	installingConfigured(t, c)
 	allowingTimeToEnd(t, c)
@@ -147,6 +148,60 @@ func sharingSettings(t *testing.T, c *C) {
 			c.Errorf("the runs have %v backoffs", lengths)
 		}
 	})
+}
+
+// sharingStorages proves that each run has its own copy of the storages and of the webhook server.
+func sharingStorages(t *testing.T, c *C) {
+	fields := func(s kopf.DiffBaseStorage) *[]kopf.FieldPath {
+		switch s := s.(type) {
+		case *kopf.AnnotationsDiffBaseStorage:
+			return &s.IgnoredFields
+		case *kopf.SmartDiffBaseStorage:
+			return &s.IgnoredFields
+		default:
+			return &s.(*kopf.StatusDiffBaseStorage).IgnoredFields
+		}
+	}
+	annotations, status := &kopf.AnnotationsDiffBaseStorage{}, &kopf.StatusDiffBaseStorage{}
+	for name, storage := range map[string]kopf.DiffBaseStorage{
+		"default":     &kopf.SmartDiffBaseStorage{},
+		"annotations": annotations,
+		"status":      status,
+		"several":     kopf.MultiDiffBaseStorage{annotations, status},
+	} {
+		c.Run(t, "DF-78 Configure changes the storages and the server of one run: "+name, func(c *C) {
+			settings, server := kopf.NewSettings(), &kopf.WebhookServer{Service: &kopf.ServiceReference{}}
+			settings.Persistence.DiffBaseStorage, settings.Admission.Server = storage, server
+			records := &kopf.AnnotationsProgressStorage{}
+			settings.Persistence.ProgressStorage = kopf.MultiProgressStorage{records}
+			part := func(s *kopf.Settings) kopf.DiffBaseStorage {
+				if several, ok := s.Persistence.DiffBaseStorage.(kopf.MultiDiffBaseStorage); ok {
+					return several[0]
+				}
+				return s.Persistence.DiffBaseStorage
+			}
+			r := c.handlersFor(func(r *kopf.Registry) {
+				r.OnCreate(Examples, noChange, named("create"))
+			})
+			var counts []int
+			r.Configure(func(s *kopf.Settings) {
+				ignored := fields(part(s))
+				*ignored = append(*ignored, "spec.noise")
+				counts = append(counts, len(*ignored))
+				s.Persistence.ProgressStorage.(kopf.MultiProgressStorage)[0].(*kopf.AnnotationsProgressStorage).Verbose = true
+				s.Admission.Server.(*kopf.WebhookServer).Service.Name = "changed"
+			})
+			for range 2 {
+				c.Operator(r, func(op *kopf.Operator) { op.Settings = settings }).Stop()
+			}
+			if ignored := *fields(part(settings)); len(ignored) > 0 || !slices.Equal(counts, []int{1, 1}) {
+				c.Errorf("the runs ignore %v fields, and the settings %v", counts, ignored)
+			}
+			if records.Verbose || server.Service.Name != "" {
+				c.Errorf("got the settings %+v and %+v", records, server.Service)
+			}
+		})
+	}
 }
 
 // ownMemory is a storage of progress outside of the objects.
