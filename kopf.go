@@ -241,6 +241,8 @@ type run struct {
 	reviews reviewRunner // nil without admission handlers
 	begun   bool         // whether it has logged its start
 
+	configured int // the number of functions of Configure that were called
+
 	orphans atomic.Int64 // functions that ignore their canceled contexts; the Lease is not released while there are any
 }
 
@@ -274,20 +276,21 @@ func (o *Operator) prepare() (*run, error) {
 	for _, warning := range warnings {
 		r.Logger.Warn(warning, "help", "K124")
 	}
-	r.indices = newIndices(r.Registry)
-	r.pauser = &pauser.Pauser{}
-	r.meter = newMetrics(r.Registry, r.pauser, r.Logger)
 	r.Clusterwide = len(r.Namespaces) == 0
 	if err := r.configure(); err != nil {
 		return nil, err
 	}
+	r.indices = newIndices(r.Registry)
+	r.pauser = &pauser.Pauser{}
+	r.meter = newMetrics(r.Registry, r.pauser, r.Logger)
 	r.client = r.newClient()
 	return r, nil
 }
 
 // configure sets the settings that Configure, the fields of the operator, and the flags give, in the order of rising precedence.
 func (r *run) configure() error {
-	if err := r.Registry.configure(r.Settings); err != nil {
+	var err error
+	if r.configured, err = r.Registry.configure(r.Settings); err != nil {
 		return err
 	}
 	r.Settings.Peering.Clusterwide = r.Clusterwide
@@ -308,7 +311,7 @@ func (r *run) configure() error {
 func (r *run) run(ctx context.Context) error {
 	r.Logger.Debug("Starting operator", "version", Version)
 	began, started := time.Now(), false
-	defer r.Registry.warnLateSettings(r.Logger)()
+	defer r.Registry.warnLateSettings(r.Logger, r.configured)()
 	err := r.listen()
 	if err == nil {
 		started, err = r.activity(ctx, kindStartup, "startup", r.client)

@@ -126,7 +126,7 @@ func (c *command) install(ctx context.Context, call *cli.Call, program string) i
 // describe prints the manifests or permissions, and returns whether the checked folder differs.
 func (c *command) describe(ctx context.Context, call *cli.Call, program string) (differs bool, err error) {
 	registry, settings := DefaultRegistry(), NewSettings()
-	if err := registry.configure(settings); err != nil {
+	if _, err := registry.configure(settings); err != nil {
 		return false, err
 	}
 	settings.complete(call)

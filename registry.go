@@ -122,45 +122,67 @@ type settingsFunc struct {
 // Configure registers a function in the default registry that sets the settings of operators. See [Registry.Configure].
 func Configure(set func(*Settings)) { DefaultRegistry().addSettings(set, callSite()) }
 
-// Configure registers a function that sets the settings of operators with this registry: the default ones, or [Operator.Settings]. kopf calls the functions
-// in their order, once for each run, before the start-up handlers. It also calls them for each other command of [Main], so that "status", "explain" and
-// "manifests" have the same settings as the running operator. The flags of the command line take precedence. A running operator ignores functions that are
-// registered later, and logs a warning. The function must not wait for anything. Configure panics if the function is nil.
+// Configure registers a function that sets the settings of operators with this registry: the
+// default ones, or [Operator.Settings]. kopf calls the functions in their order, once for each run,
+// before the start-up handlers, and then the functions that these functions register. It also calls
+// them for each other command of [Main], so that "status", "explain" and "manifests" have the same
+// settings as the running operator. The flags of the command line take precedence. A running
+// operator ignores functions that are registered later, and logs a warning. The function must not
+// wait for anything. Configure panics if the function is nil.
 func (r *Registry) Configure(set func(*Settings)) { r.addSettings(set, callSite()) }
 
 func (r *Registry) addSettings(set func(*Settings), where string) {
 	if set == nil {
 		panic("kopf: Configure at " + where + ": the function is nil")
 	}
+	f := settingsFunc{set, where}
 	r.mu.Lock()
-	r.settings = append(r.settings, settingsFunc{set, where})
+	r.settings = append(r.settings, f)
 	late := r.lateSettings.take()
 	r.mu.Unlock()
 	for w := range late {
-		w.log.Warn("A function of Configure was registered while the operator runs; it is not called before the operator is started again", "registered", where,
-			"hint", "call Configure before the operator runs; a start-up handler can change Activity.Settings", "help", "K102")
+		w.warnSettings(f)
 	}
 }
 
-// configure calls the functions of [Registry.Configure]. A panic of one is an error.
-func (r *Registry) configure(settings *Settings) error {
-	r.mu.Lock()
-	all := slices.Clone(r.settings)
-	r.mu.Unlock()
-	for _, f := range all {
+// mostNestedSettings limits the functions that the functions of [Registry.Configure] register.
+const mostNestedSettings = 1000
+
+// configure calls the functions of [Registry.Configure], and then those that these have registered.
+// It returns their number. A panic of one is an error.
+func (r *Registry) configure(settings *Settings) (called int, err error) {
+	all := r.settingsFrom(0)
+	limit := len(all) + mostNestedSettings
+	for ; len(all) > 0; all = r.settingsFrom(called) {
+		f := all[0]
+		if called++; called > limit {
+			return called, fmt.Errorf("the functions of Configure register one another without an end, the last one at %s", f.where)
+		}
 		err := safecall.Do(func() error {
 			f.set(settings)
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("the function of Configure at %s: %w", f.where, err)
+			return called, fmt.Errorf("the function of Configure at %s: %w", f.where, err)
 		}
 	}
-	return nil
+	return called, nil
+}
+
+// settingsFrom returns the functions of [Registry.Configure] from an index.
+func (r *Registry) settingsFrom(i int) []settingsFunc {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.settings[i:]
 }
 
 // lateWarning warns an operator of something that was registered too late for it.
 type lateWarning struct{ log *slog.Logger }
+
+func (w *lateWarning) warnSettings(f settingsFunc) {
+	w.log.Warn("A function of Configure was registered while the operator runs; it is not called before the operator is started again", "registered", f.where,
+		"hint", "call Configure before the operator runs; a start-up handler can change Activity.Settings", "help", "K102")
+}
 
 // lateWarnings are those of running operators that have not warned yet. They are guarded by the
 // registry.
@@ -181,12 +203,19 @@ func (l *lateWarnings) take() lateWarnings {
 	return all
 }
 
-// warnLateSettings lets the first function of [Registry.Configure] that is registered from now on, until end is called, log a warning.
-func (r *Registry) warnLateSettings(log *slog.Logger) (end func()) {
+// warnLateSettings warns of the first function of [Registry.Configure] after the called ones that
+// is registered before end is called.
+func (r *Registry) warnLateSettings(log *slog.Logger, called int) (end func()) {
 	w := &lateWarning{log}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lateSettings.add(w)
+	late := r.settings[called:]
+	if len(late) == 0 {
+		r.lateSettings.add(w)
+	}
+	r.mu.Unlock()
+	if len(late) > 0 {
+		w.warnSettings(late[0])
+	}
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()

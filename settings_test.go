@@ -1,9 +1,13 @@
 package kopf
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -112,5 +116,31 @@ func compareLists(t *testing.T, name string, a, b reflect.Value) {
 		if !a.IsNil() {
 			compareLists(t, name, a.Elem(), b.Elem())
 		}
+	}
+}
+
+// TestConfigureLate proves that the operator warns of a function of Configure that was registered
+// after it has called the others, and before it starts.
+func TestConfigureLate(t *testing.T) {
+	var out bytes.Buffer
+	o := &Operator{
+		Registry: &Registry{}, Connection: &ConnectionInfo{Server: "https://localhost"},
+		Logger: slog.New(slog.NewTextHandler(&out, nil)),
+	}
+	r, err := o.prepare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	called := func(*Settings) { t.Error("the function was called") }
+	o.Registry.Configure(called)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.run(ctx); err != nil {
+		t.Error(err)
+	}
+	o.Registry.Configure(called)
+	const want = "A function of Configure was registered while the operator runs"
+	if strings.Count(out.String(), want) != 1 {
+		t.Errorf("got %s", out.String())
 	}
 }

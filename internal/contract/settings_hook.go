@@ -18,6 +18,7 @@ import (
 
 var _ = SerialSuite("settings_hook", func(t *testing.T, c *C) {
 	configuring(t, c)
+	nestingConfigure(t, c)
 	sharingSettings(t, c)
 	sharingStorages(t, c)
 	inspectingConfigured(t, c)
@@ -101,6 +102,75 @@ func configuring(t *testing.T, c *C) {
 				c.Errorf("%s: got the exit code %d: %s", command, code, stderr)
 			}
 		}
+	})
+}
+
+// nestingConfigure proves that functions of Configure can register others, for all commands.
+func nestingConfigure(t *testing.T, c *C) {
+	nested := func(r *kopf.Registry) {
+		r.Configure(func(s *kopf.Settings) {
+			r.Configure(func(s *kopf.Settings) {
+				s.Queueing.ExitTimeout *= 2
+				r.Configure(func(s *kopf.Settings) { s.Queueing.ExitTimeout += time.Second })
+			})
+		})
+		r.Configure(func(s *kopf.Settings) { s.Queueing.ExitTimeout = time.Minute })
+	}
+	c.Run(t, "DF-78 a function of Configure that another one registers is called after the others", func(c *C) {
+		r := &kopf.Registry{}
+		nested(r)
+		if got := c.startedWith(r).Queueing.ExitTimeout; got != 121*time.Second {
+			c.Errorf("got %s", got)
+		}
+		m := c.print(func(r *kopf.Registry) { website(r); nested(r) }, "manifests", "--name=web")
+		if m.code != 0 || !strings.Contains(m.stdout, "terminationGracePeriodSeconds: 126") {
+			c.Errorf("manifests: got the exit code %d: %s%s", m.code, m.stdout, m.stderr)
+		}
+	})
+	c.Run(t, "DF-78 status and explain call a function of Configure that another one registers", func(c *C) {
+		c.Create("a", map[string]any{"spec": map[string]any{"x": 2}})
+		r := c.handlersFor(func(r *kopf.Registry) {
+			r.OnCreate(Examples, noChange, named("create"))
+			r.Configure(func(*kopf.Settings) {
+				r.Configure(func(s *kopf.Settings) {
+					s.Persistence.DiffBaseStorage = &kopf.AnnotationsDiffBaseStorage{Prefix: "own.example.com"}
+				})
+			})
+		})
+		status, x := c.status(r, "kex", "a")[0], c.explain(r, "kex", "a", "-n", c.Namespace)
+		if status.Operator != "own.example.com" || x.Operator != "own.example.com" {
+			c.Errorf("got the status %+v and the explanation %+v", status, x)
+		}
+	})
+	c.Run(t, "DF-78 functions of Configure that register one another without an end are an error", func(c *C) {
+		for _, command := range []string{"run", "status", "manifests"} {
+			r := c.handlersFor(nil)
+			var again func(*kopf.Settings)
+			again = func(*kopf.Settings) { r.Configure(again) }
+			r.Configure(again)
+			code, _, stderr := c.inspect(c.Context(), r, command)
+			if code != 1 || !strings.Contains(stderr, "register one another without an end") {
+				c.Errorf("%s: got the exit code %d: %s", command, code, stderr)
+			}
+		}
+	})
+	c.Run(t, "DF-78 a function of Configure can register handlers and indices", func(c *C) {
+		var l calls
+		var names *kopf.Index[string, string]
+		r := &kopf.Registry{}
+		r.Configure(func(*kopf.Settings) {
+			names = kopf.OnIndexIn(r, Examples, func(_ context.Context, i *kopf.Indexing) (map[string]string, error) {
+				return map[string]string{i.Name(): "indexed"}, nil
+			}, &kopf.IndexOptions{ID: "names"})
+			r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+				l.add("%v", names.Get(ch, ch.Name()))
+				return nil
+			}, named("create"))
+		})
+		c.Operator(r)
+		c.Create("a", nil)
+		c.handled("a")
+		c.expect(&l, "[indexed]")
 	})
 }
 
