@@ -48,7 +48,8 @@ type reviewServer struct {
 	all      []*handler      // in order of registration
 	tasks    sync.WaitGroup
 	changed  chan struct{} // holds one token when the resources have changed
-	overdue  chan struct{} // holds one token when a configuration is to be written again after a while: another client has changed it, or a write has failed
+	overdue  chan struct{} // holds one token when another client has changed a configuration
+	refused  chan struct{} // holds one token when a write of a configuration has failed
 	repeated chan struct{} // holds one token when followResources has written the configurations
 	serving  reviewServing
 
@@ -102,7 +103,7 @@ const maxReviewMemories = 10_000
 func newReviewServer(r *Registry, o *observer) (reviewRunner, error) {
 	s := &reviewServer{
 		environment: &o.environment, operator: o, requests: context.WithoutCancel(o.requests), force: o.force, grace: serverGracePeriod, serving: reviewServing{settings: o.settings.Admission},
-		changed: make(chan struct{}, 1), overdue: make(chan struct{}, 1), repeated: make(chan struct{}, 1), writing: make(chan struct{}, 1), memories: reviewMemories{all: make(map[string]*reviewMemory)},
+		changed: make(chan struct{}, 1), overdue: make(chan struct{}, 1), refused: make(chan struct{}, 1), repeated: make(chan struct{}, 1), writing: make(chan struct{}, 1), memories: reviewMemories{all: make(map[string]*reviewMemory)},
 	}
 	// Requests under way may wait for these webhooks. A write that is carried out after the cleaning would leave webhooks without a server.
 	s.configuring, s.endConfiguring = context.WithCancel(withAnswerGrace(unlimited(s.requests), cleaningTimeout))
@@ -554,31 +555,45 @@ func denialOf(err error) *admissionreview.Denial {
 // followResources rewrites the configurations when the resources change, when another client has changed a configuration, and when a write has failed. Two
 // clients that both insist on their webhooks write less and less often.
 func (s *reviewServer) followResources(ctx context.Context) {
-	var restore <-chan time.Time // nil unless a configuration is to be restored
-	var restored time.Time
-	delay := time.Duration(0)
+	var edits, refusals restoring
+	var restored time.Time // after an edit
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.changed:
-			s.configure()
-			note(s.repeated)
 		case <-s.overdue:
-			if restore != nil {
-				continue
+			if edits.due == nil && time.Since(restored) > 2*longestRestoring {
+				edits.delay = 0
 			}
-			if time.Since(restored) > 2*longestRestoring {
-				delay = 0
-			}
-			restore = time.After(delay)
-			delay = min(max(2*delay, time.Second), longestRestoring)
-		case <-restore:
-			restore = nil
-			s.configure()
-			restored = time.Now() // a write that is refused takes a while
-			note(s.repeated)
+			edits.plan()
+			continue
+		case <-s.refused:
+			refusals.plan()
+			continue
+		case <-edits.due:
+			edits.due, restored = nil, time.Now()
+		case <-refusals.due:
+			refusals.due = nil
 		}
+		s.configure()
+		note(s.repeated)
+		if len(s.refused) == 0 {
+			refusals.delay = 0
+		}
+	}
+}
+
+// restoring plans the next write of the configurations for one reason. Its delays grow.
+type restoring struct {
+	due   <-chan time.Time // nil for none
+	delay time.Duration    // of the next one to plan
+}
+
+func (r *restoring) plan() {
+	if r.due == nil {
+		r.due = time.After(r.delay)
+		r.delay = min(max(2*r.delay, time.Second), longestRestoring)
 	}
 }
 
@@ -674,7 +689,7 @@ func (s *reviewServer) configure() {
 		overtaken = overtaken || keeper.IsOvertaken()
 	}
 	if !complete {
-		note(s.overdue)
+		note(s.refused)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

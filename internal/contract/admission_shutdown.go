@@ -33,6 +33,8 @@ var _ = ClusterSuite("admission_shutdown", func(t *testing.T, c *C) {
 	c.Run(t, "DF-62 webhooks that another client removes, edits or deletes are restored, with a line", proveRestoredHooks)
 	c.Run(t, "DF-62 a client that insists is answered less and less often", proveInsistingClient)
 	c.Run(t, "DF-62 an operator goes on while its webhooks cannot be restored, and tries again", proveRefusedRestoring)
+	c.Run(t, "DF-62 the first edit after an outage of the API server is restored at once", proveEditAfterRefusals)
+	c.Run(t, "DF-62 a refused write is tried again at once, also after a client that insists", proveRefusalAfterEdits)
 	c.Run(t, "DF-62 webhooks of a kind that has no handlers are removed after an outage", proveRefusedEmptying)
 	c.Run(t, "DF-63 the next replica leads while requests to the webhooks of the former one do not arrive", proveHalfRequestAtStop)
 	c.Run(t, "DF-63 the next replica leads while the former one answers a review, and then clean-up handlers have run", proveReviewAtStop)
@@ -377,6 +379,59 @@ func proveRefusedRestoring(c *C) {
 	c.Pass(time.Minute)
 	m.Stop() // ends the wait, too
 	<-announced
+}
+
+// emptyHooks removes all validating webhooks, as another client can.
+func (m *managed) emptyHooks() {
+	m.c.Helper()
+	ref := kopf.ObjectReference{APIVersion: registration, Kind: "ValidatingWebhookConfiguration", Name: m.name}
+	if _, err := m.c.Client.Patch(m.c.Context(), ref, map[string]any{"webhooks": []any{}}, nil); err != nil {
+		m.c.Fatal(err)
+	}
+}
+
+// restores waits until the webhook is there again, and checks that it was missing for seconds only.
+func (m *managed) restores() {
+	m.c.Helper()
+	began := time.Now()
+	m.hooks("Validating", 1)
+	if took := time.Since(began); took > 10*time.Second {
+		m.c.Errorf("the webhooks were missing for %s", took)
+	}
+}
+
+func proveEditAfterRefusals(c *C) {
+	c.OnlyInBubble("the retries take minutes")
+	registry := &kopf.Registry{}
+	registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "a", IgnoreFailures: true})
+	m := c.Managed(registry)
+	m.hooks("Validating", 1)
+	end := m.refuseHooks("validatingwebhookconfigurations", http.StatusServiceUnavailable)
+	m.emptyHooks()
+	c.Pass(30 * time.Minute)
+	end()
+	m.hooks("Validating", 1)
+	c.Pass(4 * time.Minute)
+	m.emptyHooks()
+	m.restores()
+}
+
+func proveRefusalAfterEdits(c *C) {
+	c.OnlyInBubble("it takes an hour")
+	registry := &kopf.Registry{}
+	registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "a", IgnoreFailures: true})
+	m := c.Managed(registry)
+	m.hooks("Validating", 1)
+	for range 3600 {
+		m.emptyHooks()
+		c.Pass(time.Second)
+	}
+	m.hooks("Validating", 1)
+	end := m.refuseHooks("validatingwebhookconfigurations", http.StatusForbidden)
+	m.emptyHooks()
+	c.WaitFor("the refusal", func() bool { return len(m.Logs.Find(hooksRefused)) > 0 })
+	end()
+	m.restores()
 }
 
 func proveRefusedEmptying(c *C) {
