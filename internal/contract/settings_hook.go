@@ -144,7 +144,11 @@ func nestingConfigure(t *testing.T, c *C) {
 	})
 	c.Run(t, "DF-78 functions of Configure that register one another without an end are an error", func(c *C) {
 		for _, command := range []string{"run", "status", "manifests"} {
-			r := c.handlersFor(nil)
+			r := c.handlersFor(func(r *kopf.Registry) {
+				r.OnStartup(func(context.Context, *kopf.Activity) error {
+					return kopf.Permanent(errors.New("the operator starts"))
+				}, id("startup"))
+			})
 			var again func(*kopf.Settings)
 			again = func(*kopf.Settings) { r.Configure(again) }
 			r.Configure(again)
