@@ -291,9 +291,9 @@ func (c *Client) Delete(ctx context.Context, of any, opts *DeleteOptions) error 
 		return c.withPath(ctx, ref, "", r, func() error { return c.do(ctx, r) })
 	}
 	r.read = func(answer io.Reader) error { // an object with finalizers, or a Status
-		data, _ := io.ReadAll(&apirequest.Bounded{Answer: answer, Left: rawjson.MaxObject}) // it is deleted in any case
+		data, _ := io.ReadAll(&apirequest.Bounded{Answer: answer, Left: rawjson.MaxObject}) // it is deleted even if the rest is lost
 		ref.UID = cmp.Or(rawjson.StringAt(data, "metadata", "uid"), rawjson.StringAt(data, "details", "uid"))
-		return nil
+		return apirequest.Confirm(bytes.NewReader(data))
 	}
 	if err = c.withPath(ctx, ref, "", r, func() error { return c.do(ctx, r) }); err == nil && ref.UID != "" {
 		c.writes.noteDeleted(ref)

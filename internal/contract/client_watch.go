@@ -146,6 +146,30 @@ func requests(t *testing.T, c *C) {
 			c.Errorf("the object is not deleted: %v", err)
 		}
 	})
+	c.Run(t, "a page that comes instead of the answer to a handler's deletion is no success", func(c *C) {
+		maps := c.Of("v1", "ConfigMap")
+		maps.Create("child", nil)
+		c.Create("a", nil)
+		var lost atomic.Bool
+		deleted := make(chan error, 1)
+		registry := &kopf.Registry{}
+		registry.OnReconcile(Examples, func(ctx context.Context, r *kopf.Reconcile) error {
+			select {
+			case deleted <- r.Client.Delete(ctx, maps.Ref("child"), nil):
+			default:
+			}
+			return kopf.Unchanged
+		}, &kopf.ReconcileOptions{ID: "r", Owns: []kopf.Selector{"configmaps"}})
+		c.Operator(registry, wired(func(q *Request) (*http.Response, error) {
+			if q.Method != http.MethodDelete || lost.Swap(true) {
+				return nil, nil
+			}
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(strings.NewReader("<html>It works!</html>"))}, nil
+		}))
+		if err := <-deleted; err == nil || !maps.Exists("child") {
+			c.Errorf("got the error %v, and the object exists: %t", err, maps.Exists("child"))
+		}
+	})
 	c.Run(t, "AC-75 events about what is in no namespace go to that of the credentials", func(c *C) {
 		for given, want := range map[string]string{"": "default", c.Namespace: c.Namespace} {
 			r := &kopf.Registry{}

@@ -116,7 +116,9 @@ func refusedStorages(t *testing.T, c *C) {
 		c.Create("a", nil)
 		noFinalizer := `Finalizer "": want a qualified name such as "example.com/finalizer", or the default of NewSettings()`
 		c.refuses(p+noFinalizer, func(s *kopf.Settings) { s.Persistence.Finalizer = "" })
-		c.refuses(p+noFinalizer, func(s *kopf.Settings) { *s = kopf.Settings{Scanning: kopf.ScanningSettings{Disabled: true}} })
+		c.refuses(p+noFinalizer, func(s *kopf.Settings) {
+			*s = kopf.Settings{Scanning: kopf.ScanningSettings{Disabled: true}, Posting: s.Posting}
+		})
 		c.refuses(p+`Finalizer "orphan": want another name than those of Kubernetes, such as "example.com/finalizer"`, func(s *kopf.Settings) { s.Persistence.Finalizer = "orphan" })
 		c.refuses(p+`LegacyFinalizers[0] "": want a qualified name such as "example.com/finalizer"`, func(s *kopf.Settings) { s.Persistence.LegacyFinalizers = []string{""} })
 		c.refuses(p+`LegacyFinalizers[0] "kopf.zalando.org/KopfFinalizerMarker": want another finalizer than Settings.Persistence.Finalizer`,
