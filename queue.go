@@ -723,6 +723,13 @@ func (q *queue) close() {
 	}
 }
 
+// hasEnded reports whether it adds no more events.
+func (q *queue) hasEnded() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
+}
+
 // wait waits for the workers, until the context ends. It returns the objects of the remaining workers, with their running handlers.
 func (q *queue) wait(ctx context.Context) []string {
 	if await.For(ctx, &q.workers, 0) {

@@ -172,10 +172,35 @@ func (c *cycle) logStored(patches []*handlerPatch, changes []HandlerID) {
 	}
 }
 
-// flush sends the results so far, and removes the records at the end of the handling.
+// flush sends the results so far, and removes the records at the end of the handling. After the last event, it repeats a
+// conflicting write with the newest state, because no further cycle would.
 func (c *cycle) flush(ending bool) error {
 	c.planned.turn <- struct{}{}
 	defer func() { <-c.planned.turn }()
+	err := c.flushOnce(ending)
+	for attempt := 1; attempt < manyConflicts && c.refreshAfter(err); attempt++ {
+		err = c.flushOnce(ending)
+	}
+	return err
+}
+
+// refreshAfter reads the newest state of the object after a conflict that no later cycle resolves, and reports whether it did.
+func (c *cycle) refreshAfter(err error) bool {
+	var conflict *conflictError
+	if !errtype.As(err, &conflict) || !c.reactor.queue.hasEnded() {
+		return false
+	}
+	body, err := c.sender.get(c.knownBody())
+	if err != nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known = body
+	return true
+}
+
+func (c *cycle) flushOnce(ending bool) error {
 	var patches []*handlerPatch
 	var succeeded []HandlerID
 	err := safecall.Do(func() error { // a storage of the user may panic, perhaps on the goroutine of a timer

@@ -24,6 +24,7 @@ var _ = Suite("change_once", func(t *testing.T, c *C) {
 	timedAfterReversals(t, c)
 	calledOnceBelow(t, c)
 	calledOnceAcrossOperators(t, c)
+	calledOnceAtStop(t, c)
 	calledOnceAtRandom(t, c)
 	calledOnceAtRandomReversals(t, c)
 })
@@ -570,6 +571,46 @@ func timedAfterReversals(t *testing.T, c *C) {
 			if text, _ := c.Get("a").Annotation(failedKey); tt.fails && !strings.Contains(text, when) {
 				c.Errorf("it failed at %s, but the record is %s", when, text)
 			}
+		})
+	}
+}
+
+// calledOnceAtStop stops the operator while another client changes the object.
+func calledOnceAtStop(t *testing.T, c *C) {
+	for name, place := range map[string]func(*kopf.Operator){"annotations": inAnnotations, "the status": inStatus} {
+		c.Run(t, "DF-46 a success is stored although another client changes the object while the operator stops, in "+name, func(c *C) {
+			c.OnlyInBubble("the operator has to stop at a moment")
+			k, selector := c.statuses(), statusExamples
+			var l calls
+			r := &kopf.Registry{}
+			r.OnUpdate(selector, func(_ context.Context, ch *kopf.Change) error {
+				l.add("h %s", step(ch, "spec.x"))
+				ch.Patch.Transform(func(object map[string]any) error { // it requires the version that it was made for
+					object["status"] = merged(object["status"], map[string]any{"seen": ch.New.Int("spec.x")})
+					return nil
+				})
+				time.Sleep(2 * time.Second)
+				return nil
+			}, named("h"))
+			k.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(1)))
+			op := c.Operator(r, place)
+			c.Pass(time.Minute)
+			k.Patch("a", sized(2))
+			c.Pass(500 * time.Millisecond)
+			stopped := make(chan struct{})
+			go func() {
+				defer close(stopped)
+				op.Stop()
+			}()
+			c.Pass(500 * time.Millisecond)
+			k.Patch("a", sized(3))
+			<-stopped
+			if got := k.Get("a").Status().Int("seen"); got != 2 {
+				c.Errorf("got the status %v at the stop, want what the handler has seen", k.Get("a").Status())
+			}
+			c.Operator(r, place)
+			c.Pass(time.Minute)
+			c.expect(&l, "h 1->2", "h 2->3")
 		})
 	}
 }
