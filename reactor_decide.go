@@ -1,15 +1,20 @@
 package kopf
 
 import (
+	"cmp"
+	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/decision"
+	"github.com/kopf-go/kopf/internal/flapping"
+	"github.com/kopf-go/kopf/internal/metrics"
 )
 
 // This file makes snapshots of objects for the decisions of internal/decision, which are pure functions. The prefilter makes the same snapshots from the
-// bytes of an event.
+// bytes of an event. It also detects update conflicts, which slow the handling down.
 
 // decide makes the snapshot in stages, as far as the decision needs it, and returns the decision.
 func (c *cycle) decide() decision.Action {
@@ -110,4 +115,94 @@ func (c *cycle) matchHandlers(cause *Change, s *decision.Snapshot) {
 			matched(s, h)
 		}
 	}
+}
+
+// cycleConflict is the state of a cycle for the detection of update conflicts.
+type cycleConflict struct {
+	first   bool // whether there was no handling before
+	recent  bool // whether the operator's last patch is recent
+	counted bool // whether the cycle has repeated its former changes
+}
+
+// conflictBackoff returns the delay of an object whose fields change again and again: the operator and another client alternate, or the operator reacts to
+// its own changes.
+func (c *cycle) conflictBackoff() time.Duration {
+	c.endConflict()
+	if w := c.entry.state.conflict; w != nil && !c.event.Body.deleting {
+		return w.Pause()
+	}
+	return 0
+}
+
+// endConflict ends the update conflict if its time is over.
+func (c *cycle) endConflict() {
+	if w := c.entry.state.conflict; w.Remaining() == 0 {
+		if c.entry.state.conflict = nil; w.Slowed() {
+			c.log.Info("The update conflict is over")
+		}
+	}
+}
+
+// wasPatchedRecently reports whether the operator has recently changed more than its own data on the object.
+func (c *cycle) wasPatchedRecently() bool {
+	return c.entry.last.changedByUs && c.reactor.clock()-c.entry.last.expectedUntil < flapping.Window-c.served.persistence.ConsistencyTimeout
+}
+
+// detectConflict checks whether the last changes repeat former ones, because another client has reverted those, or because of the operator's own changes.
+func (c *cycle) detectConflict(before *Body, patches []*handlerPatch, sent *Patch) {
+	e, settings := c.entry, &c.reactor.settings.Queueing
+	e.last.changedByUs = e.last.changedByUs || len(patches) > 0 || e.last.handled // the first finalizer does not count
+	if e.state.conflict == nil {
+		if !c.conflict.recent || settings.FlappingRounds <= 0 {
+			return
+		}
+		e.state.conflict = flapping.New()
+	}
+	old, now := c.conflictFields(before), c.conflictFields(c.knownBody())
+	diff := diffJSON(old, now)
+	var changes []flapping.Change
+	for _, item := range diff {
+		changes = append(changes, flapping.Change{Path: item.Path, New: item.New, Ours: sent.changes.Touches(item.Path)})
+	}
+	repeats := c.conflict.first || slices.ContainsFunc(patches, func(p *handlerPatch) bool { return !p.change })
+	found, foreign := e.state.conflict.Observe(old, now, changes, repeats)
+	if len(found) == 0 || c.conflict.counted { // handlers may change a field several times in one cycle
+		return
+	}
+	c.conflict.counted = true
+	if first := e.state.conflict.Count(settings.FlappingRounds, settings.FlappingPause); first {
+		var conflicting Diff
+		for _, i := range found {
+			conflicting = append(conflicting, diff[i])
+		}
+		c.reportConflict(before, conflicting, foreign)
+	}
+}
+
+// conflictFields returns the fields of the object without kopf's own data, and the finalizers.
+func (c *cycle) conflictFields(body *Body) map[string]any {
+	fields := essenceOf(body, []FieldPath{"status"}, c.served.persistence).Map()
+	fields["metadata.finalizers"] = body.Get("metadata.finalizers")
+	return fields
+}
+
+// reportConflict warns of fields that change again and again, and names the writers.
+func (c *cycle) reportConflict(before *Body, conflicting Diff, foreign bool) {
+	fields := ""
+	for _, item := range conflicting {
+		fields += " " + strings.Join(item.Path, ".")
+	}
+	reason, text, writers := "ChangedByItself", "The operator changes these fields again and again because of its own changes:", ""
+	if foreign {
+		writers = strings.Join(flapping.Writers(before.Get("metadata.managedFields"), conflicting[0].Path), ", ")
+		reason, text = "ChangedBack", "The operator and "+cmp.Or(writers, "another client")+" change these fields in turns:"
+	}
+	text += fields + ". The handling of the object is slowed down while that goes on."
+	var values Diff // confidential in Secrets
+	if r := c.served.resource; r.Group != "" || r.Plural != "secrets" {
+		values = conflicting
+	}
+	c.reactor.meter.Add(metrics.WriteConflicts, 1)
+	c.log.Warn("Fields of the object are changed again and again; slowing down its handling", "fields", strings.TrimSpace(fields), "managers", writers, "differences", values, "help", "K401")
+	c.reactor.events.post(slog.LevelWarn, before.Reference(), EventWarning, reason, text)
 }
