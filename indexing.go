@@ -263,8 +263,12 @@ func (i *Index[K, V]) of(h HandlerArgument) *index.Values[K, V] {
 type Indices struct{ data map[HandlerID]index.Data }
 
 // newIndices makes empty indices for all registered index handlers.
-func newIndices(r *Registry) Indices {
+func newIndices(r *Registry) Indices { return Indices{}.extended(r) }
+
+// extended returns the indices, with empty ones for the index handlers that were registered since.
+func (i Indices) extended(r *Registry) Indices {
 	all := Indices{make(map[HandlerID]index.Data)}
+	maps.Copy(all.data, i.data)
 	for _, h := range r.activities(kindIndex) {
 		if all.data[h.id] == nil {
 			all.data[h.id] = h.indexing.fill()

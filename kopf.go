@@ -399,6 +399,7 @@ func (r *run) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.indices = r.indices.extended(registry) // start-up handlers may have registered some
 	r.probes.begin()
 	handlers, endHandlers := context.WithCancel(context.WithoutCancel(ctx))
 	defer endHandlers()
