@@ -778,7 +778,7 @@ func logFailure(ctx context.Context, log *slog.Logger, name string, o outcome, e
 		if stack := safecall.StackOf(err); stack != nil {
 			attrs, level = append(attrs, "stack", string(stack)), slog.LevelError
 		}
-		consequence, help := fmt.Sprintf("will try again in %s.", o.delay), "K301"
+		consequence, help := fmt.Sprintf("will try again in %s.", o.delay.Round(time.Millisecond)), "K301"
 		if o.final && o.err == nil {
 			consequence, help = "will ignore it.", "K303"
 		} else if o.final {

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
@@ -179,23 +180,31 @@ func (s *WebhookServer) serviceName() string {
 // authoritySecret returns the Secret of the settings, "" for the default.
 func (s *WebhookServer) authoritySecret() string { return s.AuthoritySecret }
 
-// cloneAdmissionServer returns a copy of a server of kopf, with the same listener and logger, or the
-// same server of another package.
+// clonable is a server of kopf.
+type clonable interface{ clone() AdmissionServer }
+
+// cloneAdmissionServer returns a copy of a server of kopf, and shares those of other types. These may embed a server of kopf,
+// whose copy would lose the outer type. It names no types, so that operators without webhooks do not link them.
 func cloneAdmissionServer(server AdmissionServer) AdmissionServer {
-	switch s := server.(type) {
-	case *WebhookServer:
-		return cloned(s, func(s *WebhookServer) {
-			s.Service, s.TLSConfig = cloned(s.Service, nil), s.TLSConfig.Clone()
-			s.CAData, s.VerifyCAData = slices.Clone(s.CAData), slices.Clone(s.VerifyCAData)
-			s.ExtraSANs = slices.Clone(s.ExtraSANs)
-		})
-	case *WebhookNgrokTunnel:
-		return cloned(s, nil)
-	case *WebhookAutoTunnel:
-		return cloned(s, nil)
+	if c, ok := server.(clonable); ok && !reflect.ValueOf(server).IsZero() {
+		if own := c.clone(); reflect.TypeOf(own) == reflect.TypeOf(server) {
+			return own
+		}
 	}
 	return server
 }
+
+func (s *WebhookServer) clone() AdmissionServer {
+	return cloned(s, func(s *WebhookServer) {
+		s.Service, s.TLSConfig = cloned(s.Service, nil), s.TLSConfig.Clone()
+		s.CAData, s.VerifyCAData = slices.Clone(s.CAData), slices.Clone(s.VerifyCAData)
+		s.ExtraSANs = slices.Clone(s.ExtraSANs)
+	})
+}
+
+func (t *WebhookNgrokTunnel) clone() AdmissionServer { return cloned(t, nil) }
+
+func (t *WebhookAutoTunnel) clone() AdmissionServer { return cloned(t, nil) }
 
 // locally returns a server with its port, path and limits for the embedded API server of the command line. It returns nil if this one needs no change.
 func (s *WebhookServer) locally() AdmissionServer {

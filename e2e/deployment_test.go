@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -105,7 +106,8 @@ func shipped(t *testing.T) string {
 		t.Fatalf("the Dockerfile does not build the operator:\n%s", dockerfile)
 	}
 	folder := t.TempDir()
-	cmd := exec.Command("go", append(strings.Fields(run[2]), "-o", filepath.Join(folder, "22-scratch"), run[3])...)
+	build := fmt.Sprintf("go %s -o %s %s", run[2], filepath.Join(folder, "22-scratch"), run[3])
+	cmd := exec.Command("sh", "-c", build) // as RUN does
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), strings.Fields(run[1])...)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -177,14 +177,15 @@ func (w *walk) migrating(t *testing.T) {
 // admission completes one object, and denies another, on the in-memory server.
 func (w *walk) admission(t *testing.T) {
 	blocks := w.blocks(t, "admission.md", "sh")
-	if len(blocks) != 2 {
-		t.Fatalf("the page has %d blocks of commands, want 2", len(blocks))
+	if len(blocks) != 3 {
+		t.Fatalf("the page has %d blocks of commands, want 3", len(blocks))
 	}
 	w.begin(t, w.root, strings.TrimSpace(blocks[0].Text), "Reconfiguring the mutating webhook")
 	out, err := w.command(t, w.root, "", blocks[1].Text).CombinedOutput()
 	if want := "the size -1 is negative"; err == nil || !strings.Contains(string(out), want) {
 		t.Errorf("the error is %v, want %q:\n%s", err, want, out)
 	}
+	w.run(t, w.root, "", "export KUBECONFIG=kopf.kubeconfig\n"+blocks[2].Text)
 }
 
 var (
