@@ -176,6 +176,7 @@ func deployed(t *testing.T, c *cluster.Cluster, world *promises.World) {
 			}
 			s.Answers("http://" + address + probe["path"].(string))
 		}
+		s.Warns("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet") // in this environment
 		if holder := holder(t, c); !strings.HasPrefix(holder, "the-pod_") {
 			t.Errorf("%q works", holder)
 		}
@@ -215,7 +216,7 @@ func replicas(t *testing.T, c *cluster.Cluster, program string) {
 	second.stop()
 	for _, op := range []*operator{first, second} {
 		for line := range strings.Lines(op.log.String()) {
-			if strings.Contains(line, "[WARN") || strings.Contains(line, "[ERROR") {
+			if (strings.Contains(line, "[WARN") || strings.Contains(line, "[ERROR")) && !strings.Contains(line, "can be reached from this host only") {
 				t.Errorf("it complains: %s", line)
 			}
 		}
