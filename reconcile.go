@@ -657,7 +657,7 @@ func (rc *reconciler) invoke(traced context.Context, c *cycle, rec *reconciling,
 	if err == nil && arg.result != nil {
 		err = arg.storeResult(h)
 	}
-	if err == nil && arg.spec.asked {
+	if err == nil && arg.spec.used {
 		err = arg.spec.store(arg.Body, arg.Patch)
 	}
 	switch cause := context.Cause(ctx); {
@@ -686,7 +686,7 @@ func (r *Reconcile) storeResult(h *handler) error {
 type specRecord struct {
 	served  *resolved
 	handler *handler
-	asked   bool // whether the handler has asked for it in this call
+	used    bool // whether the handler has called SpecChanged in this call
 }
 
 func (s *specRecord) storage() DiffBaseStorage {
@@ -713,7 +713,7 @@ func (s *specRecord) digest(body *Body) string {
 }
 
 func (s *specRecord) changed(body *Body) bool {
-	s.asked = true
+	s.used = true
 	return s.stored(body)[string(s.handler.id)] != s.digest(body)
 }
 
