@@ -158,43 +158,35 @@ func nestingConfigure(t *testing.T, c *C) {
 			}
 		}
 	})
-	c.Run(t, "DF-78 a function of Configure can register handlers and indices", func(c *C) {
-		var l calls
-		var names *kopf.Index[string, string]
-		r := &kopf.Registry{}
-		r.Configure(func(*kopf.Settings) {
-			names = kopf.OnIndexIn(r, Examples, func(_ context.Context, i *kopf.Indexing) (map[string]string, error) {
-				return map[string]string{i.Name(): "indexed"}, nil
-			}, &kopf.IndexOptions{ID: "names"})
-			r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
-				l.add("%v", names.Get(ch, ch.Name()))
+	for who, call := range map[string]func(*kopf.Registry, func()){
+		"a function of Configure": func(r *kopf.Registry, register func()) {
+			r.Configure(func(*kopf.Settings) { register() })
+		},
+		"a start-up handler": func(r *kopf.Registry, register func()) {
+			r.OnStartup(func(context.Context, *kopf.Activity) error {
+				register()
 				return nil
-			}, named("create"))
+			}, id("startup"))
+		},
+	} {
+		c.Run(t, "DF-78 "+who+" can register handlers and indices", func(c *C) {
+			var l calls
+			r := &kopf.Registry{}
+			call(r, func() {
+				names := kopf.OnIndexIn(r, Examples, func(_ context.Context, i *kopf.Indexing) (map[string]string, error) {
+					return map[string]string{i.Name(): "indexed"}, nil
+				}, &kopf.IndexOptions{ID: "names"})
+				r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+					l.add("%v", names.Get(ch, ch.Name()))
+					return nil
+				}, named("create"))
+			})
+			c.Operator(r)
+			c.Create("a", nil)
+			c.handled("a")
+			c.expect(&l, "[indexed]")
 		})
-		c.Operator(r)
-		c.Create("a", nil)
-		c.handled("a")
-		c.expect(&l, "[indexed]")
-	})
-	c.Run(t, "DF-78 a start-up handler can register handlers and indices", func(c *C) {
-		var l calls
-		var names *kopf.Index[string, string]
-		r := &kopf.Registry{}
-		r.OnStartup(func(context.Context, *kopf.Activity) error {
-			names = kopf.OnIndexIn(r, Examples, func(_ context.Context, i *kopf.Indexing) (map[string]string, error) {
-				return map[string]string{i.Name(): "indexed"}, nil
-			}, &kopf.IndexOptions{ID: "names"})
-			r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
-				l.add("%v", names.Get(ch, ch.Name()))
-				return nil
-			}, named("create"))
-			return nil
-		}, id("startup"))
-		c.Operator(r)
-		c.Create("a", nil)
-		c.handled("a")
-		c.expect(&l, "[indexed]")
-	})
+	}
 }
 
 // sharingSettings proves that each run has its own copy of the settings.
