@@ -93,8 +93,8 @@ func stringAt(t *testing.T, object []byte, path ...string) string {
 	return fmt.Sprint(body.Get(kopf.Path(path...)))
 }
 
-// waitForOpenAPI waits until the OpenAPI documents of the server, which kubectl explain uses, contain all versions of a kind. They follow a CRD after some
-// seconds, one after another.
+// waitForOpenAPI waits until the OpenAPI documents of the server and their index, which kubectl explain uses, contain all versions of a kind. They follow a CRD
+// after some seconds, one after another: the index, which the aggregator serves, may be the last.
 func waitForOpenAPI(t *testing.T, server *endpoint, definition []byte) {
 	t.Helper()
 	body, err := kopf.ParseBody(definition)
@@ -104,6 +104,7 @@ func waitForOpenAPI(t *testing.T, server *endpoint, definition []byte) {
 	for _, version := range body.Spec().Views("versions") {
 		group, name, kind := body.Spec().String("group"), version.String("name"), body.Spec().String("names.kind")
 		waitForDocument(t, server, "/openapi/v3/apis/"+group+"/"+name, fmt.Sprintf("map[group:%s kind:%s version:%s]", group, kind, name))
+		waitForDocument(t, server, "/openapi/v3", "apis/"+group+"/"+name+":")
 	}
 }
 
