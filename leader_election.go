@@ -75,7 +75,7 @@ func newLeadership(r *run) *leadership {
 	l := &leadership{run: r, log: r.Logger, done: make(chan struct{})}
 	l.elector = &leaderelection.Elector{Config: leaderelection.Config{
 		Name: s.Name, Identity: fmt.Sprintf("%s_%08d", r.Identity, rand.IntN(100_000_000)),
-		LeaseDuration: s.LeaseDuration, RenewDeadline: s.RenewDeadline, RetryPeriod: s.RetryPeriod, Log: r.Logger,
+		LeaseDuration: s.LeaseDuration, RenewDeadline: s.RenewDeadline, RetryPeriod: s.RetryPeriod, Log: r.Logger, NewServer: r.local,
 	}}
 	l.standby.Block("standby", true)
 	return l

@@ -35,17 +35,19 @@ func serviceWorld(t *testing.T, configure func(*kopf.WebhookServer)) *kopf.Clien
 	settings := kopf.NewSettings()
 	hooks := &kopf.WebhookServer{Listener: listener, Service: &kopf.ServiceReference{Name: "hooks", Port: listener.Addr().(*net.TCPAddr).Port}}
 	configure(hooks)
-	settings.Admission.Server, settings.Admission.Managed = hooks, "hooks.example.com"
+	settings.Admission.Server, settings.Admission.Managed, settings.Admission.ShutdownDelay = hooks, "hooks.example.com", 0
 	kopf.NewRunner(t, &kopf.Operator{Registry: r, Connection: info, Settings: settings}, nil)
 	return client
 }
 
 func TestWebhookService(t *testing.T) {
 	for name, configure := range map[string]func(*kopf.WebhookServer){
-		"AC-45 a Service is announced":                                   func(*kopf.WebhookServer) {},
-		"AC-45 a Service is announced, with the path of the server":      func(s *kopf.WebhookServer) { s.Path = "/hooks" },
-		"AC-45 a Service is announced, with a host for other clients":    func(s *kopf.WebhookServer) { s.Host = "hooks.example.com" },
-		"HA-52 a Service is announced, and the replicas share authority": func(s *kopf.WebhookServer) { s.AuthoritySecret = "default/authority" },
+		"AC-45 a Service is announced":                                func(*kopf.WebhookServer) {},
+		"AC-45 a Service is announced, with the path of the server":   func(s *kopf.WebhookServer) { s.Path = "/hooks" },
+		"AC-45 a Service is announced, with a host for other clients": func(s *kopf.WebhookServer) { s.Host = "hooks.example.com" },
+		"HA-52 a Service is announced, and the replicas share authority": func(s *kopf.WebhookServer) {
+			s.AuthoritySecret = "default/authority"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := serviceWorld(t, configure)

@@ -102,17 +102,13 @@ const namingManager = "kube-apiserver"
 // acceptNamesOf accepts the names of one CRD that are free, and reports whether that has changed its status.
 func (s *Server) acceptNamesOf(name, group string) (changed bool) {
 	before := s.db.Get(definitionsCollection, name)
-	if before == nil {
+	if before == nil || hasItsNames(before.Object()) {
 		return false
 	}
 	resources, kinds := s.takenNames(group)
 	raw, err := s.changeDefinition(name, "status", func(live map[string]any) {
 		status := mapAt(live, "status")
 		requested := rawjson.AsMap(rawjson.AsMap(live["spec"])["names"])
-		if rawjson.Equal(requested, status["acceptedNames"]) && condition(status, "NamesAccepted") != nil {
-			conformApproval(live, status)
-			return
-		}
 		accepted, reason, message := acceptable(requested, rawjson.AsMap(status["acceptedNames"]), resources, kinds)
 		status["acceptedNames"] = accepted
 		if reason == "" {
@@ -133,6 +129,12 @@ func (s *Server) acceptNamesOf(name, group string) (changed bool) {
 		return false
 	}
 	return raw != nil && versionOf(raw) != before.Version
+}
+
+// hasItsNames reports whether a CRD has the names that it requests, and nothing is to be changed in its status.
+func hasItsNames(live map[string]any) bool {
+	spec, status := rawjson.AsMap(live["spec"]), rawjson.AsMap(live["status"])
+	return rawjson.Equal(spec["names"], status["acceptedNames"]) && isTrue(status, "NamesAccepted") && !isProtected(unstructured.Text(spec, "group"))
 }
 
 // changeDefinition changes a CRD if it exists.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -65,7 +64,7 @@ func (c *C) cross(register func(r *kopf.Registry)) *crossing {
 	settings.Admission = kopf.AdmissionSettings{Server: server.AdmissionServer(), Managed: "leaf.kopf.dev"}
 	x.runner = kopf.NewRunner(c, &kopf.Operator{
 		Registry: r, Settings: settings, Connection: server.ConnectionInfo(), Namespaces: []string{c.Namespace},
-		Logger: slog.New(&recorder{logs: x.logs, next: kopf.NewLogHandler(&kopf.LogOptions{Verbose: true, Output: c.Output()})}),
+		Logger: c.logger(x.logs),
 	}, nil)
 	c.Pass(time.Second) // for the configurations to be created
 	return x

@@ -156,6 +156,7 @@ type C struct {
 	alone    bool // whether no other leaf uses the server
 	parallel bool // whether other suites run at the same time
 	info     *kopf.ConnectionInfo
+	lines    *bufferedLines
 }
 
 // Run runs a leaf. Its name begins with the id of the statement or trap that it proves.
@@ -177,8 +178,9 @@ func (c *C) run(t *testing.T, leaf func(c *C)) {
 		t.Fatal(err)
 	}
 	t.Cleanup(info.HTTPClient.CloseIdleConnections)
-	own := &C{TB: t, Namespace: namespace, Client: client, judge: c.judge, open: c.open, suite: c.suite, alone: c.alone, parallel: c.parallel, info: info}
+	own := &C{TB: t, Namespace: namespace, Client: client, judge: c.judge, open: c.open, suite: c.suite, alone: c.alone, parallel: c.parallel, info: info, lines: &bufferedLines{}}
 	own.Kind = own.Of("kopf.dev/v1", "KopfExample")
+	t.Cleanup(func() { own.lines.printIf(t.Failed()) })
 	leaf(own)
 }
 

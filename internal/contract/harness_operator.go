@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"testing/synctest"
 	"time"
 
@@ -41,7 +42,7 @@ func (c *C) Operator(registry *kopf.Registry, adjust ...func(*kopf.Operator)) *R
 	c.Helper()
 	r := &Running{c: c, Wire: &Wire{base: c.transport()}, Logs: &Logs{}, number: fmt.Sprint(operators.Add(1))}
 	op := &kopf.Operator{Registry: registry, Namespaces: []string{c.Namespace}, Settings: kopf.NewSettings()}
-	op.Logger = slog.New(&recorder{logs: r.Logs, next: kopf.NewLogHandler(&kopf.LogOptions{Debug: false, Verbose: true, Output: c.Output()})})
+	op.Logger = c.logger(r.Logs)
 	op.Connection = c.ConnectionInfo()
 	op.Connection.HTTPClient = &http.Client{Transport: r.Wire}
 	for _, f := range adjust {
@@ -377,6 +378,61 @@ func (l *Logs) Find(text string) []Line {
 		}
 	}
 	return found
+}
+
+// logger returns a logger for an operator. It keeps the lines in logs, and prints them if the leaf fails, or at once with -v.
+func (c *C) logger(logs *Logs) *slog.Logger {
+	next := kopf.NewLogHandler(&kopf.LogOptions{Verbose: true, Output: c.Output()})
+	if !testing.Verbose() {
+		next = &bufferedHandler{lines: c.lines, next: next}
+	}
+	return slog.New(&recorder{logs: logs, next: next})
+}
+
+// bufferedLines has the log lines of all operators of a leaf. Most leaves pass: their lines are never formatted.
+type bufferedLines struct {
+	mu    sync.Mutex
+	lines []bufferedLine
+}
+
+type bufferedLine struct {
+	record slog.Record
+	next   slog.Handler
+}
+
+// printIf prints the lines if the leaf has failed, and drops them.
+func (b *bufferedLines) printIf(failed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, line := range b.lines {
+		if failed {
+			_ = line.next.Handle(context.Background(), line.record)
+		}
+	}
+	b.lines = nil
+}
+
+// bufferedHandler is a log handler that keeps the lines for the end of the leaf.
+type bufferedHandler struct {
+	lines *bufferedLines
+	next  slog.Handler
+}
+
+func (h *bufferedHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *bufferedHandler) Handle(_ context.Context, record slog.Record) error {
+	h.lines.mu.Lock()
+	defer h.lines.mu.Unlock()
+	h.lines.lines = append(h.lines.lines, bufferedLine{record.Clone(), h.next})
+	return nil
+}
+
+func (h *bufferedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &bufferedHandler{lines: h.lines, next: h.next.WithAttrs(attrs)}
+}
+
+func (h *bufferedHandler) WithGroup(name string) slog.Handler {
+	return &bufferedHandler{lines: h.lines, next: h.next.WithGroup(name)}
 }
 
 // recorder is a log handler that keeps the lines and passes them on.

@@ -405,7 +405,7 @@ func limitingFailures(t *testing.T, c *C) {
 		c.OnlyInBubble("it is the same everywhere")
 		r := c.handlersFor(func(r *kopf.Registry) {
 			r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
-				for i := range 200 {
+				for i := range 100 {
 					ch.Subhandler(kopf.HandlerID(fmt.Sprintf("%03d", i)), func(context.Context, *kopf.Change) error {
 						return kopf.Permanent(errors.New(strings.Repeat("long ", 1000)))
 					}, nil)

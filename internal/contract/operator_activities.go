@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -228,7 +227,7 @@ func (c *C) operatorOn(registry *kopf.Registry) (*kopf.Operator, *Wire, *Logs) {
 	wire, logs := &Wire{base: c.transport()}, &Logs{}
 	op := &kopf.Operator{Registry: registry, Namespaces: []string{c.Namespace}, Connection: c.ConnectionInfo()}
 	op.Connection.HTTPClient = &http.Client{Transport: wire}
-	op.Logger = slog.New(&recorder{logs: logs, next: kopf.NewLogHandler(&kopf.LogOptions{Verbose: true, Output: c.Output()})})
+	op.Logger = c.logger(logs)
 	return op, wire, logs
 }
 

@@ -31,7 +31,7 @@ type Leases interface {
 	Update(ctx context.Context, raw []byte) (updated []byte, code int, err error)
 }
 
-// Config has the settings of an elector. All fields are required.
+// Config has the settings of an elector. All fields but NewServer are required.
 type Config struct {
 	Namespace, Name string // of the Lease
 	Identity        string // unique to this process
@@ -40,6 +40,8 @@ type Config struct {
 	RetryPeriod     time.Duration
 	Leases          Leases
 	Log             *slog.Logger
+	// NewServer says that the API server started with this replica. A Lease that does not exist at the first attempt then had no holder, and is taken at once.
+	NewServer bool
 }
 
 // Check validates the durations.
@@ -196,7 +198,9 @@ func (e *Elector) try(ctx context.Context) (term *Term, code int, err error) {
 		}
 		write = e.Leases.Update
 	}
-	if e.observe(l); e.seenFor > time.Since(e.seenAt) {
+	e.observe(l)
+	e.NewServer = false // from now on, another replica can hold a Lease, and a user delete it
+	if e.seenFor > time.Since(e.seenAt) {
 		e.freeAt = e.seenAt.Add(e.seenFor)
 		return nil, code, nil
 	}
@@ -234,6 +238,9 @@ func (e *Elector) observe(l *lease) {
 // emptied it, and its holder may go on until it notices, or no replica has ever had it. A Lease that
 // is as short as a released one looks like it.
 func (e *Elector) abandoned(l *lease) bool {
+	if e.NewServer && l.missing() {
+		return false
+	}
 	return l.holder == "" && (l.duration != releasedDuration || e.LeaseDuration <= releasedDuration)
 }
 

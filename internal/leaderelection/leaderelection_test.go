@@ -64,3 +64,22 @@ func TestNoRevival(t *testing.T) {
 		}
 	})
 }
+
+// TestNewServer checks that a replica does not wait for the holder of a Lease that never existed, and that this is so for the first attempt only.
+func TestNewServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := &slowLeases{}
+		e := &Elector{Config: Config{Namespace: "default", Name: "l", Identity: "a", LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second,
+			RetryPeriod: 2 * time.Second, Leases: leases, Log: slog.New(slog.DiscardHandler), NewServer: true}}
+		for _, want := range []time.Duration{0, 15 * time.Second} {
+			leases.raw = nil
+			began := time.Now()
+			if _, err := e.Acquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := time.Since(began); got != want {
+				t.Errorf("the Lease was taken after %s, want %s", got, want)
+			}
+		}
+	})
+}

@@ -425,6 +425,14 @@ var All = map[string]Promise{
 		s.DoesNotPanic()
 	}},
 	"23-leader-election": {Play: func(s *Stage) { // similar to its own tests
+		// A released Lease is taken at once, a missing one after the LeaseDuration.
+		lease := map[string]any{
+			"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"name": "kopf-example", "namespace": "default"},
+			"spec": map[string]any{"holderIdentity": "", "leaseDurationSeconds": 1},
+		}
+		if err := s.client.Create(s.Context(), lease, nil); err != nil {
+			s.Fatal(err)
+		}
 		s.Start()
 		s.Tells("From now on, this replica works.")
 		s.Create()
