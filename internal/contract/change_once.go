@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/internal/proof"
 )
 
 // This suite proves that kopf calls a handler once for a difference, whatever changes while other handlers run.
@@ -375,7 +376,7 @@ func calledOnceAcrossOperators(t *testing.T, c *C) {
 }
 
 func calledOnceAtRandom(t *testing.T, c *C) {
-	for seed := range uint64(30) {
+	for seed := range uint64(proof.Rounds(10, 100)) {
 		c.Run(t, fmt.Sprintf("DF-46 each call continues where the last one of its handler has ended, seed %d", seed), func(c *C) {
 			c.OnlyInBubble("it takes hours")
 			k, selector, place := c.Kind, Examples, inAnnotations
@@ -433,7 +434,7 @@ func calledOnceAtRandom(t *testing.T, c *C) {
 }
 
 func calledOnceAtRandomReversals(t *testing.T, c *C) {
-	for seed := range uint64(60) {
+	for seed := range uint64(proof.Rounds(20, 200)) {
 		c.Run(t, fmt.Sprintf("DF-46 after reversals, no change is lost, and no handler is called for a state that it has seen, seed %d", seed), func(c *C) {
 			c.OnlyInBubble("it takes hours")
 			k, selector, place := c.Kind, Examples, inAnnotations

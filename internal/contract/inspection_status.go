@@ -634,7 +634,7 @@ func (p *printed) Write(data []byte) (int, error) {
 }
 
 func statingMany(t *testing.T, c *C) {
-	total := proof.Rounds(10_000, 100_000)
+	total := proof.Rounds(5_000, 100_000)
 	record := func(c *C) func(i int) any {
 		failed, other := progressOf(map[string]any{"message": "oops", "delayed": moment(time.Hour)}), strings.Repeat("x", 500)
 		return func(i int) any {

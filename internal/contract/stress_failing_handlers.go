@@ -15,7 +15,7 @@ import (
 
 // This suite proves limits on the requests and calls of handlers that always fail at once, on many objects, for all options.
 
-const failingObjects = 100
+func failingObjects() int64 { return int64(proof.Rounds(40, 100)) }
 
 // fruitless is a way in which handlers fail permanently.
 type fruitless struct {
@@ -79,22 +79,22 @@ func proveFruitless(c *C, way fruitless) {
 	})
 	began := time.Now()
 	op := c.Operator(r, func(op *kopf.Operator) { op.Settings.Execution.DefaultBackoff = way.backoff })
-	createMany(c, failingObjects)
+	createMany(c, int(failingObjects()))
 	c.Pass(10 * time.Minute)
 	minutes := make([]int64, 11)
 	for _, req := range op.Wire.Requests() {
 		minutes[int(req.Time.Sub(began)/time.Minute)]++
 	}
 	c.Logf("%d calls; requests in each minute: %d", calls.Load(), minutes)
-	if most := failingObjects * (way.first + 10); calls.Load() > most || calls.Load() < failingObjects*10 {
-		c.Errorf("the handlers were called %d times, want %d to %d", calls.Load(), failingObjects*10, most)
+	if most := failingObjects() * (way.first + 10); calls.Load() > most || calls.Load() < failingObjects()*10 {
+		c.Errorf("the handlers were called %d times, want %d to %d", calls.Load(), failingObjects()*10, most)
 	}
 	// A call leads to one request, and there are finalizers.
-	if most := failingObjects*(way.first+4) + 100; minutes[0] > most {
+	if most := failingObjects()*(way.first+4) + 100; minutes[0] > most {
 		c.Errorf("%d requests were made in the first minute, want at most %d", minutes[0], most)
 	}
 	for minute, n := range minutes[3:] {
-		if most := int64(failingObjects + 10); n > most {
+		if most := failingObjects() + 10; n > most {
 			c.Errorf("%d requests were made in minute %d, want at most %d", n, minute+3, most)
 		}
 	}

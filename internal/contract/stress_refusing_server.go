@@ -68,7 +68,7 @@ func (o *outage) fault(req *Request) (*http.Response, error) {
 }
 
 // refusedObjects is the number of objects, which is above the limits for requests.
-func refusedObjects() int { return proof.Rounds(300, 1000) }
+func refusedObjects() int { return proof.Rounds(200, 1000) }
 
 const (
 	refusedTime = time.Hour
