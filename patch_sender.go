@@ -316,12 +316,16 @@ func (s *sender) warnMissed(missed Diff, now *Body) {
 		var writers []string
 		for _, item := range changed {
 			for _, name := range flapping.Writers(now.Get("metadata.managedFields"), item.Path) {
-				if !slices.Contains(writers, name) {
+				if name != fieldManager && !slices.Contains(writers, name) { // what a webhook changes in a patch of kopf belongs to kopf
 					writers = append(writers, name)
 				}
 			}
 		}
-		s.warn("Fields of a patch have other values now, changed by another client or by an admission webhook", "K602", changed, "managers", strings.Join(writers, ","))
+		var attrs []any
+		if len(writers) > 0 {
+			attrs = []any{"managers", strings.Join(writers, ",")}
+		}
+		s.warn("Fields of a patch have other values now, changed by another client or by an admission webhook", "K602", changed, attrs...)
 	}
 }
 

@@ -198,7 +198,11 @@ func (c *Call) check(given map[string]bool) error {
 	case c.Command == "freeze" && c.Lifetime < time.Second:
 		return errors.New("freeze needs a duration: --lifetime DURATION, at least 1s")
 	case c.Page && c.Liveness == "":
-		return errors.New("--page uses the liveness endpoint: it needs --liveness URL")
+		page := "--page"
+		if !given["page"] {
+			page = "the environment variable KOPF_RUN_PAGE"
+		}
+		return fmt.Errorf("the live page of %s uses the liveness endpoint: it needs --liveness URL", page)
 	case !c.Page && (c.PageToken != "" || c.PageAuth || c.PageStacks):
 		return errors.New("--page-token, --page-auth and --page-stacks are about the live page: they need --page")
 	case !embedded.Included && (c.Embedded || c.Listen != "" || len(c.Apply) > 0):

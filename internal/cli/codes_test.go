@@ -67,7 +67,12 @@ func TestHelpOfCodes(t *testing.T) {
 		}
 	}
 	line := &Line{Program: "myoperator", Codes: page}
-	if _, err := line.Parse(t.Context(), []string{"help", "K102"}); err == nil || !strings.Contains(err.Error(), `unknown code "K102": want the code of a message, such as K305`) {
-		t.Errorf("got %v", err)
+	for code, want := range map[string]string{
+		"K102": `unknown code "K102": want the code of a message, such as K305`,
+		"k10":  `unknown code "K10": did you mean K101?`,
+	} {
+		if _, err := line.Parse(t.Context(), []string{"help", code}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", code, err, want)
+		}
 	}
 }

@@ -76,9 +76,9 @@ func protect(fn func() error, err *error) {
 	returned := false
 	defer func() {
 		if v := recover(); v != nil {
-			*err = &PanicError{Value: v, Stack: userFrames(debug.Stack())}
+			*err = &PanicError{Value: v, Stack: userFrames(debug.Stack(), isMisuse(v))}
 		} else if !returned {
-			*err = &PanicError{Value: ErrExited, Stack: userFrames(debug.Stack())}
+			*err = &PanicError{Value: ErrExited, Stack: userFrames(debug.Stack(), false)}
 		}
 	}()
 	if *err = fn(); *err != nil {
@@ -93,10 +93,17 @@ var (
 	module = strings.TrimSuffix(own, "/internal/safecall")
 )
 
+// isMisuse reports whether kopf has panicked because a function was called wrongly, such as
+// with an invalid option.
+func isMisuse(value any) bool {
+	text, ok := value.(string)
+	return ok && strings.HasPrefix(text, "kopf: ")
+}
+
 // userFrames returns the frames of a stack trace between the panic, or runtime.Goexit, and
 // kopf, which has called the function. If kopf itself has panicked, it returns the whole
-// stack trace.
-func userFrames(stack []byte) []byte {
+// stack trace, but after a misuse the frames from the misused function on.
+func userFrames(stack []byte, misuse bool) []byte {
 	var frames []string // each with its place on the next line
 	for line := range strings.Lines(string(stack)) {
 		if last := len(frames) - 1; strings.HasPrefix(line, "\t") && last >= 0 {
@@ -111,14 +118,21 @@ func userFrames(stack []byte) []byte {
 	for start < len(frames) && strings.HasPrefix(frames[start], "runtime.") {
 		start++
 	}
-	if start == 0 || start == len(frames) || isFramework(frames[start]) {
+	if start > 0 && misuse {
+		for start+1 < len(frames) && isFramework(frames[start]) && isFramework(frames[start+1]) {
+			start++
+		}
+	}
+	if start == 0 || start == len(frames) || isFramework(frames[start]) && !misuse {
 		return stack
 	}
 	kept := frames[start:]
-	if end := slices.IndexFunc(kept, func(f string) bool { return strings.HasPrefix(f, own+".protect(") }); end >= 0 {
+	if end := slices.IndexFunc(kept, func(f string) bool { return strings.HasPrefix(f, own+".protect(") }); end > 0 {
 		kept = kept[:end]
+	} else if end == 0 { // no frame of the user
+		return stack
 	}
-	for isFramework(kept[len(kept)-1]) { // the first one is not
+	for len(kept) > 1 && isFramework(kept[len(kept)-1]) {
 		kept = kept[:len(kept)-1]
 	}
 	return []byte(strings.Join(kept, ""))

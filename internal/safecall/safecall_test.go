@@ -132,9 +132,19 @@ func TestStackOfPanic(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a misuse of the framework", func(t *testing.T) {
+		frame := func(name, file string) string { return name + "(0x1)\n\t" + file + ":12 +0x1\n" }
+		above := "goroutine 7 [running]:\n" + frame("runtime/debug.Stack", "/go/stack.go") + frame(own+".protect.func1", "/kopf/internal/safecall/safecall.go") + frame("panic", "/go/panic.go")
+		inside := frame(module+".(*subhandlers).register", "/kopf/execution.go")
+		kept := frame(module+".(*Change).Subhandler", "/kopf/handlers.go") + frame("main.create", "/op/main.go")
+		outer := frame(module+".(*cycle).callHandler.func1", "/kopf/execution.go") + frame(own+".protect", "/kopf/internal/safecall/safecall.go")
+		if got := string(userFrames([]byte(above+inside+kept+outer), true)); got != kept {
+			t.Errorf("got\n%swant\n%s", got, kept)
+		}
+	})
 	t.Run("no panic", func(t *testing.T) {
 		for _, text := range []string{"", "goroutine 1 [running]:\n", "goroutine 1 [running]:\nmain.main()\n\t/main.go:1\n", "panic(1)\n", "panic(1)\n\t/panic.go:1\nruntime.sigpanic()\n", "\tx"} {
-			if got := string(userFrames([]byte(text))); got != text {
+			if got := string(userFrames([]byte(text), true)); got != text {
 				t.Errorf("%q: got %q", text, got)
 			}
 		}
@@ -145,7 +155,7 @@ func TestStackOfPanic(t *testing.T) {
 		kept := frame("main.work-range1", "/op/main.go") + frame(module+".(*Client).List.func1", "/kopf/client_objects.go") + frame("main.work", "/op/main.go")
 		stack := "goroutine 7 [running]:\n" + frame("runtime/debug.Stack", "/go/stack.go") + frame(own+".protect.func1", "/kopf/internal/safecall/safecall.go") + frame("panic", "/go/panic.go") +
 			frame("runtime.panicmem", "/go/panic.go") + frame("runtime.sigpanic", "/go/signal.go") + kept + frame(module+".(*cycle).callHandler.func1", "/kopf/execution.go") + outer
-		if got := string(userFrames([]byte(stack))); got != kept {
+		if got := string(userFrames([]byte(stack), false)); got != kept {
 			t.Errorf("got\n%swant\n%s", got, kept)
 		}
 	})
