@@ -64,6 +64,7 @@ type workState struct {
 	memoShared bool           // whether admission handlers may use its memo, which ends with the object
 	deleted    bool           // whether the newest event is its deletion; false again if its worker could not report that
 	timer      *time.Timer    // of addAfterLocked, until it fires or an event comes; nil otherwise
+	forgetting bool           // whether the timer only forgets a write conflict, so that the object is idle
 	running    HandlerID      // the running handler, for messages at shutdown; "" for none
 	arrived    chan struct{}  // closed when an event comes; nil if no running handler is Interruptible
 	routine    bool           // whether urgent work elsewhere may go first: until the worker ends, or urgent work comes

@@ -178,7 +178,7 @@ func (e *entry) workState() string {
 		return "working"
 	case e.state.work.working, e.state.work.blocked:
 		return "waiting"
-	case e.state.work.timer != nil:
+	case e.state.work.timer != nil && !e.state.work.forgetting:
 		return "delayed"
 	}
 	return "idle"

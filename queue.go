@@ -463,10 +463,18 @@ func (q *queue) stopTimerLocked(e *entry) {
 	if e.state.work.timer == nil {
 		return
 	}
-	if q.delayed--; e.state.work.timer.Stop() {
+	if e.state.work.timer.Stop() {
 		q.workers.Done()
 	}
-	e.state.work.timer = nil
+	q.dropTimerLocked(e)
+}
+
+// dropTimerLocked removes a timer that has fired or was stopped.
+func (q *queue) dropTimerLocked(e *entry) {
+	if !e.state.work.forgetting {
+		q.delayed--
+	}
+	e.state.work.timer, e.state.work.forgetting = nil, false
 }
 
 // worker handles one object until there is no more work.
@@ -657,23 +665,25 @@ func (q *queue) addAfterLocked(e *entry, r result) {
 	}
 	e.state.work.working, e.state.work.turn, e.state.work.entered, e.state.work.routine = false, nil, false, r.routine
 	q.workers.Add(1)
-	q.delayed++
-	q.known.Add(metrics.Delays, 1)
+	if !r.forgetConflict {
+		q.delayed++
+		q.known.Add(metrics.Delays, 1)
+	}
 	var t *time.Timer
-	t = time.AfterFunc(max(r.requeueAfter, 0), func() { q.fire(e, &t, r.forgetConflict) })
-	e.state.work.timer = t
+	t = time.AfterFunc(max(r.requeueAfter, 0), func() { q.fire(e, &t) })
+	e.state.work.timer, e.state.work.forgetting = t, r.forgetConflict
 }
 
 // fire wakes an object at its due time.
-func (q *queue) fire(e *entry, t **time.Timer, quiet bool) {
+func (q *queue) fire(e *entry, t **time.Timer) {
 	defer q.workers.Done()
 	q.mu.Lock() // also orders the timer's assignment before its use
 	defer q.mu.Unlock()
 	if e.state == nil || e.state.work.timer != *t || q.closed || e.presence != present {
 		return // an event was faster
 	}
-	q.delayed--
-	if e.state.work.timer = nil; quiet {
+	forgetting := e.state.work.forgetting
+	if q.dropTimerLocked(e); forgetting {
 		e.state.conflict = nil
 		e.releaseIdleLocked()
 		return

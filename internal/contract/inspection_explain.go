@@ -218,7 +218,7 @@ func explainingEvents(t *testing.T, c *C) {
 		})
 		c.Create("a", map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": "Stalled", "status": "True", "reason": "Failed", "message": "no such plan"}}}})
 		x := c.explain(r, "kex", "a", "-n", c.Namespace)
-		c.same("the decision", "no handler of changes is for the object, and other handlers are called", x.Decision)
+		c.same("the decision", "no change handler matches the object, and other handlers are called", x.Decision)
 		c.same("the notes", []string{"The conditions of the object say Failed: no such plan"}, x.Notes)
 		c.same("in another namespace", `nothing: the namespace "`+c.Namespace+`" is not served by team-*`, c.explain(r, "kex", "a", "-n", c.Namespace, "--serves", "team-*").Decision)
 	})

@@ -366,6 +366,29 @@ func livePageObjects(t *testing.T, c *C) {
 			c.Errorf("there are %d objects, want 2", n)
 		}
 	})
+	c.Run(t, "DF-73 an object is idle as soon as its update is handled", func(c *C) {
+		c.OnlyInBubble("it is the same everywhere")
+		p := newPipe()
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(context.Context, *kopf.Change) error { return nil }, named("create"))
+		r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			ch.Patch.Set("spec.seen", ch.Spec().Int("x"))
+			return nil
+		}, &kopf.ChangeOptions{ID: "update", Field: "spec.x"})
+		op := c.Operator(r, paged(p))
+		c.Create("a", sized(1))
+		c.Pass(time.Minute)
+		for size := range 2 { // the second patch soon after the first one
+			c.Patch("a", sized(2+size))
+			c.Pass(time.Second)
+		}
+		if n := len(op.Logs.Find("Updating is processed")); n != 2 {
+			c.Fatalf("the update handler was called %d times", n)
+		}
+		if got := p.page(c, "/api/v1/objects?q=a").Objects; len(got) != 1 || got[0].State != "idle" {
+			c.Errorf("got %+v", got)
+		}
+	})
 	c.Run(t, "DF-73 an object is shown whatever the settings, with lists that are never null", func(c *C) {
 		c.OnlyInBubble("it waits")
 		c.Create("a", nil)
@@ -444,8 +467,8 @@ func livePageObjects(t *testing.T, c *C) {
 		c.Operator(r, paged(p), func(op *kopf.Operator) { op.Settings.Process.Decisions = 100 })
 		path := "/api/v1/objects/kopfexamples.v1.kopf.dev/" + c.Namespace + "/a"
 		for n, want := range []string{
-			"no handler of changes is for the object, and other handlers are called [{reconcile called}]",
-			"nothing: no handler of changes is for the object [{reconcile has failed permanently}]",
+			"no change handler matches the object, and other handlers are called [{reconcile called}]",
+			"nothing: no change handler matches the object [{reconcile has failed permanently}]",
 		} {
 			c.Pass(2 * time.Second)
 			fails.Store(n > 0)

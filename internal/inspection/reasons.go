@@ -93,9 +93,9 @@ func Decision(a decision.Action, o Outlook) string {
 		return "nothing: no finalizer holds the object, so that it is gone"
 	case decision.Skip:
 		if o.Others {
-			return "no handler of changes is for the object, and other handlers are called"
+			return "no change handler matches the object, and other handlers are called"
 		}
-		return "nothing: no handler of changes is for the object"
+		return "nothing: no change handler matches the object"
 	case decision.DeleteMembers:
 		return "the children without an owner reference are deleted before the object may go"
 	case decision.Drop, decision.Ignore, decision.Confirm:
@@ -123,9 +123,9 @@ func Decision(a decision.Action, o Outlook) string {
 	case decision.Handle:
 		switch what := CauseName(a.Reason); {
 		case o.Handlers == 0:
-			return "no handler is for the " + what + ", which is noted as handled"
+			return "no handler matches the " + what + ", so only the last handled state is stored"
 		case o.Done:
-			return "all handlers for the " + what + " have finished, which is noted"
+			return "all handlers for the " + what + " have finished, so the last handled state is stored"
 		case o.Due == 0:
 			return "nothing now: the next attempt for the " + what + " is in " + Age(o.Wait)
 		default:
