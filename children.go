@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/applyset"
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/ownership"
@@ -234,8 +235,8 @@ func (d *desiredSet) configure(c *Child, object any) error {
 	}
 	apiVersion, _ := m["apiVersion"].(string)
 	kind, _ := m["kind"].(string)
-	if apiVersion == "" || kind == "" {
-		return fmt.Errorf("invalid desired object with apiVersion %q and kind %q: want both", apiVersion, kind)
+	if err := apirequest.CheckType(apiVersion, kind, object); err != nil {
+		return fmt.Errorf("invalid desired object: %w", err)
 	}
 	if c.resource, err = d.resourceOf(apiVersion, kind); err != nil {
 		return err

@@ -441,7 +441,7 @@ func failingTransforms(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		for _, id := range []string{"fails", "panics"} {
 			r.OnEvent(Examples, func(_ context.Context, e *kopf.WatchEvent) error {
-				if e.Type == kopf.Added && e.Name() == id {
+				if (e.Type == kopf.Added || e.Type == kopf.Listed) && e.Name() == id {
 					e.Patch.Transform(func(map[string]any) error {
 						if id == "panics" {
 							panicInTransform()

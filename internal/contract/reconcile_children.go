@@ -104,7 +104,7 @@ var _ = Suite("reconcile_children", func(t *testing.T, c *C) {
 				r.Desired(desiredMap("x", nil), nil)
 				r.Desired(desiredMap("x", nil), nil)
 			},
-			"invalid desired object with apiVersion":        func(r *kopf.Reconcile) { r.Desired(map[string]any{"metadata": nil}, nil) },
+			"invalid desired object: invalid apiVersion":    func(r *kopf.Reconcile) { r.Desired(map[string]any{"metadata": nil}, nil) },
 			"the desired object is nil, of type *kopf.Meta": func(r *kopf.Reconcile) { r.Desired((*kopf.Meta)(nil), nil) },
 			"invalid metadata.generateName of a desired object": func(r *kopf.Reconcile) {
 				r.Desired(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"generateName": "x-"}}, nil)
