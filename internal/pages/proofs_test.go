@@ -50,14 +50,7 @@ func tests(t *testing.T) map[string]bool {
 	exists := make(map[string]bool)
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	suite := regexp.MustCompile(`(?m)^var _ = (?:Serial|Cluster)?Suite\("(\w+)"`)
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && path == filepath.Join(root, "site") { // no part of an operator
-			return filepath.SkipDir
-		}
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
-			return err
-		}
-		source, err := os.ReadFile(path)
+	eachSource(t, func(path string, source []byte) {
 		if strings.HasSuffix(path, "_test.go") {
 			for _, m := range function.FindAllSubmatch(source, -1) {
 				exists[string(m[1])] = true
@@ -66,10 +59,65 @@ func tests(t *testing.T) map[string]bool {
 		for _, m := range suite.FindAllSubmatch(source, -1) {
 			exists["TestContract/"+string(m[1])] = true
 		}
+	})
+	return exists
+}
+
+// eachSource calls a function with the Go files of all modules but the site's, which is no part of an operator.
+func eachSource(t *testing.T, use func(path string, source []byte)) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path == filepath.Join(root, "site") {
+			return filepath.SkipDir
+		}
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		if err == nil {
+			use(path, source)
+		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return exists
+}
+
+// TestStatements checks that the id in the name of a subtest is that of a statement of the contract. Each statement from part 5 on
+// must have a subtest, or be a documented deviation.
+func TestStatements(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(root, "internal/contract/*.md"))
+	if err != nil || len(pages) < 9 {
+		t.Fatalf("got the pages %v, %v", pages, err)
+	}
+	stated := make(map[string]string)
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^- (?:\*\*)?([A-Z]{2}-T?\d+)\b`).FindAllSubmatch(text, -1) {
+			stated[string(m[1])] = filepath.Base(page)
+		}
+	}
+	proven := make(map[string]bool)
+	name := regexp.MustCompile("[\" `]((?:CH|BG|AC|OP|RC|TD|HA|OB|DF)-T?\\d+)[ \"`]")
+	eachSource(t, func(path string, source []byte) {
+		for _, m := range name.FindAllSubmatch(source, -1) {
+			id := string(m[1])
+			if proven[id] = true; stated[id] == "" {
+				t.Errorf("%s: the pages of the contract have no statement %s", path, id)
+			}
+		}
+	})
+	deviations, err := os.ReadFile(filepath.Join(root, "docs/deviations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, page := range stated {
+		if page > "5" && !proven[id] && !strings.Contains(string(deviations), "| "+id+" |") {
+			t.Errorf("%s: no subtest is named after %s", page, id)
+		}
+	}
 }
