@@ -436,6 +436,32 @@ func failingTransforms(t *testing.T, c *C) {
 			}
 		})
 	}
+	c.Run(t, "the nulls of objects in lists, which API servers drop, are not sent", func(c *C) {
+		var ticks atomic.Int64
+		given := []any{map[string]any{"a": int64(1), "b": nil, "c": []any{nil, map[string]any{"d": nil}}}}
+		r := &kopf.Registry{}
+		r.OnTimer(Examples, func(_ context.Context, o *kopf.Timer) error {
+			ticks.Add(1)
+			o.Patch.Set("status.items", given)
+			return nil
+		}, &kopf.TimerOptions{ID: "tick", Interval: time.Second})
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.WaitFor("some ticks", func() bool { return ticks.Load() > 5 })
+		writes := 0
+		for _, req := range op.Wire.Requests() {
+			if req.Method == http.MethodPatch && strings.Contains(req.Body, "items") {
+				writes++
+			}
+		}
+		if writes != 1 {
+			c.Errorf("the status was written %d times", writes)
+		}
+		c.same("the status", []any{map[string]any{"a": json.Number("1"), "c": []any{nil, map[string]any{}}}}, c.Get("a").Get("status.items"))
+		if _, ok := given[0].(map[string]any)["b"]; !ok {
+			c.Error("the value of the handler was changed")
+		}
+	})
 	c.Run(t, "a function that fails is not taken for a refusal of the API server, and a panic has its stack", func(c *C) {
 		c.OnlyInBubble("it takes minutes")
 		r := &kopf.Registry{}

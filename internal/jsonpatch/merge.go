@@ -238,6 +238,35 @@ func areApplied(raw []byte, fields map[string]any) bool {
 	return true
 }
 
+// DropItemNulls removes the nulls of objects in lists from a merge patch. API servers do so when they apply it: the object would
+// differ from the patch for ever.
+func DropItemNulls(patch map[string]any) {
+	for _, value := range patch {
+		switch value := value.(type) {
+		case map[string]any:
+			DropItemNulls(value)
+		case []any:
+			dropNulls(value)
+		}
+	}
+}
+
+// dropNulls removes the nulls of objects in a value.
+func dropNulls(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, v := range value {
+			if dropNulls(v); v == nil {
+				delete(value, key)
+			}
+		}
+	case []any:
+		for _, item := range value {
+			dropNulls(item)
+		}
+	}
+}
+
 // DropValueIn removes the change of a field from a merge patch, and the parents that it leaves empty.
 func DropValueIn(patch map[string]any, keys []string) {
 	if len(keys) == 1 {
