@@ -127,9 +127,12 @@ func (i *inspector) explain(what *resolved, body *Body, listed bool) *inspection
 	return x
 }
 
+// explainName is the name of the annotation that enables the log of decisions about an object.
+const explainName = "explain"
+
 // explainKey returns the annotation that enables the log of decisions about an object. It has the first prefix of the storage.
 func (p *PersistenceSettings) explainKey() string {
-	return append(prefixesOf(p.DiffBaseStorage), markers.DefaultPrefix)[0] + "/explain"
+	return append(prefixesOf(p.DiffBaseStorage), markers.DefaultPrefix)[0] + "/" + explainName
 }
 
 // note records the decision and the handlers to call. For objects with the annotation, it also logs them with the reasons.

@@ -278,7 +278,7 @@ func (r *Registry) onChange(kind handlerKind, s Selector, field FieldPath, fn Ch
 // reservedIDs are the names of kopf's own annotations, which the progress of a handler must not overwrite.
 var reservedIDs = []HandlerID{
 	handlingID, failedID, markers.LastHandled, trackedKey, formerKey, markers.Managed, defaultTouchKey, handledUIDKey,
-	markers.Reconciled,
+	markers.Reconciled, wantedName, explainName,
 }
 
 // newChange makes a change handler.
@@ -386,6 +386,9 @@ func (h *handler) filter(labels, annotations Match, value, old, now any) (err er
 	f := &h.filters
 	if len(h.field) == 1 && h.field[0] == "metadata" {
 		return errors.New("the field \"metadata\" as a whole changes with every patch: name the part that the handler is about, such as \"metadata.labels\"")
+	}
+	if len(h.field) > 1 && h.field[0] == "metadata" && (h.field[1] == "resourceVersion" || h.field[1] == "managedFields") {
+		return fmt.Errorf("the field %q changes with every write, and kopf does not track it: name another field", strings.Join(h.field, "."))
 	}
 	if len(h.field) == 0 && (value != nil || old != nil || now != nil) {
 		return errors.New("the options Value, Old and New need a Field to look at")

@@ -290,7 +290,10 @@ func (c *child) reason() string {
 }
 
 // wantedAnnotation has the digest of the applied configuration. It must never change, because all children would be applied again.
-const wantedAnnotation = markers.DefaultPrefix + "/wanted"
+const (
+	wantedAnnotation = markers.DefaultPrefix + "/" + wantedName
+	wantedName       = "wanted"
+)
 
 // show stores a state of the child, with the fields of the handler's field manager, and whether it matches the applied configuration.
 func (rc *reconciler) show(c *child, b *Body, fields []byte, apiVersion string, owned bool) {

@@ -126,7 +126,7 @@ var _ = Suite("change_handler_ids", func(t *testing.T, c *C) {
 		}
 		for _, id := range []kopf.HandlerID{
 			"last-handled-configuration", "tracked-fields", "handling-base", "kopf-managed", "touch-dummy", "handled-uid",
-			"reconciled-spec", "failed-handlers",
+			"reconciled-spec", "failed-handlers", "wanted", "explain",
 		} {
 			if text := refused(c, func() { r.OnCreate(Examples, fn, named(id)) }); !strings.Contains(text, fmt.Sprintf("%q is reserved", id)) {
 				c.Errorf("got the panic %q, want one with the id %q", text, id)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -66,6 +67,41 @@ var _ = Suite("client_watch_restored", func(t *testing.T, c *C) {
 			c.expect(&l, "1", "2", "3")
 		})
 	}
+	c.Run(t, "DF-30 another API server in the place of the former one is noticed", func(c *C) {
+		c.OnlyInBubble("the server is replaced by a new one")
+		other, _ := c.open(c)
+		s := &replaced{former: c.transport()}
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error { l.add("%s", ch.Name()); return nil }, named("create"))
+		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
+			<-ctx.Done()
+			l.add("%s is gone", d.Name())
+			return nil
+		}, daemonID("daemon"))
+		op := c.Operator(r, func(op *kopf.Operator) { op.Connection.HTTPClient = &http.Client{Transport: s} })
+		for i := range 30 { // so that its versions are far ahead
+			c.Create("a", sized(i))
+			c.Pass(time.Second)
+			c.Delete("a")
+			c.Pass(time.Second)
+		}
+		c.Create("old", nil)
+		c.Pass(time.Minute)
+		s.replace(other.HTTPClient.Transport)
+		client, err := kopf.NewClient(other, nil)
+		if err != nil {
+			c.Fatal(err)
+		}
+		object := map[string]any{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": map[string]any{"name": "new", "namespace": c.Namespace}}
+		if err := client.Create(contextWithout(c.Context()), object, nil); err != nil {
+			c.Fatal(err)
+		}
+		c.Pass(2 * time.Minute)
+		if l.count("new") != 1 || l.count("old is gone") != 1 || len(op.Logs.Find("have gone back")) == 0 {
+			c.Errorf("got the calls %q", l.all())
+		}
+	})
 	c.Run(t, "DF-30 an object whose worker worked when the server was restored is handled, though its stream is busy", func(c *C) {
 		c.OnlyInBubble("the answers are made up")
 		var restored atomic.Bool
@@ -133,3 +169,32 @@ var _ = Suite("client_watch_restored", func(t *testing.T, c *C) {
 		}
 	})
 })
+
+// replaced is a transport to a server that another one replaces.
+type replaced struct {
+	former http.RoundTripper
+	now    atomic.Pointer[http.RoundTripper]
+	cut    []context.CancelFunc
+	mu     sync.Mutex
+}
+
+func (s *replaced) RoundTrip(req *http.Request) (*http.Response, error) {
+	if now := s.now.Load(); now != nil {
+		return (*now).RoundTrip(req)
+	}
+	ctx, cancel := context.WithCancel(req.Context())
+	s.mu.Lock()
+	s.cut = append(s.cut, cancel)
+	s.mu.Unlock()
+	return s.former.RoundTrip(req.WithContext(ctx))
+}
+
+// replace ends all connections to the former server, and makes the new ones to another.
+func (s *replaced) replace(by http.RoundTripper) {
+	s.now.Store(&by)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, cut := range s.cut {
+		cut()
+	}
+}

@@ -98,6 +98,11 @@ func (s *Stream) follow(ctx context.Context) {
 
 // listAndWatch runs the stream until it fails or ends, and reports whether the objects were listed.
 func (s *Stream) listAndWatch(ctx context.Context) (listed bool, err error) {
+	if s.version != "" && s.unverified && time.Since(s.verified) >= verifyAgain {
+		if err := s.verify(ctx); err != nil {
+			return true, err
+		}
+	}
 	if s.version == "" {
 		if err := s.finishListing(ctx); err != nil {
 			return false, err
@@ -120,6 +125,24 @@ func (s *Stream) listAndWatch(ctx context.Context) (listed bool, err error) {
 		return false, s.finishListing(ctx)
 	}
 	return true, err
+}
+
+// verifyAgain is the minimum time between two verifications of a stream whose connections fail again and again.
+const verifyAgain = 5 * time.Minute
+
+// verify lists again if the API server has an older history than before. It would keep a watch silent until its versions have caught
+// up, and the objects that were changed until then would be missed. A list of one object shows the present version.
+func (s *Stream) verify(ctx context.Context) error {
+	page := &rawjson.ListPage{Take: func(*rawjson.Header, []byte) error { return nil }}
+	if err := s.Server.Page(ctx, page, 1); err != nil {
+		return err
+	}
+	s.verified = time.Now()
+	if s.unverified = false; s.older(page.Version) {
+		s.endListing()
+		s.version = ""
+	}
+	return nil
 }
 
 // finishListing waits for the remaining pages of a list, even if a relist follows. Otherwise, a watch that fails again and again would prevent the later pages
@@ -160,7 +183,7 @@ func (s *Stream) list(ctx context.Context) error {
 		return err
 	}
 	version := page.Version
-	if s.unpaged = false; s.older(version) {
+	if s.unpaged, s.unverified = false, false; s.older(version) {
 		s.Log.Warn("The resource versions of the API server have gone back, as after a restore from a backup; listing again",
 			"resource", s.Resource, "namespace", s.Namespace, "version", version, "before", s.newest, "help", "K123")
 		s.newest = version
@@ -310,13 +333,16 @@ func (s *Stream) watch(ctx context.Context) error {
 		s.version = ""
 		return nil
 	case errors.Is(err, errInactive):
+		s.unverified = s.unverified || s.bookmarks
 		s.Log.Debug("The watch stream is inactive; reconnecting", "resource", s.Resource, "namespace", s.Namespace)
 		return nil
-	case errors.Is(err, errStopped), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, errStopped):
+		return nil
+	case errors.Is(err, io.ErrUnexpectedEOF), err != nil && !answered && s.received:
+		s.unverified = true
 		return nil // the connection is lost; the next one continues
-	case err != nil && !answered && s.received:
-		return nil // the same
 	}
+	s.unverified = s.unverified || err != nil && !answered
 	return err
 }
 
@@ -333,6 +359,7 @@ func (s *Stream) take(f *rawjson.Frame) error {
 		s.advanceLocked(toHear)
 	}
 	s.Meter.Came(f.Type == bookmark)
+	s.bookmarks = s.bookmarks || f.Type == bookmark
 	before := s.version
 	if version := f.Object.ResourceVersion.Of(f.Raw); version != nil {
 		s.version = rawjson.Unquote(version)

@@ -117,6 +117,9 @@ func TestStream(t *testing.T) {
 	page := func(name, version, next string) string {
 		return `{"metadata":{"resourceVersion":"` + version + `","continue":"` + next + `"},"items":[{"metadata":{"name":"` + name + `"}}]}`
 	}
+	older := func(n int, _ string) (string, error) { // from the second list on
+		return `{"metadata":{"resourceVersion":"` + []string{"10", "12"}[min(n, 1)] + `"},"items":[]}`, nil
+	}
 	for _, tt := range []struct {
 		name     string
 		server   server
@@ -154,6 +157,29 @@ func TestStream(t *testing.T) {
 			}
 			return page("a", "10", ""), nil
 		}}, 10 * time.Second, []string{"listing", "Forbidden", "not listed: Forbidden", "listing", "not listed: Forbidden", "listing", " a", "works", "listed", "end"}, []string{"10"}},
+		{"notices an older history after a lost connection", server{page: older, watch: func(n int) (string, error) {
+			switch n {
+			case 0:
+				return event("MODIFIED", "a", "30"), nil
+			case 1:
+				return "", errors.New("connection refused")
+			}
+			return "", nil
+		}}, 30 * time.Second, []string{"listing", "listed", "MODIFIED a", "connection refused", "listing", "restored", "listing", "listed", "works", "end"}, []string{"10", "30", "12"}},
+		{"notices an older history after a silent connection", server{page: older, watch: func(n int) (string, error) {
+			if n == 0 {
+				return event("MODIFIED", "a", "30") + event("BOOKMARK", "", "30"), nil
+			}
+			return "", nil
+		}}, 90 * time.Second, []string{"listing", "listed", "MODIFIED a", "listing", "restored", "listing", "listed", "end"}, []string{"10", "30", "12"}},
+		{"continues after a lost connection", server{page: func(n int, _ string) (string, error) {
+			return page("a", "30", ""), nil
+		}, watch: func(n int) (string, error) {
+			if n == 0 {
+				return "", errors.New("connection refused")
+			}
+			return "", nil
+		}}, 30 * time.Second, []string{"listing", " a", "listed", "connection refused", "works", "end"}, []string{"30", "30"}},
 		{"notices a restore from a backup", server{watch: func(n int) (string, error) {
 			if n > 0 {
 				return "", nil
@@ -217,7 +243,7 @@ func TestOutage(t *testing.T) {
 		defer cancel()
 		var r recorder
 		(&Stream{Server: s, Handler: &r, Settings: settings(), Log: slog.New(slog.DiscardHandler)}).Run(ctx)
-		for i := 1; i < len(s.at); i++ {
+		for i := 1; i < len(s.at) && s.at[i].Sub(began) < time.Hour; i++ {
 			if pause := s.at[i].Sub(s.at[i-1]); pause > 12*time.Second {
 				t.Errorf("got a pause of %s", pause)
 			}
