@@ -261,7 +261,9 @@ func (c *cycle) sendAlone(p *handlerPatch) error {
 	total, late := c.combine([]*handlerPatch{p}, &Patch{})
 	_, err := c.request(total)
 	if err == nil {
-		_, err = c.request(late)
+		if _, err = c.request(late); err != nil {
+			c.keepConditions([]*handlerPatch{p})
+		}
 	}
 	var refused *patchRefusedError
 	var failed *objectpatch.TransformError
@@ -316,6 +318,21 @@ func (c *cycle) emptyPatch(p *handlerPatch, conditions objectpatch.Changes) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p.patch, p.conditions = &Patch{}, conditions
+}
+
+// keepConditions keeps only the conditions of patches, after everything else of them was stored. Sent again, it would overwrite later
+// changes by other clients.
+func (c *cycle) keepConditions(patches []*handlerPatch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range patches {
+		p.patch = &Patch{}
+	}
+	w := &c.writes
+	w.body, w.unapplied = c.known, nil
+	for _, p := range w.patches {
+		w.unapplied = append(w.unapplied, p.patch)
+	}
 }
 
 // firstRefusal returns the first temporary refusal of a change handler's patch, nil if there is none.
@@ -654,6 +671,7 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 	}
 	if len(own.changes.Removes) == 0 || len(c.knownBody().Finalizers()) > 0 { // the object remains, perhaps because of finalizers of other clients
 		if _, err := c.request(late); err != nil && !errors.Is(err, errGone) {
+			c.keepConditions(patches)
 			return err
 		}
 	}

@@ -190,6 +190,9 @@ var _ = Suite("reconcile_conditions", func(t *testing.T, c *C) {
 			}
 		})
 	}
+	for name, code := range map[string]int{"in a conflict": 0, "by a rule": http.StatusForbidden, "by a broken webhook": http.StatusInternalServerError} {
+		c.Run(t, "RC-60 a stored patch is not sent again when its conditions are refused "+name, func(c *C) { proveStoredOnce(c, code) })
+	}
 	c.Run(t, "RC-60 a refused patch is a permanent failure with ErrorsPermanent", func(c *C) {
 		examples, l := c.statuses(), calls{}
 		r := &kopf.Registry{}
@@ -285,4 +288,36 @@ func patchesOf(op *Running, path string) (all []Request) {
 		}
 	}
 	return all
+}
+
+// proveStoredOnce has a user change the field of a patch that is stored, while its conditions are refused with a code, or
+// meet the user's change.
+func proveStoredOnce(c *C, code int) {
+	k := c.statuses()
+	r := &kopf.Registry{}
+	r.OnReconcile(statusExamples, func(_ context.Context, r *kopf.Reconcile) error {
+		if r.Spec().Int("x") == 0 {
+			r.Patch.Set("spec.x", 3) // a default
+		}
+		return nil
+	}, &kopf.ReconcileOptions{ID: "reconcile", Conditions: true})
+	var refused atomic.Int64
+	c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+		if req.Method != http.MethodPatch || !strings.HasSuffix(req.Path, "/a/status") || refused.Add(1) > 3 {
+			return nil, nil
+		}
+		_, err := c.Client.Patch(contextWithout(c.Context()), k.Ref("a"), sized(4+int(refused.Load())), nil)
+		if err != nil || code == 0 {
+			return nil, err
+		}
+		return Answer(code, "Refused", "failed calling webhook"), nil
+	}))
+	k.Create("a", map[string]any{"spec": map[string]any{}})
+	c.WaitFor("the condition", func() bool {
+		_, reason, _ := condition(k.Get("a"), "Ready")
+		return reason != "" && refused.Load() > 3
+	})
+	if x := k.Get("a").Spec().Int("x"); x < 5 {
+		c.Errorf("the size of the user is %d now", x)
+	}
 }
