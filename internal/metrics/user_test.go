@@ -161,10 +161,10 @@ func TestWriters(t *testing.T) {
 		if got := log.String(); strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, "main.go:7") || !strings.Contains(got, `line 2, \"bad line\": invalid number \"line\": want a decimal one`) {
 			t.Errorf("got the log %s", got)
 		}
-		text = "# TYPE good counter\ngood{a=\"b\"} 1 1700000000000\n# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 7\nkopf_handler_duration_seconds_count 1\nlast 2"
+		text = "# TYPE good counter\ngood{a=\"b\"} 1 1700000000000\n# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total -7\nkopf_handler_duration_seconds_count 1\nlast 2"
 		page := write(t, m, false)
 		wantLines(t, page, `good{a="b"} 1 1700000000000`, "last 2")
-		if strings.Contains(page, "process_cpu_seconds_total 7") || strings.Contains(page, "kopf_handler_duration_seconds_count 1") || strings.Count(page, "# TYPE process_cpu_seconds_total") > 1 {
+		if strings.Contains(page, "process_cpu_seconds_total -7") || strings.Contains(page, "kopf_handler_duration_seconds_count 1") || strings.Count(page, "# TYPE process_cpu_seconds_total") > 1 {
 			t.Errorf("the page has metrics twice\n%s", page)
 		}
 		text = "bad line\n"
