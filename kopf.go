@@ -362,7 +362,7 @@ func (r *run) listen() error {
 		return nil
 	}
 	log := r.Logger.With("activity", "probe")
-	r.probes = &prober{handlers: r.Registry.activities(kindProbe), log: log, meter: r.meter, run: r}
+	r.probes = &prober{log: log, meter: r.meter, run: r}
 	return r.probes.listen(r.LivenessEndpoint, r.LivenessListener)
 }
 
@@ -400,7 +400,8 @@ func (r *run) serve(ctx context.Context) error {
 		return err
 	}
 	r.indices = r.indices.extended(registry) // start-up handlers may have registered some
-	r.probes.begin()
+	r.meter.Extend(r.Registry.described())
+	r.probes.begin(r.Registry.activities(kindProbe))
 	handlers, endHandlers := context.WithCancel(context.WithoutCancel(ctx))
 	defer endHandlers()
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
@@ -642,13 +643,30 @@ func (r *run) cleanup(ctx context.Context) error {
 
 // activity runs the handlers of one activity until all are finished. It reports whether any has succeeded, or there are none. It fails if one of them has
 // failed permanently.
-func (r *run) activity(ctx context.Context, kind handlerKind, name string, client *Client) (bool, error) {
+func (r *run) activity(ctx context.Context, kind handlerKind, name string, client *Client) (worked bool, err error) {
 	handlers := r.Registry.activities(kind)
+	worked = len(handlers) == 0
+	for called := 0; called < len(handlers) && err == nil; handlers = r.Registry.activities(kind) { // they may register others
+		if called > mostNestedHandlers {
+			return worked, fmt.Errorf("the %s handlers register one another without an end, the last one at %s", name, handlers[called].registered.where)
+		}
+		var succeeded bool
+		succeeded, err = r.callActivities(ctx, handlers[called:], name, client)
+		worked, called = worked || succeeded, len(handlers)
+	}
+	return worked, err
+}
+
+// mostNestedHandlers limits the handlers that the handlers of an activity register.
+const mostNestedHandlers = 1000
+
+// callActivities calls handlers of an activity, and reports whether any has succeeded.
+func (r *run) callActivities(ctx context.Context, handlers []*handler, name string, client *Client) (bool, error) {
 	log := r.Logger.With("activity", name)
 	succeeded, err := r.attempts(ctx, handlers, name, func(ctx context.Context, h *handler, a Attempt) (any, error) {
 		return nil, h.activities.activity(ctx, &Activity{Attempt: a, Settings: r.Settings, Logger: handlerLogger(log, h.id), Client: client, Indices: r.indices, Param: h.param, fence: r.leader.number(), memo: r.Memo})
 	})
-	return len(handlers) == 0 || len(succeeded) > 0, err
+	return len(succeeded) > 0, err
 }
 
 // attempts calls handlers one after another, with retries, until each has succeeded or failed permanently. It returns the results and the failures.

@@ -41,8 +41,9 @@ func (p *prober) listen(endpoint string, listener net.Listener) error {
 }
 
 // begin enables the probes.
-func (p *prober) begin() {
+func (p *prober) begin(handlers []*handler) {
 	if p != nil {
+		p.handlers = handlers
 		p.server.Begin(p.run.Settings.Process.Debug)
 	}
 }
@@ -133,7 +134,11 @@ func (p *prober) await(ctx context.Context, h *handler) (any, error) {
 
 // newMetrics returns the counters of an operator.
 func newMetrics(r *Registry, p *pauser.Pauser, log *slog.Logger) *metrics.Metrics {
-	var all []metrics.Described
+	return metrics.New(metrics.State{Version: Version, Go: runtime.Version(), Paused: p.Paused, Goroutines: runtime.NumGoroutine, Log: log}, r.described())
+}
+
+// described describes the handlers for the metrics.
+func (r *Registry) described() (all []metrics.Described) {
 	for _, h := range r.snapshot() {
 		d := metrics.Described{ID: string(h.id)}
 		switch h.kind {
@@ -144,5 +149,5 @@ func newMetrics(r *Registry, p *pauser.Pauser, log *slog.Logger) *metrics.Metric
 		}
 		all = append(all, d)
 	}
-	return metrics.New(metrics.State{Version: Version, Go: runtime.Version(), Paused: p.Paused, Goroutines: runtime.NumGoroutine, Log: log}, all)
+	return all
 }

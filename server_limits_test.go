@@ -224,7 +224,7 @@ func TestProfilesOutliveTimeouts(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.stop()
-		p.begin()
+		p.begin(p.handlers)
 		conn := l.dial()
 		go io.WriteString(conn, "GET /debug/x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 		if elapsed, text := untilClosed(conn); !strings.HasSuffix(text, "a profile") && !strings.Contains(text, "a profile") {

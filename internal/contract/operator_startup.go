@@ -69,6 +69,27 @@ var _ = Suite("operator_startup", func(t *testing.T, c *C) {
 			c.Errorf("got %+v after the end of the operator", lines)
 		}
 	})
+	c.Run(t, "what a start-up handler registers is called and counted: start-up handlers, probes and handlers of objects", func(c *C) {
+		var l calls
+		p, r := newPipe(), &kopf.Registry{}
+		r.OnStartup(func(context.Context, *kopf.Activity) error {
+			r.OnStartup(func(context.Context, *kopf.Activity) error {
+				l.add("second")
+				r.OnCreate(Examples, l.handler("late"), named("late"))
+				return nil
+			}, id("second"))
+			r.OnProbe(func(context.Context, *kopf.Probe) (any, error) { return "alive", nil }, &kopf.ProbeOptions{ID: "probe"})
+			return nil
+		}, id("first"))
+		c.Operator(r, probed(p, "http://0.0.0.0/healthz"))
+		c.Create("a", nil)
+		c.handled("a")
+		c.expect(&l, "second", "late create 0")
+		wantAnswer(c, "the probe", p.ask("GET", "/healthz"), `200 {"probe":"alive"}`)
+		if page := p.ask("GET", "/metrics").body; !strings.Contains(page, `kopf_handler_attempts_total{handler="late",outcome="success"} 1`) {
+			c.Errorf("the metrics have no success of the handler:\n%s", page)
+		}
+	})
 	c.Run(t, "DF-80 a function of Configure that is registered while the operator runs is not called, and warned of once", func(c *C) {
 		for _, when := range []string{"in a start-up handler", "later"} {
 			called := func(*kopf.Settings) { c.Errorf("%s: the function was called", when) }

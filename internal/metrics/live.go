@@ -72,8 +72,9 @@ func (m *Metrics) Live() Live {
 		Memory: int64(memory), Goroutines: m.state.Goroutines(), Daemons: m.Load(Daemons), Timers: m.Load(Timers), Peers: m.Load(Peers), Conflicts: m.Load(WriteConflicts),
 		Throttled: m.Load(Throttled) / int64(time.Millisecond), Handlers: []LiveHandler{}, Requests: []LiveRequests{},
 	}
-	for _, id := range m.ids {
-		h := m.handlers[id]
+	handlers := m.handlers.Load()
+	for _, id := range handlers.ids {
+		h := handlers.byID[id]
 		if l.Handlers = append(l.Handlers, h.live(id)); h.subs.durations.nanos.Load() > 0 {
 			l.Handlers = append(l.Handlers, h.subs.live(id+"/*"))
 		}

@@ -8,6 +8,7 @@ package metrics
 
 import (
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -42,8 +43,7 @@ type Metrics struct {
 
 	state    State
 	counters [operatorCounts]atomic.Int64
-	handlers map[string]*Handler // immutable after the start
-	ids      []string            // its keys, in the order of registration
+	handlers atomic.Pointer[handlerTable]
 
 	mu           sync.Mutex // guards following
 	unserved     []string   // why no handler of objects can be served; nil if some can be
@@ -65,6 +65,12 @@ type Election struct {
 	Reached func() bool   // reports whether this replica has ever read the Lease, so that it can take over
 }
 
+// handlerTable has the counters of the handlers. It does not change.
+type handlerTable struct {
+	ids  []string // in the order of registration
+	byID map[string]*Handler
+}
+
 // State holds values that are computed for each page instead of counted.
 type State struct {
 	Version    string      // of the framework
@@ -84,17 +90,27 @@ type requests struct {
 
 // New returns counters for handlers. Handlers with equal ids share them. The sub-handlers of each parent share one set of counters.
 func New(state State, handlers []Described) *Metrics {
-	m := &Metrics{state: state, handlers: make(map[string]*Handler)}
+	m := &Metrics{state: state}
+	m.handlers.Store(&handlerTable{byID: make(map[string]*Handler)})
+	m.Extend(handlers)
+	return m
+}
+
+// Extend adds counters for the handlers that have none. It must not be called concurrently, except with the page.
+func (m *Metrics) Extend(handlers []Described) {
+	present := m.handlers.Load()
+	next := &handlerTable{ids: slices.Clip(present.ids), byID: maps.Clone(present.byID)}
 	for _, d := range handlers {
-		h := m.handlers[d.ID]
+		h := next.byID[d.ID]
 		if h == nil {
 			h = &Handler{subs: &Handler{}}
-			m.handlers[d.ID] = h
-			m.ids = append(m.ids, d.ID)
+			next.byID[d.ID], next.ids = h, append(next.ids, d.ID)
 		}
-		h.kind = max(h.kind, d.Kind)
+		if present.byID[d.ID] == nil { // the page reads those of the present table
+			h.kind = max(h.kind, d.Kind)
+		}
 	}
-	return m
+	m.handlers.Store(next)
 }
 
 // Add adds to a counter. It is not inlined because that makes the binary smaller.
@@ -120,7 +136,7 @@ func (m *Metrics) StandsBy() bool {
 
 // Total returns how many attempts of all handlers ended with a result.
 func (m *Metrics) Total(r Result) (n int64) {
-	for _, h := range m.handlers {
+	for _, h := range m.handlers.Load().byID {
 		n += h.results[r].Load() + h.subs.results[r].Load()
 	}
 	return n
@@ -131,7 +147,7 @@ func (m *Metrics) Handler(id string, sub bool) *Handler {
 	if m == nil {
 		return nil
 	}
-	h := m.handlers[id]
+	h := m.handlers.Load().byID[id]
 	if h != nil && sub {
 		return h.subs
 	}

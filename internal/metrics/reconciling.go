@@ -28,8 +28,9 @@ func (s reconciling) write(v *view, p *page) {
 
 // controllers returns the rows of the reconcile handlers.
 func (v *view) controllers() (all []*row) {
-	for _, id := range v.ids {
-		h := v.handlers[id]
+	handlers := v.handlers.Load()
+	for _, id := range handlers.ids {
+		h := handlers.byID[id]
 		if h.kind != Reconcile {
 			continue
 		}

@@ -72,8 +72,9 @@ func stamp(nanos int64) float64 {
 
 // ofHandlers returns the rows of the handlers, and the number of attempts that will be retried.
 func (v *view) ofHandlers() (all []*row, retries float64) {
-	for _, id := range v.ids {
-		h := v.handlers[id]
+	handlers := v.handlers.Load()
+	for _, id := range handlers.ids {
+		h := handlers.byID[id]
 		all = append(all, h.row(id, v.now))
 		if retries += load(&h.results[Retry]); h.subs.durations.nanos.Load() > 0 {
 			all = append(all, h.subs.row(id+"/*", v.now))
