@@ -241,7 +241,8 @@ type run struct {
 	reviews reviewRunner // nil without admission handlers
 	begun   bool         // whether it has logged its start
 
-	configured int // the number of functions of Configure that were called
+	configured int        // the number of functions of Configure that were called
+	registered []*handler // by the start-up handlers; they belong to this run
 
 	orphans atomic.Int64 // functions that ignore their canceled contexts; the Lease is not released while there are any
 }
@@ -312,6 +313,7 @@ func (r *run) run(ctx context.Context) error {
 	r.Logger.Debug("Starting operator", "version", Version)
 	began, started := time.Now(), false
 	defer r.Registry.warnLateSettings(r.Logger, r.configured)()
+	defer func() { r.Registry.remove(r.registered) }()
 	err := r.listen()
 	if err == nil {
 		started, err = r.activity(ctx, kindStartup, "startup", r.client)
@@ -714,6 +716,16 @@ func (r *run) attempts(ctx context.Context, handlers []*handler, name string, on
 	return succeeded, errors.Join(failures...)
 }
 
+// settleRegistered keeps the handlers that an attempt of a start-up handler has registered until the end of the run, and removes those
+// of a failed one: the next attempt or run registers them again.
+func (r *run) settleRegistered(handlers []*handler, o outcome) {
+	if o.final && o.err == nil {
+		r.registered = append(r.registered, handlers...)
+	} else {
+		r.Registry.remove(handlers)
+	}
+}
+
 // attemptActivity makes one attempt of an activity handler, unless its limits forbid it.
 func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressRecord, name string, once func(context.Context, *handler, Attempt) (any, error)) (value any, o outcome) {
 	call := call{
@@ -723,6 +735,7 @@ func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressR
 	if h.kind == kindStartedLeading {
 		call.leader = r.leader
 	}
+	before := len(r.Registry.snapshot())
 	o, err := call.invoke(ctx, func(ctx context.Context, a Attempt) (err error) {
 		inner, cancel := h.withDeadline(ctx, record.Started)
 		defer cancel()
@@ -732,6 +745,9 @@ func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressR
 		}
 		return err
 	})
+	if h.kind == kindStartup {
+		r.settleRegistered(r.Registry.since(before), o)
+	}
 	if !o.cancelled {
 		record.apply(o, time.Now())
 	}

@@ -187,6 +187,9 @@ func (r *Registry) OnField(s Selector, field FieldPath, fn ChangeFunc, opts *Cha
 }
 
 // OnStartup registers a handler that kopf calls before it does anything else, such as logging in. It panics as [Registry.OnEvent] does.
+//
+// The function can register handlers, also start-up handlers. They belong to the run: kopf removes them from the registry at its end, and those of a failed
+// attempt before the next one.
 func (r *Registry) OnStartup(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindStartup, r.onActivity(kindStartup, fn, nil, opts))
 }

@@ -296,6 +296,22 @@ func (r *Registry) append(h *handler) error {
 	return nil
 }
 
+// since returns the handlers that were registered after the first ones.
+func (r *Registry) since(first int) []*handler {
+	all := r.snapshot()
+	return all[min(first, len(all)):] // another operator with the registry may have ended meanwhile
+}
+
+// remove removes handlers. Operators that run keep them.
+func (r *Registry) remove(handlers []*handler) {
+	if len(handlers) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.handlers = slices.DeleteFunc(slices.Clone(r.handlers), func(h *handler) bool { return slices.Contains(handlers, h) })
+}
+
 // conflict returns an error if two handlers would share their progress on the objects.
 func (h *handler) conflict(other *handler) error {
 	sameIndex := h.kind == kindIndex && other.kind == kindIndex && h.id == other.id

@@ -90,6 +90,39 @@ var _ = Suite("operator_startup", func(t *testing.T, c *C) {
 			c.Errorf("the metrics have no success of the handler:\n%s", page)
 		}
 	})
+	c.Run(t, "what a start-up handler registers belongs to the run, and not to a failed attempt", func(c *C) {
+		c.OnlyInBubble("the attempts are made later")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnStartup(func(_ context.Context, a *kopf.Activity) error {
+			r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error { l.add("create %s", ch.Name()); return nil }, named("create"))
+			r.OnEvent(Examples, func(_ context.Context, e *kopf.WatchEvent) error { l.add("event of %s", e.Name()); return nil }, watchedAs("event"))
+			kopf.OnIndexIn(r, Examples, func(_ context.Context, i *kopf.Indexing) (map[string]string, error) {
+				l.add("index of %s", i.Name())
+				return nil, nil
+			}, &kopf.IndexOptions{ID: "index"})
+			switch a.Retry {
+			case 0:
+				return kopf.Temporary(errOops, time.Second)
+			case 1:
+				panic("oops")
+			}
+			return nil
+		}, &kopf.ActivityOptions{ID: "startup", Backoff: time.Second})
+		for _, name := range []string{"a", "b"} {
+			op := c.Operator(r)
+			c.Pass(time.Second)
+			c.Create(name, nil)
+			c.Pass(time.Second)
+			op.Stop()
+			for call, most := range map[string]int{"create ": 1, "index of ": 2, "event of ": 2} { // the second ones for kopf's patch
+				if n := l.count(call + name); n < 1 || n > most {
+					c.Errorf("%s%s: got %d calls, want at most %d, in %q", call, name, n, most, l.all())
+				}
+			}
+			c.Delete(name)
+		}
+	})
 	c.Run(t, "DF-80 a function of Configure that is registered while the operator runs is not called, and warned of once", func(c *C) {
 		for _, when := range []string{"in a start-up handler", "later"} {
 			called := func(*kopf.Settings) { c.Errorf("%s: the function was called", when) }
