@@ -28,17 +28,22 @@ var panicking = map[string]struct {
 		_ = ch.Logger
 		return nil
 	}, "github.com/kopf-go/kopf_test.init."},
-	"in the framework": {func(_ context.Context, ch *kopf.Change) error {
+	"in the framework": {func(context.Context, *kopf.Change) error {
+		var ch *kopf.Change
 		ch.Subhandler("a", nil, nil)
 		return nil
 	}, "goroutine "},
+	"a misuse of the framework": {func(_ context.Context, ch *kopf.Change) error {
+		ch.Subhandler("a", nil, nil)
+		return nil
+	}, "github.com/kopf-go/kopf.(*Change).Subhandler("},
 }
 
 var noMap map[string]int
 
 func oopsAbout(name string) error { panic("oops, " + name) }
 
-// TestPanicStacks checks that the stack in the log shows the functions of the user, unless kopf itself has panicked.
+// TestPanicStacks checks that the stack in the log shows the functions of the user, and the misused one, unless kopf itself has panicked.
 func TestPanicStacks(t *testing.T) {
 	for name, tt := range panicking {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +66,7 @@ func TestPanicStacks(t *testing.T) {
 				if !strings.HasPrefix(stack, tt.begins) || whole != (tt.begins == "goroutine ") {
 					t.Errorf("got the stack\n%s", stack)
 				}
-				if frames := strings.Count(stack, "\n\t"); !whole && (frames == 0 || frames != strings.Count(stack, "panics_test.go:")) {
+				if frames := strings.Count(stack, "\n\t"); !whole && (frames == 0 || frames != strings.Count(stack, "panics_test.go:")+strings.Count(stack, ".(*Change).Subhandler(")) {
 					t.Errorf("got the frames\n%s", stack)
 				}
 			})
