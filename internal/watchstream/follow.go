@@ -336,11 +336,10 @@ func (s *Stream) watch(ctx context.Context) error {
 		s.unverified = s.unverified || s.bookmarks
 		s.Log.Debug("The watch stream is inactive; reconnecting", "resource", s.Resource, "namespace", s.Namespace)
 		return nil
-	case errors.Is(err, errStopped):
-		return nil
-	case errors.Is(err, io.ErrUnexpectedEOF), err != nil && !answered && s.received:
-		s.unverified = true
+	case errors.Is(err, errStopped), errors.Is(err, io.ErrUnexpectedEOF):
 		return nil // the connection is lost; the next one continues
+	case err != nil && !answered && s.received:
+		return nil // the same
 	}
 	s.unverified = s.unverified || err != nil && !answered
 	return err

@@ -38,7 +38,7 @@ type Stream struct {
 	newest    string // newest resource version seen
 	received  bool   // an event with another version has arrived on the last connection
 	bookmarks bool   // the server sends bookmarks
-	// unverified says that the server may have another history than before: from a lost or silent connection to the next response to a list.
+	// unverified says that the server may have another history than before: from a failed or silent connection to the next response to a list.
 	unverified  bool
 	verified    time.Time // last response to a list that was only for that; zero for none
 	unsupported bool      // an event of an unsupported type was logged
