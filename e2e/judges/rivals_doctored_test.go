@@ -37,8 +37,8 @@ var doctoredElections = []doctored{
 		rules: []string{ruleReleased}, fault: "stop", times: shortTimes, unwinds: 300 * time.Millisecond,
 		kinds: [][2]string{{"ours", rivalry.Ours}, {"ours too", rivalry.Ours}, {"elector", rivalry.ClientGo}}},
 	{what: "believes the times in the record", file: "internal/leaderelection/leaderelection.go",
-		from:  "	if e.seenFor = max(e.reserved(l), e.seenLeast); e.seenFor > time.Since(e.seenAt) {\n",
-		to:    "	renewed, _ := time.Parse(microTime, fmt.Sprint(l.object[\"spec\"].(map[string]any)[\"renewTime\"]))\n	if e.seenFor = max(e.reserved(l), e.seenLeast); e.seenFor > time.Since(renewed) {\n",
+		from:  "	if e.seenFor > time.Since(e.seenAt) {\n",
+		to:    "	renewed, _ := time.Parse(microTime, fmt.Sprint(l.object[\"spec\"].(map[string]any)[\"renewTime\"]))\n	if e.seenFor > time.Since(renewed) {\n",
 		rules: []string{ruleEarly}, fault: "stop", times: shortTimes, skew: -5 * time.Minute,
 		kinds: [][2]string{{"ours", rivalry.Ours}, {"elector", rivalry.ClientGo}, {"manager", rivalry.Manager}}},
 }
@@ -48,6 +48,9 @@ const doctoredFor = 40 * time.Second
 
 // TestRivalsAreJudged runs programs with a faulty election. The checks find each with one of three seeds, and find nothing without the fault.
 func TestRivalsAreJudged(t *testing.T) {
+	for _, d := range doctoredElections {
+		d.overlay(t) // fails early if the source has changed
+	}
 	if testing.Short() {
 		t.Skip("it takes minutes")
 	}
