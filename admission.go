@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -19,10 +17,8 @@ import (
 	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/errtype"
-	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/safecall"
-	"github.com/kopf-go/kopf/internal/watchstream"
 	"github.com/kopf-go/kopf/internal/webhookconfig"
 )
 
@@ -50,7 +46,8 @@ type reviewServer struct {
 	changed  chan struct{} // holds one token when the resources have changed
 	overdue  chan struct{} // holds one token when another client has changed a configuration
 	refused  chan struct{} // holds one token when a write of a configuration has failed
-	repeated chan struct{} // holds one token when followResources has written the configurations
+	doubted  chan struct{} // holds one token when the webhooks are doubtful, see [webhookconfig.Keeper.Ask]
+	settled  *sync.Cond    // of mu; signaled when published may have changed
 	serving  reviewServing
 
 	writing        chan struct{}           // holds one token while the configurations are written, which takes requests; before mu
@@ -67,7 +64,7 @@ type reviewServer struct {
 	replicated   bool          // whether other replicas may serve the same webhooks without an election
 	secret       string        // with the authority that they share, as namespace/name; empty for none
 	grace        time.Duration // of the server after its context ends
-	unwritten    bool          // whether the API server has refused the last write of webhooks
+	reachable    bool          // whether the API server may send reviews: the operator was ready, or is no Service
 	outdated     bool          // whether another replica may have written the configurations since this one
 	failure      error         // ends the operator
 	stopping     bool
@@ -78,8 +75,6 @@ type reviewServing struct {
 	settings AdmissionSettings // as they were at the start
 	ctx      context.Context   // of the server
 	cancel   context.CancelFunc
-	// The address that the configurations contain, nil before the first one; guarded by the server's mu.
-	written *WebhookClientConfig
 }
 
 // reviewMemories keeps memories of unwatched objects between their reviews.
@@ -103,8 +98,9 @@ const maxReviewMemories = 10_000
 func newReviewServer(r *Registry, o *observer) (reviewRunner, error) {
 	s := &reviewServer{
 		environment: &o.environment, operator: o, requests: context.WithoutCancel(o.requests), force: o.force, grace: serverGracePeriod, serving: reviewServing{settings: o.settings.Admission},
-		changed: make(chan struct{}, 1), overdue: make(chan struct{}, 1), refused: make(chan struct{}, 1), repeated: make(chan struct{}, 1), writing: make(chan struct{}, 1), memories: reviewMemories{all: make(map[string]*reviewMemory)},
+		changed: make(chan struct{}, 1), overdue: make(chan struct{}, 1), refused: make(chan struct{}, 1), doubted: make(chan struct{}, 1), writing: make(chan struct{}, 1), memories: reviewMemories{all: make(map[string]*reviewMemory)},
 	}
+	s.settled = sync.NewCond(&s.mu)
 	// Requests under way may wait for these webhooks. A write that is carried out after the cleaning would leave webhooks without a server.
 	s.configuring, s.endConfiguring = context.WithCancel(withAnswerGrace(unlimited(s.requests), cleaningTimeout))
 	s.reviews, s.endReviews = context.WithCancel(s.requests)
@@ -205,30 +201,6 @@ func (s *reviewServer) fail(err error) {
 	s.operator.end(err)
 }
 
-// setClient stores the address of the server, and returns when the configurations are written. The
-// server may show a new certificate then. If the API server refuses a write, followResources repeats it.
-func (s *reviewServer) setClient(client WebhookClientConfig) {
-	s.mu.Lock()
-	s.clientConfig = &client
-	ctx := s.serving.ctx
-	s.mu.Unlock()
-	s.configure()
-	for s.isUnwritten() {
-		select {
-		case <-s.repeated:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// isUnwritten reports whether the last write of a configuration was refused, and will be repeated.
-func (s *reviewServer) isUnwritten() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.unwritten && !s.stopping && s.leader.leads()
-}
-
 // serverGracePeriod is how long a server may run after its context ends, so that the operator ends within the grace period of its pod. A [WebhookServer] has
 // the time of its own limits.
 const serverGracePeriod = 20 * time.Second
@@ -242,6 +214,7 @@ func (s *reviewServer) stop(signaled time.Time) error {
 	s.mu.Lock()
 	s.stopping = true
 	end := s.serving.cancel
+	s.settled.Broadcast()
 	s.mu.Unlock()
 	s.endConfiguring()
 	switch {
@@ -550,292 +523,6 @@ func denialOf(err error) *admissionreview.Denial {
 		}
 	}
 	return denial
-}
-
-// followResources rewrites the configurations when the resources change, when another client has changed a configuration, and when a write has failed. Two
-// clients that both insist on their webhooks write less and less often.
-func (s *reviewServer) followResources(ctx context.Context) {
-	var edits, refusals restoring
-	var restored time.Time // after an edit
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.changed:
-		case <-s.overdue:
-			if edits.due == nil && time.Since(restored) > 2*longestRestoring {
-				edits.delay = 0
-			}
-			edits.plan()
-			continue
-		case <-s.refused:
-			refusals.plan()
-			continue
-		case <-edits.due:
-			edits.due, restored = nil, time.Now()
-		case <-refusals.due:
-			refusals.due = nil
-		}
-		s.configure()
-		note(s.repeated)
-		if len(s.refused) == 0 {
-			refusals.delay = 0
-		}
-	}
-}
-
-// restoring plans the next write of the configurations for one reason. Its delays grow.
-type restoring struct {
-	due   <-chan time.Time // nil for none
-	delay time.Duration    // of the next one to plan
-}
-
-func (r *restoring) plan() {
-	if r.due == nil {
-		r.due = time.After(r.delay)
-		r.delay = min(max(2*r.delay, time.Second), longestRestoring)
-	}
-}
-
-// longestRestoring is the longest delay before a configuration is written that another client changes again and again, or the API server refuses.
-const longestRestoring = 5 * time.Minute
-
-// followConfigurations watches the configurations with handlers.
-func (s *reviewServer) followConfigurations(ctx context.Context) {
-	for _, keeper := range s.configurations {
-		if slices.ContainsFunc(s.all, func(h *handler) bool { return h.webhookKind() == keeper.Kind }) {
-			stream := s.client.stream(configurationResource(keeper.Kind), "", keeper.Name, &configurationHandler{server: s, keeper: keeper})
-			s.tasks.Go(func() { stream.Run(ctx) })
-		}
-	}
-}
-
-// configurationHandler passes the events of a configuration to its keeper.
-type configurationHandler struct {
-	watchstream.Ignore
-	server *reviewServer
-	keeper *webhookconfig.Keeper
-	listed bool   // whether the present list has the configuration
-	known  uint64 // the version that the keeper knew at the beginning of the list
-}
-
-// OnListing implements [watchstream.Handler].
-func (h *configurationHandler) OnListing() { h.listed, h.known = false, h.keeper.Known() }
-
-// OnEvent implements [watchstream.Handler].
-func (h *configurationHandler) OnEvent(t string, header *rawjson.Header, raw []byte) {
-	h.listed = true
-	version, _ := strconv.ParseUint(rawjson.StringAt(raw[:header.End], "metadata", "resourceVersion"), 10, 64)
-	if EventType(t) == Deleted && version < h.keeper.Known() { // the configuration has been created again
-		return
-	}
-	h.note(EventType(t), raw[:header.End])
-}
-
-// OnListed implements [watchstream.Handler].
-func (h *configurationHandler) OnListed() {
-	if !h.listed && h.keeper.Known() == h.known { // otherwise it may have been created since, which an event will show
-		h.note(Deleted, nil)
-	}
-}
-
-func (h *configurationHandler) note(t EventType, configuration []byte) {
-	if t == Deleted {
-		configuration = nil
-	}
-	if h.keeper.Note(configuration, t == "") {
-		note(h.server.overdue)
-	}
-}
-
-// configure writes the changed configurations. The operator fails if it cannot write one for the first time. Later writes are repeated.
-func (s *reviewServer) configure() {
-	s.writing <- struct{}{}
-	defer func() { <-s.writing }()
-	s.mu.Lock()
-	client, resources, outdated, secret := s.clientConfig, s.resources, s.outdated, s.secret
-	idle := s.stopping || client == nil || s.serving.settings.Managed == "" || !s.leader.leads()
-	s.outdated = outdated && idle
-	s.mu.Unlock()
-	if idle {
-		return
-	}
-	if outdated { // also those after one that is refused
-		for _, keeper := range s.configurations {
-			keeper.Forget()
-		}
-	}
-	complete, overtaken, unwritten := true, false, false
-	for _, keeper := range s.configurations {
-		if s.configuring.Err() != nil {
-			return // the webhooks are removed at the end of the operator
-		}
-		hooks := s.hooks(keeper.Kind, resources)
-		err := s.keep(keeper, hooks, client.asClient(secret))
-		if errors.Is(err, ErrLeadershipLost) || s.configuring.Err() != nil {
-			return // the next leader writes
-		}
-		if err != nil && len(hooks) > 0 && !keeper.HasWritten() {
-			s.fail(err)
-			return
-		}
-		if err != nil {
-			complete, unwritten = false, unwritten || len(hooks) > 0
-		}
-		if err != nil && keeper.HasFailed(StatusCode(err)) {
-			s.log.Warn("Writing a webhook configuration failed; retrying", "kind", keeper.Kind.Name, "name", keeper.Name, "error", err, "help", "K1020")
-		}
-		complete = complete && !keeper.IsDue() // another replica may have been faster
-		overtaken = overtaken || keeper.IsOvertaken()
-	}
-	if !complete {
-		note(s.refused)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unwritten = unwritten
-	if complete && !s.outdated && !overtaken { // else another term has begun meanwhile, or another replica writes the bundle
-		s.serving.written = client
-	}
-}
-
-// keep writes the webhooks of a configuration, or removes them if there are no handlers for it.
-func (s *reviewServer) keep(keeper *webhookconfig.Keeper, hooks []webhookconfig.Hook, client webhookconfig.Client) error {
-	if len(hooks) == 0 {
-		return keeper.Clear(s.configuring, client)
-	}
-	return keeper.Write(s.configuring, hooks, client)
-}
-
-// lead rewrites the configurations, because another replica may have changed them.
-func (s *reviewServer) lead() {
-	s.mu.Lock()
-	s.serving.written, s.outdated = nil, true
-	s.mu.Unlock()
-	note(s.changed)
-}
-
-// cleaningTimeout limits the time for the answer of a write under way at the shutdown, and then that of the cleaning. The webhook server runs as long.
-const cleaningTimeout = 5 * time.Second
-
-// leaveConfigurations removes the webhooks from the configurations, or leaves them to other replicas.
-func (s *reviewServer) leaveConfigurations(toOthers bool) {
-	select {
-	case s.writing <- struct{}{}:
-	case <-s.force.Done():
-		return
-	}
-	defer func() { <-s.writing }()
-	ctx, cancel := context.WithTimeout(unlimited(s.requests), cleaningTimeout)
-	defer cancel()
-	defer context.AfterFunc(s.force, cancel)()
-	var leaving sync.WaitGroup // so that retries for one of them leave time for the other one
-	for _, keeper := range s.configurations {
-		leaving.Go(func() { s.leaveConfiguration(ctx, keeper, toOthers) })
-	}
-	leaving.Wait()
-}
-
-// leaveConfiguration removes the webhooks from a configuration, except those of permanent handlers, or
-// leaves it to other replicas.
-func (s *reviewServer) leaveConfiguration(ctx context.Context, keeper *webhookconfig.Keeper, toOthers bool) {
-	s.mu.Lock()
-	client, resources, secret := s.clientConfig, s.resources, s.secret
-	s.mu.Unlock()
-	hooks := s.hooks(keeper.Kind, resources)
-	if toOthers || len(hooks) == 0 || client == nil {
-		keeper.Release(ctx)
-		return
-	}
-	keeper.CleanUp(ctx, hooks, client.asClient(secret))
-}
-
-// configurationResource returns the resource of the configurations of a kind.
-func configurationResource(kind webhookconfig.Kind) Resource {
-	return Resource{Group: webhookconfig.Group, Version: webhookconfig.Version, Plural: kind.Plural, Kind: kind.Name}
-}
-
-// configurationRequests sends the requests for one of the configurations.
-type configurationRequests struct {
-	client   *Client
-	resource Resource
-	name     string
-}
-
-// Patch implements [webhookconfig.Requests].
-func (c *configurationRequests) Patch(ctx context.Context, patch []byte) (stored []byte, code int, err error) {
-	return storedConfiguration(c.client.patchObject(ctx, c.resource, "", c.name, "", string(MergePatch), patch))
-}
-
-// Create implements [webhookconfig.Requests]. It applies the configuration, because permissions for
-// a POST cannot be limited to a name. It does not force conflicts with replicas that were faster.
-func (c *configurationRequests) Create(ctx context.Context, configuration []byte) (stored []byte, code int, err error) {
-	r := &request{
-		method: http.MethodPatch, path: c.resource.path("", c.name, ""), query: url.Values{"fieldManager": {fieldManager}},
-		contentType: string(ApplyPatch), body: configuration,
-	}
-	return storedConfiguration(c.client.body(ctx, r))
-}
-
-// storedConfiguration converts an answer for the webhookconfig package.
-func storedConfiguration(body *Body, err error) (stored []byte, code int, _ error) {
-	if err != nil {
-		return nil, StatusCode(err), err
-	}
-	return body.raw, 0, nil
-}
-
-// hooks returns the webhooks of the handlers of a kind.
-func (s *reviewServer) hooks(kind webhookconfig.Kind, resources map[*handler][]discovery.Resource) (hooks []webhookconfig.Hook) {
-	exact := namespaces.ExactNames(s.namespaces)
-	for _, h := range s.all {
-		if h.webhookKind() != kind {
-			continue
-		}
-		hook := h.hook(resources[h])
-		hook.Path, hook.Namespaces = kind.Path(string(h.id), s.shared(h)), exact
-		hooks = append(hooks, hook)
-	}
-	return hooks
-}
-
-// shared reports whether a handler of the other kind has the same ID.
-func (s *reviewServer) shared(h *handler) bool {
-	return slices.ContainsFunc(s.all, func(o *handler) bool { return o.id == h.id && o.kind != h.kind })
-}
-
-// webhookKind returns the kind of webhook for an admission handler.
-func (h *handler) webhookKind() webhookconfig.Kind {
-	if h.kind == kindMutate {
-		return webhookconfig.Mutating
-	}
-	return webhookconfig.Validating
-}
-
-// hook returns the webhook of a handler. Selectors cannot express predicates, so kopf checks those during each review.
-func (h *handler) hook(resources []discovery.Resource) webhookconfig.Hook {
-	a := h.admission
-	hook := webhookconfig.Hook{
-		ID: string(h.id), Subresource: a.subresource, Timeout: h.reviewTime(), SideEffects: a.sideEffects, IgnoreFailures: a.ignoreFailures, Persistent: a.persistent,
-	}
-	for _, op := range a.operations {
-		hook.Operations = append(hook.Operations, string(op))
-	}
-	for _, r := range resources {
-		hook.Resources = append(hook.Resources, webhookconfig.Resource{Group: r.Group, Version: r.Version, Plural: r.Plural})
-	}
-	for _, c := range h.filters.labels {
-		switch {
-		case c.predicate != nil:
-		case c.marker == Present:
-			hook.Labels = append(hook.Labels, webhookconfig.Requirement{Key: c.key, Operator: "Exists"})
-		case c.marker == Absent:
-			hook.Labels = append(hook.Labels, webhookconfig.Requirement{Key: c.key, Operator: "DoesNotExist"})
-		default:
-			hook.Labels = append(hook.Labels, webhookconfig.Requirement{Key: c.key, Operator: "In", Values: []any{c.literal}})
-		}
-	}
-	return hook
 }
 
 // AdmissionServer receives admission reviews from the API server. [WebhookServer] is one, and you can write your own.

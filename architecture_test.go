@@ -36,7 +36,7 @@ var rules = struct {
 	timeless   string   // the files that may not read the clock
 	banned     []string // imports that no file may have
 }{
-	goroutines: "admission.go cli.go daemons.go leader_election.go probes.go queue.go reactor_writes.go tasks.go webhooks.go",
+	goroutines: "admission.go admission_configurations.go cli.go daemons.go leader_election.go probes.go queue.go reactor_writes.go tasks.go webhooks.go",
 	timeless:   "body.go diff.go errors.go filters.go patch.go registry.go resource.go",
 	banned:     []string{"os/exec", "testing", "expvar", "html/template", "text/template", "net/http/pprof", "net/http/httptest", "unsafe", "plugin"},
 }

@@ -82,7 +82,8 @@ type WebhookServer struct {
 
 	// FileCheckInterval is the time between checks whether these files have changed. Negative means never. Default: 1 minute.
 	FileCheckInterval time.Duration
-	// RenewalOverlap is the time for which the server still shows the old certificate after it has announced a new CA bundle, so that no review fails. It has
+	// RenewalOverlap is the time for which the server still shows the old certificate after the API server trusts a new CA bundle, so that no review fails. The
+	// bundle has the old certificates five times as long after that, for replicas whose files change later. It has
 	// no effect if the CA bundle stays the same. Negative means none. Default: 1 minute.
 	RenewalOverlap time.Duration
 
@@ -154,11 +155,15 @@ func (s *WebhookServer) Serve(ctx context.Context, review ReviewFunc, announce f
 	if err != nil {
 		return fmt.Errorf("webhook server: %w", err)
 	}
-	err = server.Serve(ctx, reviewer(review), func(url string, bundle []byte) {
+	op, _ := ctx.Value(servedKey{}).(servedOperator)
+	err = server.Serve(ctx, reviewer(review), func(ctx context.Context, url string, bundle []byte) {
 		if service != nil {
 			url = ""
 		}
 		announce(WebhookClientConfig{URL: url, Service: service, CABundle: bundle})
+		if reviews := op.sharing.reviews; reviews != nil {
+			reviews.awaitPublished(ctx, bundle)
+		}
 	})
 	if err != nil {
 		return fmt.Errorf("webhook server: %w", err)
@@ -500,11 +505,11 @@ func (s *reviewServer) describe(grace time.Duration, replicated bool, secret str
 	s.grace, s.replicated, s.secret = grace, replicated, secret
 }
 
-// Written implements [webhookca.Replica]. Users update unmanaged configurations, and have the overlap for that.
+// Written implements [webhookca.Replica].
 func (s *reviewServer) Written() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.clientConfig != nil && (s.serving.settings.Managed == "" || s.serving.written == s.clientConfig)
+	return s.clientConfig != nil && s.publishedLocked(s.clientConfig.CABundle)
 }
 
 // authority returns the authority that signs the server's certificates, nil if they are self-signed.

@@ -76,8 +76,10 @@ type Certificates struct {
 	Options
 
 	current   *servedIdentity
-	next      *servedIdentity // announced, but not served yet; nil for none
-	switchAt  time.Time       // when next becomes current
+	next      *servedIdentity // not served yet; nil for none
+	switchAt  time.Time       // when next becomes current; zero until clients trust it, and the end of current is unknown
+	former    []byte          // bundle before the last switch, which other replicas may need; nil for none
+	dropAt    time.Time       // when former is dropped
 	own       *tls.Certificate
 	complaint string            // last error about the files, logged once
 	partial   [sha256.Size]byte // source of an inconsistent set at the last check; zero if it was consistent
@@ -135,10 +137,25 @@ func (id *servedIdentity) End() time.Time { return id.end }
 
 // Bundle returns the CA bundle. While a certificate is being replaced, it has both the old and the new one.
 func (c *Certificates) Bundle() []byte {
-	if c.next == nil || c.next.bundle == nil || c.current.bundle == nil {
+	if c.current.bundle == nil || c.next != nil && c.next.bundle == nil {
 		return c.current.bundle
 	}
-	return slices.Concat(bytes.TrimRight(c.current.bundle, "\n"), []byte("\n"), c.next.bundle)
+	bundle := join(c.former, c.current.bundle)
+	if c.next != nil {
+		bundle = join(bundle, c.next.bundle)
+	}
+	return bundle
+}
+
+// join returns a bundle with the contents of two. The first one may be nil.
+func join(first, second []byte) []byte {
+	switch {
+	case first == nil:
+		return second
+	case bytes.Contains(first, bytes.TrimSpace(second)):
+		return first
+	}
+	return slices.Concat(bytes.TrimRight(first, "\n"), []byte("\n"), second)
 }
 
 // Wait returns the time until the next check.
@@ -147,8 +164,11 @@ func (c *Certificates) Wait(now time.Time) time.Duration {
 	if c.CheckInterval > 0 && c.hasFiles() {
 		wait = c.CheckInterval
 	}
-	if c.next != nil {
+	if c.next != nil && !c.switchAt.IsZero() {
 		wait = min(wait, c.switchAt.Sub(now))
+	}
+	if c.former != nil {
+		wait = min(wait, c.dropAt.Sub(now))
 	}
 	if c.own != nil {
 		wait = min(wait, c.own.Leaf.NotAfter.Add(-renewEarlier).Sub(now))
@@ -167,10 +187,13 @@ func (c *Certificates) Changed() <-chan struct{} {
 // Check performs the due checks, and reports whether there is a bundle to announce.
 func (c *Certificates) Check(now time.Time) bool {
 	switch {
-	case c.next != nil && now.Before(c.switchAt):
-		return false
-	case c.next != nil:
+	case c.next != nil && !c.switchAt.IsZero() && !now.Before(c.switchAt):
+		if c.hasFiles() {
+			c.former, c.dropAt = c.current.bundle, now.Add(formerOverlaps*c.RenewalOverlap)
+		}
 		c.use(c.next)
+	case c.former != nil && !now.Before(c.dropAt):
+		c.former = nil
 	case !c.renew(now):
 		return false
 	}
@@ -197,8 +220,13 @@ func (c *Certificates) renew(now time.Time) bool {
 		return false
 	}
 	c.complaint = ""
-	if id.source == c.current.source {
+	switch {
+	case c.next != nil && id.source == c.next.source:
 		return false
+	case id.source == c.current.source:
+		changed := c.next != nil
+		c.next = nil
+		return changed
 	}
 	if c.current.fits && !id.fits && id.source != c.partial {
 		c.partial = id.source // perhaps some files have not been written yet
@@ -207,15 +235,20 @@ func (c *Certificates) renew(now time.Time) bool {
 	c.partial = [sha256.Size]byte{}
 	c.Log.Debug("Renewed the certificate of the webhook server")
 	c.warn(id, now)
-	if c.Source != nil || bytes.Equal(id.bundle, c.current.bundle) || c.current.bundle == nil || id.bundle == nil || c.RenewalOverlap <= 0 {
+	if c.Source != nil || c.RenewalOverlap <= 0 || !c.current.valid(now) ||
+		c.current.bundle == nil || id.bundle == nil || bytes.Equal(id.bundle, c.current.bundle) {
 		c.use(id)
 		return true
 	}
-	c.next = id
+	c.next, c.switchAt = id, c.current.end // until it is announced
 	return true
 }
 
-// Announced must be called after the bundle has been announced. After the overlap, the new certificate is served.
+// formerOverlaps is how many times the overlap the bundle keeps the former certificates after the new one is
+// served. The files of other replicas, such as of Secrets in pods, change up to some minutes later.
+const formerOverlaps = 5
+
+// Announced must be called when clients trust the bundle. After the overlap, the new certificate is served.
 func (c *Certificates) Announced(bundle []byte, now time.Time) {
 	if c.Source != nil {
 		c.Source.Announced(bundle)

@@ -262,7 +262,7 @@ func proveRestoredHooks(c *C) {
 	registry := &kopf.Registry{}
 	registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "a", IgnoreFailures: true})
 	m := c.Managed(registry)
-	want := m.hooks("Validating", 1)
+	want := m.placed("Validating")
 	ref := kopf.ObjectReference{APIVersion: registration, Kind: "ValidatingWebhookConfiguration", Name: m.name}
 	edit := func(hooks ...any) func() error {
 		return func() error {
@@ -291,6 +291,22 @@ func proveRestoredHooks(c *C) {
 	}
 	m.Stop()
 	m.hooks("Validating", 0)
+}
+
+// placed waits until the first write of the only webhook is complete, and returns it. A configuration is created
+// before the operator takes its place in the order of starts by another request.
+func (m *managed) placed(kind string) []map[string]any {
+	m.c.Helper()
+	m.c.WaitFor("the mark", func() bool {
+		body := &kopf.Body{}
+		ref := kopf.ObjectReference{APIVersion: registration, Kind: kind + "WebhookConfiguration", Name: m.name}
+		if err := m.c.Client.Get(m.c.Context(), ref, body, nil); err != nil {
+			return false
+		}
+		mark := strings.Fields(body.Annotations()["kopf.dev/webhooks"])
+		return len(mark) == 3 && mark[1] != "0"
+	})
+	return m.hooks(kind, 1)
 }
 
 // renamed returns a webhook with another name.
@@ -346,39 +362,18 @@ func proveRefusedRestoring(c *C) {
 			c.Fatal(err)
 		}
 		c.Pass(30 * time.Minute)
-		announced := make(chan struct{})
-		go func() {
-			m.server.announce(kopf.WebhookClientConfig{URL: "https://127.0.0.1:2/hooks/"})
-			close(announced)
-		}()
+		m.server.announce(kopf.WebhookClientConfig{URL: "https://127.0.0.1:2/hooks/"})
 		c.Pass(30 * time.Minute)
 		expect(c, "the lines about the failure", len(m.Logs.Find(hooksRefused)), 1)
 		expect(c, "the lines about the edit", len(m.Logs.Find(restoring)), 1)
-		select {
-		case <-announced:
-			c.Errorf("%d: an address counts as written that is not", code)
-		default:
-		}
 		end()
 		c.Pass(10 * time.Minute)
-		<-announced
 		address := m.hooks("Validating", 1)[0]["clientConfig"].(map[string]any)["url"]
 		expect(c, "the address", address, any("https://127.0.0.1:2/hooks/a"))
 		expect(c, "the lines about the end", len(m.Logs.Find("Writing the webhook configuration works again")), 1)
 		m.Stop()
 		m.hooks("Validating", 0)
 	}
-	m := c.Managed(validating("a"))
-	m.hooks("Validating", 1)
-	m.refuseHooks("validatingwebhookconfigurations", http.StatusForbidden)
-	announced := make(chan struct{})
-	go func() {
-		m.server.announce(kopf.WebhookClientConfig{URL: "https://127.0.0.1:2/hooks/"})
-		close(announced)
-	}()
-	c.Pass(time.Minute)
-	m.Stop() // ends the wait, too
-	<-announced
 }
 
 // emptyHooks removes all validating webhooks, as another client can.

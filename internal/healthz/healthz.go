@@ -223,19 +223,18 @@ func (s *Server) liveness() (code int, body []byte) {
 	return code, body
 }
 
-// readiness responds whether the operator works. A replica that is paused or on standby is ready to take over. A replica that has never reached the Lease is
-// not ready: a rolling update must not replace working replicas with it. The same holds while no handler can be served; the response then has the reasons. On
+// readiness responds whether the operator is ready, see [metrics.Metrics.IsReady]. If no handler can be served, the response has the reasons. On
 // request, it names the holder, too.
 func (s *Server) readiness(holder bool) (code int, body []byte) {
 	all, working := s.Meter.AllStreams()
 	started, login, paused := s.Meter.Ready.Load(), s.Meter.LoggedIn.Load(), s.Meter.Paused()
 	code = http.StatusServiceUnavailable
+	if s.Meter.IsReady() {
+		code = http.StatusOK
+	}
 	e := s.Meter.Election.Load()
 	reached := e == nil || e.Reached()
 	unserved := slices.Clone(s.Meter.Unserved())
-	if started && login && reached && (paused || all == working && len(unserved) == 0) {
-		code = http.StatusOK
-	}
 	body = fmt.Appendf(nil, `{"started":%t,"login":%t,"paused":%t,"streams":{"wanted":%d,"working":%d}`, started, login, paused, all, working)
 	if !reached {
 		body = append(body, `,"lease":false`...)

@@ -292,6 +292,15 @@ func (m *Metrics) Denied() (names []string) {
 	return names
 }
 
+// IsReady reports whether the operator works. A replica that is paused or on standby is ready to take over. A replica that has never reached the Lease is
+// not ready: a rolling update must not replace working replicas with it. The same holds while no handler can be served.
+func (m *Metrics) IsReady() bool {
+	all, working := m.AllStreams()
+	e := m.Election.Load()
+	reached := e == nil || e.Reached()
+	return m.Ready.Load() && m.LoggedIn.Load() && reached && (m.Paused() || all == working && len(m.Unserved()) == 0)
+}
+
 // AllStreams returns the number of open watch streams of all resources, and how many of them work.
 func (m *Metrics) AllStreams() (all, working int64) {
 	m.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -34,6 +35,7 @@ type Keeper struct {
 
 	written []byte // webhooks as last written, or left to a later replica; nil before the first success
 	tried   mark   // of the last attempt; the API server may have carried out a refused one
+	asked   uint64 // version of the configuration with a question that Ask has seen; 0 for none
 	failure string // code of the last failed Write or Clear; "" after a success
 	seen    sighting
 }
@@ -46,11 +48,7 @@ func (k *Keeper) Write(ctx context.Context, hooks []Hook, client Client) error {
 	if err == nil && bytes.Equal(data, k.written) && state.own != 0 && !state.changed() {
 		return nil
 	}
-	switch {
-	case state.overtaken(), k.failure != "": // a retry
-	case state.changed() && state.edited:
-		k.Log.Warn("Another client has changed the webhook configuration; restoring it", "kind", k.Kind.Name, "name", k.Name, "help", "K1017")
-	default:
+	if !k.logRestoring(state) && !state.overtaken() && k.failure == "" {
 		k.Log.Info("Reconfiguring the " + k.Kind.Word + " webhook " + k.Name + ".")
 	}
 	if err == nil {
@@ -60,6 +58,20 @@ func (k *Keeper) Write(ctx context.Context, hooks []Hook, client Client) error {
 		return fmt.Errorf("write the %s %q: %w", k.Kind.Name, k.Name, err)
 	}
 	return nil
+}
+
+// logRestoring logs that a write has another reason than a change in this replica, if it has.
+func (k *Keeper) logRestoring(state sightingState) (has bool) {
+	switch {
+	case k.failure != "": // a retry
+	case state.own != 0 && state.edited && !state.overtaken():
+		k.Log.Warn("Another client has changed the webhook configuration; restoring it", "kind", k.Kind.Name, "name", k.Name, "help", "K1017")
+		return true
+	case state.asked():
+		k.Log.Debug("Another replica has asked whether this one still runs", "kind", k.Kind.Name, "name", k.Name)
+		return true
+	}
+	return false
 }
 
 // HasWritten reports whether a Write has succeeded, or a Clear.
@@ -73,6 +85,7 @@ const maxConflicts = 100
 // written them. If the configuration is missing, it creates one, or fails with 404.
 func (k *Keeper) replace(ctx context.Context, webhooks []byte, by string, create bool) (code int, err error) {
 	k.seen.setIdentity(by)
+	k.seen.want(newMark(webhooks, 0, by))
 	for range maxConflicts {
 		code, err = k.attempt(ctx, webhooks, by, create)
 		if code != http.StatusConflict {
@@ -141,6 +154,9 @@ func (k *Keeper) create(ctx context.Context, webhooks []byte, by string) (stored
 // has written them. The first patch of a replica gives it the last place in the order.
 func (k *Keeper) patch(ctx context.Context, found configuration, webhooks []byte, by string) (code int, err error) {
 	own := k.seen.state().own
+	if found.version != 0 && own >= found.version { // of a later history, as before a restore
+		own = 0
+	}
 	other := k.isOther(found.mark)
 	switch {
 	case own != 0 && found.mark.since > own:
@@ -148,8 +164,8 @@ func (k *Keeper) patch(ctx context.Context, found configuration, webhooks []byte
 		k.seen.answer(found, own)
 		return 0, nil
 	case own != 0:
-	case other && bytes.Equal(webhooks, none): // its webhooks are no leftovers
-		k.seen.answer(found, found.mark.since)
+	case other && bytes.Equal(webhooks, none): // leftovers only if it does not answer, see Ask
+		k.seen.answer(found, 1)
 		return 0, nil
 	default:
 		own = max(found.version, 1) // versions that are no numbers leave the order open
@@ -202,14 +218,16 @@ func replacement(webhooks []byte, m mark, version uint64) []byte {
 // which may still run, from restoring them. It does not create a configuration. It ignores
 // missing permissions, and tries again at the next call then.
 func (k *Keeper) Clear(ctx context.Context, client Client) error {
-	if k.seen.state().own != 0 {
+	state := k.seen.state()
+	if state.own != 0 && !state.changed() {
 		return nil
 	}
+	k.logRestoring(state)
 	switch code, err := k.replace(ctx, none, client.identity(), false); {
 	case err == nil:
 	case code == http.StatusNotFound:
 		k.written = none
-		k.seen.answer(configuration{mark: mark{since: 1}, webhooks: []any{}}, 1)
+		k.seen.answer(configuration{mark: mark{since: 1}, webhooks: []any{}}, 1) // before all others
 	case code == http.StatusForbidden:
 		k.Log.Debug("Emptying a webhook configuration without handlers is not permitted", "kind", k.Kind.Name, "name", k.Name, "error", err)
 	default:
@@ -224,20 +242,80 @@ var none = []byte("[]")
 // Forget makes the next Write replace the webhooks of any other replica, because this one leads now.
 func (k *Keeper) Forget() { k.seen.forget() }
 
-// Note notes the stored configuration as in an event or a list, nil if it does not exist. It reports
-// whether a Write is due: another client has changed it, or a replica that started earlier.
-func (k *Keeper) Note(configuration []byte, listed bool) (due bool) {
-	k.seen.note(configuration, listed)
-	state := k.seen.state()
-	k.isOther(state.mark)
-	return state.changed()
+// Note notes the stored configuration as in an event or a list.
+func (k *Keeper) Note(configuration []byte, listed bool) {
+	k.seen.note(parseConfiguration(configuration), listed)
+	k.isOther(k.seen.state().mark)
 }
 
-// IsDue reports whether another client or replica has changed the configuration since the last Write.
+// NoteMissing notes that the configuration does not exist: it was deleted, with a version, or a list
+// does not have it, with the version 0.
+func (k *Keeper) NoteMissing(version uint64) { k.seen.noteMissing(version) }
+
+// IsDue reports whether a Write or Clear is due: another client has changed the configuration since
+// the last one, or a replica that started earlier, or IsAsked.
 func (k *Keeper) IsDue() bool { return k.seen.state().changed() }
 
-// IsOvertaken reports whether the webhooks are those of a replica that started later.
-func (k *Keeper) IsOvertaken() bool { return k.seen.state().overtaken() }
+// IsAsked reports whether another replica asks whether this one still runs. A Write answers it.
+func (k *Keeper) IsAsked() bool { return k.seen.state().asked() }
+
+// IsOwn reports whether this replica has taken its place in the order of starts.
+func (k *Keeper) IsOwn() bool { return k.seen.state().own != 0 }
+
+// IsDoubtful reports whether the webhooks of a replica that started later differ from those of the
+// last Write or Clear. See [Keeper.Ask].
+func (k *Keeper) IsDoubtful() bool { return k.seen.state().doubtful() }
+
+// HasBundle reports whether all stored webhooks have the certificates of a CA bundle, in PEM, whichever replica has written them.
+func (k *Keeper) HasBundle(bundle []byte) bool { return k.seen.hasBundle(bundle) }
+
+// askInterval is the time between two questions to a replica that answers, such as during a slow update.
+const askInterval = 10 * time.Minute
+
+// Ask asks the replica that wrote doubtful webhooks whether it still runs, by its mark. If it has not answered
+// since the last call, Ask leaves the configuration to all others in its name, and a Write is due for each of them.
+// It sends no request if the webhooks are not doubtful, or the replica has answered lately.
+func (k *Keeper) Ask(ctx context.Context) error {
+	if !k.IsDoubtful() || k.seen.hasAnswered(askInterval) {
+		return nil
+	}
+	stored, code, err := k.read(ctx)
+	switch {
+	case code == http.StatusNotFound:
+		k.NoteMissing(0)
+		return nil
+	case err != nil:
+		return fmt.Errorf("read the %s %q: %w", k.Kind.Name, k.Name, err)
+	}
+	found := parseConfiguration(stored)
+	k.seen.note(found, false)
+	if !k.IsDoubtful() {
+		return nil
+	}
+	left := k.seen.state().mark
+	switch {
+	case !left.asked:
+		left.asked = true
+	case k.asked != found.version: // another replica asks
+		k.asked = found.version
+		return nil
+	default:
+		k.Log.Info("The replica that wrote the webhook configuration last does not answer; the others replace its webhooks",
+			"kind", k.Kind.Name, "name", k.Name)
+		left.asked, left.since = false, 0
+	}
+	stored, code, err = k.Requests.Patch(ctx, replacement(nil, left, found.version))
+	switch {
+	case code == http.StatusConflict: // another client was faster
+		return nil
+	case err != nil:
+		return fmt.Errorf("patch the mark of the %s %q: %w", k.Kind.Name, k.Name, err)
+	}
+	found = parseConfiguration(stored)
+	k.seen.note(found, false)
+	k.asked = found.version
+	return nil
+}
 
 // Known returns the version of the last stored state in an answer or a list, 0 if there is none.
 func (k *Keeper) Known() uint64 { return k.seen.known() }
@@ -272,9 +350,13 @@ func (k *Keeper) Release(ctx context.Context) {
 	if k.tried == (mark{}) || !k.mayBeOwn(k.seen.state().mark) {
 		return
 	}
-	if code, err := k.release(ctx, nil); err != nil && code != http.StatusNotFound {
-		k.Log.Debug("Leaving the webhook configuration to other replicas failed",
-			"kind", k.Kind.Name, "name", k.Name, "error", err)
+	code, err := k.release(ctx, nil)
+	switch {
+	case err == nil, code == http.StatusNotFound:
+	case code == http.StatusForbidden && k.written == nil: // all writes were refused, too, and logged
+	default:
+		k.Log.Warn("Leaving the webhook configuration to other replicas failed; they replace the webhooks some minutes later",
+			"kind", k.Kind.Name, "name", k.Name, "error", err, "help", "K1024")
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -164,6 +166,12 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
+// sees notes a stored configuration as in an event, and reports whether a write is due.
+func (k *testKeeper) sees(stored map[string]any) bool {
+	k.Note(mustEncode(stored), false)
+	return k.IsDue()
+}
+
 // sharing returns another keeper of the same configuration.
 func (k *testKeeper) sharing() *testKeeper {
 	other := newTestKeeper(k.t)
@@ -196,7 +204,7 @@ func TestOrder(t *testing.T) {
 	older.requests.before = func() { write(newer, other, "https://newer") } // in the middle of a write
 	write(older, things, "https://older2")
 	want("other", "https://newer")
-	if !older.IsOvertaken() || newer.IsOvertaken() {
+	if !older.seen.state().overtaken() || newer.seen.state().overtaken() {
 		t.Error("the older one is to be overtaken, the newer one not")
 	}
 	write(older, things, "https://older3")
@@ -204,18 +212,18 @@ func TestOrder(t *testing.T) {
 	write(newer, other, "https://newer2")
 	want("other", "https://newer2")
 
-	older.Note(nil, false) // deleted by hand
+	older.NoteMissing(0) // deleted by hand
 	older.requests.stored = map[string]any{"metadata": map[string]any{"resourceVersion": "90"}}
 	write(older, things, "https://older3")
 	want("fn", "https://older3")
-	if !newer.Note(mustEncode(older.requests.stored), false) {
+	if !newer.sees(older.requests.stored) {
 		t.Error("a write of the older one is no reason to write")
 	}
 	write(newer, other, "https://newer2")
 	want("other", "https://newer2")
 
 	newer.Release(t.Context()) // it stops
-	if !older.Note(mustEncode(older.requests.stored), false) {
+	if !older.sees(older.requests.stored) {
 		t.Error("a configuration without an owner is no reason to write")
 	}
 	write(older, things, "https://older3")
@@ -226,7 +234,7 @@ func TestOrder(t *testing.T) {
 	write(newer, other, "https://newer3")
 	write(older, things, "https://older3") // it leads now
 	want("fn", "https://older3")
-	if newer.Note(mustEncode(older.requests.stored), false) || !newer.IsOvertaken() {
+	if newer.sees(older.requests.stored) || !newer.seen.state().overtaken() {
 		t.Error("a former leader writes")
 	}
 }
@@ -244,7 +252,8 @@ func TestMarks(t *testing.T) {
 	for text, want := range map[string]mark{
 		"":                         {},
 		"0a1b":                     {hash: "0a1b"},
-		"0a1b 12 Service ns/name":  {"0a1b", 12, "Service ns/name"},
+		"0a1b 12 Service ns/name":  {hash: "0a1b", since: 12, by: "Service ns/name"},
+		"?0a1b 12 Service ns/name": {hash: "0a1b", since: 12, by: "Service ns/name", asked: true},
 		"0a1b x y":                 {hash: "0a1b x y"},
 		"0a1b 12 ":                 {hash: "0a1b", since: 12},
 		"0a1b -1 https://host:1/a": {hash: "0a1b -1 https://host:1/a"},
@@ -252,8 +261,10 @@ func TestMarks(t *testing.T) {
 		if got := parseMark(text); got != want {
 			t.Errorf("%q: got %#v, want %#v", text, got, want)
 		}
-		if m := (mark{"0a1b", 1 << 63, "https://host:1/a b"}); parseMark(m.String()) != m {
-			t.Errorf("%#v is not read back", m)
+		for _, asked := range []bool{false, true} {
+			if m := (mark{"0a1b", 1 << 63, "https://host:1/a b", asked}); parseMark(m.String()) != m {
+				t.Errorf("%#v is not read back", m)
+			}
 		}
 	}
 }
@@ -268,7 +279,11 @@ func TestSighting(t *testing.T) {
 		var s sighting
 		s.answer(parseConfiguration(state("10", "m", `{"name":"a"}`)), 1)
 		for _, data := range all {
-			s.note(data, false)
+			if data == nil {
+				s.noteMissing(0)
+			} else {
+				s.note(parseConfiguration(data), false)
+			}
 			edited = append(edited, s.state().edited)
 		}
 		return edited
@@ -292,22 +307,84 @@ func TestSighting(t *testing.T) {
 		}
 	}
 	var s sighting
-	for _, data := range [][]byte{nil, unmarked} {
-		if s.note(data, true); s.state().edited || s.state().changed() {
+	s.noteMissing(0)
+	for range 2 {
+		if s.note(parseConfiguration(unmarked), true); s.state().edited || s.state().changed() {
 			t.Error("a state before the first write counts as edited")
 		}
 	}
 	s.answer(parseConfiguration(state("10", "m", `{"name":"a"}`)), 1)
-	if s.note(state("5", "m", ""), true); !s.state().edited {
+	if s.note(parseConfiguration(state("5", "m", "")), true); !s.state().edited {
 		t.Error("a list with an older version, as after a restore, is ignored")
 	}
+}
+
+// TestDeletionBeforeAnswer shows the deletion of a configuration before the answer to its last write.
+func TestDeletionBeforeAnswer(t *testing.T) {
+	for version, want := range map[uint64]bool{10: false, 12: true} {
+		var s sighting
+		s.answer(parseConfiguration(state("9", "m", `{"name":"a"}`)), 1)
+		s.noteMissing(version)
+		s.answer(parseConfiguration(state("11", "m", `{"name":"a"}`)), 1)
+		if got := s.state().edited; got != want {
+			t.Errorf("a deletion at the version %d before an answer at 11 counts as an edit: %t", version, got)
+		}
+	}
+}
+
+// TestAsk lets replicas ask a later one.
+func TestAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		older := newTestKeeper(t)
+		newer := older.sharing()
+		other := things
+		other.ID = "other"
+		ask := func() {
+			t.Helper()
+			older.Note(mustEncode(older.requests.stored), false)
+			if err := older.Ask(t.Context()); err != nil {
+				t.Error(err)
+			}
+			newer.Note(mustEncode(older.requests.stored), false)
+		}
+		_ = older.Write(t.Context(), []Hook{things}, plainClient)
+		_ = newer.Write(t.Context(), []Hook{things}, plainClient)
+		older.requests.made = nil
+		if ask(); older.requests.made != nil {
+			t.Errorf("got the requests %q about the same webhooks", older.requests.made)
+		}
+		_ = newer.Write(t.Context(), []Hook{other}, plainClient)
+		if ask(); !newer.IsAsked() {
+			t.Fatal("the replica is not asked")
+		}
+		_ = newer.Write(t.Context(), []Hook{other}, plainClient)
+		newer.requests.made = nil
+		if ask(); older.IsDue() || newer.IsAsked() || newer.requests.made != nil {
+			t.Errorf("the answer is not heard; then, the requests are %q", newer.requests.made)
+		}
+		time.Sleep(askInterval)
+		if ask(); older.IsDue() || !newer.IsAsked() {
+			t.Error("the replica is not asked again")
+		}
+		if ask(); !older.IsDue() || !newer.IsDue() {
+			t.Error("the configuration is not left to all replicas")
+		}
+		older.requests.stored["metadata"].(map[string]any)["resourceVersion"] = "2" // as after a restore
+		if older.Note(mustEncode(older.requests.stored), true); !older.IsDue() {
+			t.Error("a mark of a later history counts")
+		}
+		_ = older.Write(t.Context(), []Hook{things}, plainClient)
+		if older.Note(mustEncode(older.requests.stored), true); older.IsDue() {
+			t.Error("the replica has no place in the earlier history")
+		}
+	})
 }
 
 func TestRestoring(t *testing.T) {
 	k := newTestKeeper(t)
 	_ = k.Write(t.Context(), []Hook{things}, plainClient)
 	k.wantRequests("read, patch i", reconfiguring)
-	if !k.Note(nil, false) {
+	if k.NoteMissing(0); !k.IsDue() {
 		t.Error("a deletion counts as no edit")
 	}
 	for range 2 {
@@ -356,7 +433,7 @@ func TestClearMarks(t *testing.T) {
 	newer := older.sharing()
 	_ = older.Write(t.Context(), []Hook{things}, plainClient)
 	_ = newer.Clear(t.Context(), plainClient)
-	if older.Note(mustEncode(older.requests.stored), false) {
+	if older.sees(older.requests.stored) {
 		t.Error("the emptying counts as an edit of another client")
 	}
 }
@@ -426,7 +503,7 @@ func TestSightingBeforeAnswer(t *testing.T) {
 	} {
 		var s sighting
 		s.answer(parseConfiguration(state("9", "m", `{"name":"a"}`)), 1)
-		s.note(tt.event, false)
+		s.note(parseConfiguration(tt.event), false)
 		s.answer(parseConfiguration(state("11", "m", `{"name":"a"}`)), 1)
 		if got := s.state().edited; got != tt.want || s.known() != 11 {
 			t.Errorf("%s: edited %t at the version %d, want %t at 11", tt.name, got, s.known(), tt.want)

@@ -21,23 +21,42 @@ type mark struct {
 	// leaves the configuration to any other one.
 	since uint64
 	by    string // identity of the operator, see [Client.identity]; "" if unknown
+	// Whether another replica asks this one whether it still runs. It answers by its mark without the
+	// question. See [Keeper.Ask].
+	asked bool
 }
 
 // newMark returns the mark for webhooks.
 func newMark(webhooks []byte, since uint64, by string) mark {
 	sum := sha256.Sum256(webhooks)
-	return mark{hex.EncodeToString(sum[:8]), since, by}
+	return mark{hash: hex.EncodeToString(sum[:8]), since: since, by: by}
 }
 
+// isOf reports whether two marks are those of one write, with or without a question.
+func (m mark) isOf(other mark) bool {
+	m.asked = other.asked
+	return m == other
+}
+
+// question is the beginning of the value for a mark with a question.
+const question = "?"
+
 // String returns the value of the annotation.
-func (m mark) String() string { return fmt.Sprintf("%s %d %s", m.hash, m.since, m.by) }
+func (m mark) String() string {
+	text := fmt.Sprintf("%s %d %s", m.hash, m.since, m.by)
+	if m.asked {
+		return question + text
+	}
+	return text
+}
 
 // parseMark parses the value of the annotation. A value of another form is a hash alone.
 func parseMark(text string) mark {
 	parts := strings.SplitN(text, " ", 3)
 	if len(parts) == 3 {
 		if since, err := strconv.ParseUint(parts[1], 10, 64); err == nil {
-			return mark{parts[0], since, parts[2]}
+			hash, asked := strings.CutPrefix(parts[0], question)
+			return mark{hash: hash, since: since, by: parts[2], asked: asked}
 		}
 	}
 	return mark{hash: text}

@@ -1,8 +1,14 @@
 package webhookconfig
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/pem"
+	"iter"
+	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -11,10 +17,13 @@ import (
 type sighting struct {
 	mu       sync.Mutex // guards following
 	own      uint64     // the since of the own mark; 0 before the first write of a term
+	wanted   string     // hash of the webhooks that this replica wants
 	version  uint64     // of the last answer or list; 0 if unknown
 	mark     mark       // of the last replica
 	webhooks any        // of the last replica, with the defaults of the API server; nil if unknown
 	edited   bool       // whether another client has changed them since
+	stored   any        // the last webhooks, of any client; nil if unknown
+	answered time.Time  // when the last replica has answered a question; zero for never
 
 	newest configuration // of the events and lists
 
@@ -38,6 +47,9 @@ func parseConfiguration(data []byte) configuration {
 	c.version, _ = strconv.ParseUint(version, 10, 64) // zero for versions that are no numbers
 	text, _ := annotations[MarkAnnotation].(string)
 	c.mark = parseMark(text)
+	if c.version != 0 && c.mark.since >= c.version { // of another cluster, or of a later history
+		c.mark = mark{}
+	}
 	if c.webhooks == nil {
 		c.webhooks = []any{}
 	}
@@ -49,6 +61,7 @@ func (s *sighting) answer(c configuration, own uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.own, s.version, s.mark, s.webhooks, s.edited = own, c.version, c.mark, c.webhooks, false
+	s.stored = c.webhooks
 	if s.newest.version > c.version { // an event has already shown a later change
 		s.compare(s.newest)
 	}
@@ -57,11 +70,19 @@ func (s *sighting) answer(c configuration, own uint64) {
 // compare compares a later state. Another client has written it if its webhooks are not those that
 // its mark was first seen with.
 func (s *sighting) compare(c configuration) {
-	if s.webhooks == nil || c.mark != (mark{}) && c.mark != s.mark { // written by a replica
-		s.mark, s.webhooks, s.edited = c.mark, c.webhooks, false
+	s.stored = c.webhooks
+	same := c.mark.isOf(s.mark)
+	if s.webhooks == nil || c.mark != (mark{}) && !same { // written by a replica
+		s.mark, s.webhooks, s.edited, s.answered = c.mark, c.webhooks, false, time.Time{}
 		return
 	}
-	s.edited = c.mark != s.mark || !rawjson.EqualNormalized(c.webhooks, s.webhooks)
+	if same {
+		if s.mark.asked && !c.mark.asked {
+			s.answered = time.Now()
+		}
+		s.mark = c.mark
+	}
+	s.edited = !same || !rawjson.EqualNormalized(c.webhooks, s.webhooks)
 }
 
 // known returns the version of the last answer or list.
@@ -71,21 +92,94 @@ func (s *sighting) known() uint64 {
 	return s.version
 }
 
-// note takes over an event or an item of a list, nil if the configuration does not exist.
-func (s *sighting) note(stored []byte, listed bool) {
-	c := parseConfiguration(stored)
+// note takes over an event, or an item of a list.
+func (s *sighting) note(c configuration, listed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if listed {
 		s.version, s.newest = c.version, configuration{} // it may have gone back, as after a restore
 	}
-	switch {
-	case stored != nil && c.version < s.version: // the event is older than the answer
-	case stored != nil:
-		s.newest = c
-		s.compare(c)
-	case s.webhooks != nil:
-		s.mark, s.webhooks, s.edited = mark{}, []any{}, true
+	if c.version < s.version { // the event is older than the answer
+		return
+	}
+	s.newest = c
+	s.compare(c)
+}
+
+// noteMissing takes over a deletion with a version, or a list without the configuration, which has none.
+func (s *sighting) noteMissing(version uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if version != 0 && version < s.version || s.webhooks == nil {
+		return
+	}
+	s.newest = configuration{version: version, webhooks: []any{}}
+	if s.wanted == wantsNone { // a missing configuration has none
+		s.newest.mark = mark{hash: s.wanted, since: s.own}
+	}
+	s.mark, s.webhooks, s.stored = s.newest.mark, []any{}, []any{}
+	s.edited = s.mark == mark{}
+}
+
+// wantsNone is the hash of no webhooks.
+var wantsNone = newMark(none, 0, "").hash
+
+// want notes the hash of the webhooks that this replica wants.
+func (s *sighting) want(m mark) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wanted = m.hash
+}
+
+// hasAnswered reports whether the last replica has answered a question within a time.
+func (s *sighting) hasAnswered(within time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.answered.IsZero() && time.Since(s.answered) < within
+}
+
+// hasBundle reports whether all stored webhooks have the CA certificates of a bundle.
+func (s *sighting) hasBundle(bundle []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list, known := s.stored.([]any)
+	if len(list) == 0 {
+		return known && !s.stateLocked().changed()
+	}
+	for _, webhook := range list {
+		object, _ := webhook.(map[string]any)
+		client, _ := object["clientConfig"].(map[string]any)
+		text, _ := client["caBundle"].(string)
+		stored, _ := base64.StdEncoding.DecodeString(text)
+		if !includes(stored, bundle) {
+			return false
+		}
+	}
+	return true
+}
+
+// includes reports whether a CA bundle has all certificates of another one.
+func includes(bundle, part []byte) bool {
+	var all [][]byte
+	for block := range blocks(bundle) {
+		all = append(all, block)
+	}
+	for block := range blocks(part) {
+		if !slices.ContainsFunc(all, func(other []byte) bool { return bytes.Equal(other, block) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// blocks yields the contents of the blocks of a PEM text.
+func blocks(text []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+			if !yield(block.Bytes) {
+				return
+			}
+		}
 	}
 }
 
@@ -99,6 +193,7 @@ func (s *sighting) forget() {
 // sightingState is a summary of a sighting.
 type sightingState struct {
 	own    uint64
+	wanted string
 	mark   mark
 	edited bool // by another client
 }
@@ -106,16 +201,29 @@ type sightingState struct {
 func (s *sighting) state() sightingState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return sightingState{s.own, s.mark, s.edited}
+	return s.stateLocked()
+}
+
+func (s *sighting) stateLocked() sightingState {
+	return sightingState{s.own, s.wanted, s.mark, s.edited}
 }
 
 // overtaken reports whether a replica that started later has written the configuration.
 func (s sightingState) overtaken() bool { return s.own != 0 && s.mark.since > s.own }
 
+// doubtful reports whether the webhooks of a replica that started later are not those that this one
+// wants. That is so during a rolling update, or permanently if the other one was killed.
+func (s sightingState) doubtful() bool {
+	return s.overtaken() && (s.edited || s.mark.hash != s.wanted)
+}
+
+// asked reports whether another replica asks whether this one still runs.
+func (s sightingState) asked() bool { return s.own != 0 && s.mark.since == s.own && s.mark.asked }
+
 // changed reports whether the webhooks are to be written again: another client or a replica that
-// started earlier has changed them.
+// started earlier has changed them, or another one asks whether this one still runs.
 func (s sightingState) changed() bool {
-	return s.own != 0 && (s.mark.since < s.own || s.edited && s.mark.since == s.own)
+	return s.own != 0 && (s.mark.since < s.own || s.edited && s.mark.since == s.own) || s.asked()
 }
 
 // setIdentity sets the identity of this operator.

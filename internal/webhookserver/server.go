@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/await"
@@ -44,7 +45,9 @@ type Authority interface {
 
 // Serve listens until the context ends, and then returns nil. It announces its URL and its CA bundle when it listens, and again when the CA bundle changes. It
 // owns the goroutines of the connections.
-func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(url string, bundle []byte)) error {
+//
+// The function announce returns when the clients trust the bundle, or when its context ends, such as because there is another bundle.
+func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(ctx context.Context, url string, bundle []byte)) error {
 	listener := s.Listener
 	if listener == nil {
 		var err error
@@ -79,13 +82,15 @@ func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(url
 	address := s.url(host, h.root, listener.Addr())
 	s.Log.Debug("Listening for webhooks at " + s.url(listener.Addr().String(), h.root, nil))
 	s.Log.Debug("Accessing the webhooks at " + address)
-	publish := func() {
-		bundle := shown.Bundle()
-		announce(address, bundle)
-		shown.Announced(bundle, time.Now()) // the announcement may have taken a while
-	}
-	for publish(); ; {
+	p := &publication{announce: func(ctx context.Context, bundle []byte) { announce(ctx, address, bundle) }, returned: make(chan struct{}, 1)}
+	defer p.stop()
+	for p.publish(ctx, shown.Bundle()); ; {
 		select {
+		case <-p.returned:
+			if p.next(ctx) {
+				shown.Announced(p.bundle, time.Now())
+			}
+			continue
 		case err := <-failed:
 			_ = server.Close() // the error of the listener matters
 			return err
@@ -95,9 +100,59 @@ func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(url
 		case <-shown.Changed():
 		}
 		if shown.Check(time.Now()) {
-			publish()
+			p.publish(ctx, shown.Bundle())
 		}
 	}
+}
+
+// publication announces CA bundles, one after the other. Announcements may take long, so each one has a goroutine.
+type publication struct {
+	announce func(ctx context.Context, bundle []byte)
+	returned chan struct{}      // holds a token when announce has returned
+	bundle   []byte             // the last one to announce
+	waiting  bool               // the bundle is to be announced when announce has returned
+	cancel   context.CancelFunc // of the announcement; nil while there is none
+	task     sync.WaitGroup
+}
+
+// publish announces a bundle instead of the former one.
+func (p *publication) publish(ctx context.Context, bundle []byte) {
+	p.bundle, p.waiting = bundle, true
+	if p.cancel != nil {
+		p.cancel()
+		return
+	}
+	p.begin(ctx)
+}
+
+func (p *publication) begin(ctx context.Context) {
+	bundle := p.bundle
+	p.waiting = false
+	ctx, p.cancel = context.WithCancel(ctx)
+	p.task.Go(func() {
+		p.announce(ctx, bundle)
+		p.returned <- struct{}{}
+	})
+}
+
+// next follows the return of an announcement. It reports whether the bundle was announced, and announces
+// it otherwise.
+func (p *publication) next(ctx context.Context) (announced bool) {
+	p.stop()
+	if p.waiting {
+		p.begin(ctx)
+		return false
+	}
+	return true
+}
+
+// stop ends an announcement.
+func (p *publication) stop() {
+	if p.cancel != nil {
+		p.cancel()
+	}
+	p.task.Wait()
+	p.cancel = nil
 }
 
 // certificates returns the certificates, and a function to stop their renewal. It waits for an authority until the context ends.
