@@ -283,7 +283,6 @@ func (p *Patch) add(merge map[string]any) {
 	if err := cmp.Or(p.takeServerFields(merge), jsonpatch.TakeBadTexts(merge)); err != nil {
 		p.fail(err)
 	}
-	jsonpatch.DropItemNulls(merge)
 	p.changes.Merge = jsonpatch.CombineMerges(p.changes.Merge, merge)
 }
 

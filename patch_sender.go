@@ -69,6 +69,14 @@ func (e *patchRefusedError) Error() string { return e.err.Error() }
 
 func (e *patchRefusedError) Unwrap() error { return e.err }
 
+// statusStoredError means that the status of a patch is stored, but the request for the rest of the object has failed. The status must not be sent
+// again: it would overwrite what other clients have set since.
+type statusStoredError struct{ err error }
+
+func (e *statusStoredError) Error() string { return e.err.Error() }
+
+func (e *statusStoredError) Unwrap() error { return e.err }
+
 // request sends the requests of one patch. It sends only differences to the known state, and returns that if there are none. If a response shows that the
 // known state was outdated, it also sends the further differences.
 func (s *sender) request(known *Body, patch *Patch) (*Body, error) {
@@ -182,6 +190,7 @@ func (s *sender) sendOnce(known *Body, patch *Patch) (*Body, error) {
 
 // sendParts sends the requests for the changes between two states.
 func (s *sender) sendParts(known *Body, before, after map[string]any, patch *Patch) (_ *Body, err error) {
+	given := known
 	apart, first := s.resource.hasStatus(), ""
 	if apart {
 		first = "status"
@@ -192,7 +201,11 @@ func (s *sender) sendParts(known *Body, before, after map[string]any, patch *Pat
 	if err != nil || !apart {
 		return known, err
 	}
-	return s.sendPart(known, "", before, after, patch)
+	now, err := s.sendPart(known, "", before, after, patch)
+	if err != nil && known != given {
+		err = &statusStoredError{err}
+	}
+	return now, err
 }
 
 // sendPart sends the changes of the status, or those of the object itself, if there are any.

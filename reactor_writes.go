@@ -233,10 +233,7 @@ func (c *cycle) finishFlush(patches []*handlerPatch, succeeded []HandlerID, err 
 	w := &c.writes
 	c.progress.purge, w.failure = false, nil
 	w.patches = w.patches[len(patches):]
-	w.body, w.unapplied = c.known, nil
-	for _, p := range w.patches {
-		w.unapplied = append(w.unapplied, p.patch)
-	}
+	c.noteStoredLocked()
 	succeeded = slices.DeleteFunc(succeeded, func(id HandlerID) bool { return !slices.Contains(w.succeeded, id) })
 	w.succeeded = slices.DeleteFunc(w.succeeded, func(id HandlerID) bool { return slices.Contains(succeeded, id) })
 	return succeeded
@@ -260,6 +257,7 @@ func (c *cycle) sendEach(patches []*handlerPatch) error {
 func (c *cycle) sendAlone(p *handlerPatch) error {
 	total, late := c.combine([]*handlerPatch{p}, &Patch{})
 	_, err := c.request(total)
+	c.dropStoredStatus([]*handlerPatch{p}, err)
 	if err == nil {
 		if _, err = c.request(late); err != nil {
 			c.keepConditions([]*handlerPatch{p})
@@ -328,6 +326,27 @@ func (c *cycle) keepConditions(patches []*handlerPatch) {
 	for _, p := range patches {
 		p.patch = &Patch{}
 	}
+	c.noteStoredLocked()
+}
+
+// dropStoredStatus drops the status of patches after an error that says that it was stored.
+func (c *cycle) dropStoredStatus(patches []*handlerPatch, err error) {
+	var stored *statusStoredError
+	if !errtype.As(err, &stored) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range patches {
+		rest := *p.patch
+		rest.changes = rest.changes.WithoutStatus()
+		p.patch = &rest
+	}
+	c.noteStoredLocked()
+}
+
+// noteStoredLocked makes handlers see the newest state with the patches that are left.
+func (c *cycle) noteStoredLocked() {
 	w := &c.writes
 	w.body, w.unapplied = c.known, nil
 	for _, p := range w.patches {
@@ -667,6 +686,7 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 	total, late := c.combine(patches, own)
 	sent, err := c.request(total)
 	if err != nil {
+		c.dropStoredStatus(patches, err)
 		return err
 	}
 	if len(own.changes.Removes) == 0 || len(c.knownBody().Finalizers()) > 0 { // the object remains, perhaps because of finalizers of other clients

@@ -768,16 +768,14 @@ func (rc *reconciler) send(c *cycle, u *calledReconcile, own *Patch, seen *Body,
 		return (&Patch{changes: u.changes, persistence: c.served.persistence}).applied(seen)
 	})
 	c.writes.patches = append(c.writes.patches, patch)
-	if err := c.write(nil); err != nil {
-		return err
-	}
-	for _, s := range known.states {
+	err := c.write(nil)
+	for _, s := range known.states { // also after an error: the conditions may be refused alone
 		now := rc.digest(c, s.handler, c.knownBody())
 		if s.digest == before[s.handler] && now != s.digest && now == rc.digest(c, s.handler, expected()) {
 			s.digest = now
 		}
 	}
-	return nil
+	return err
 }
 
 // locate implements [reconcileEngine].

@@ -629,6 +629,9 @@ func (w *pendingWrite) request(s *sender, log *slog.Logger, known *Body, handler
 		if w.permanentlyRefused(log, handler, err) {
 			err, w.succeeded, w.refusal = nil, false, err
 		}
+		if stored := (*statusStoredError)(nil); errtype.As(err, &stored) {
+			w.patch.changes = w.patch.changes.WithoutStatus()
+		}
 		if err != nil {
 			return known, err
 		}

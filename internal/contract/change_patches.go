@@ -436,7 +436,8 @@ func failingTransforms(t *testing.T, c *C) {
 			}
 		})
 	}
-	c.Run(t, "the nulls of objects in lists, which API servers drop, are not sent", func(c *C) {
+	c.Run(t, "nulls of nullable fields in lists of the status are stored", proveNullableItems)
+	c.Run(t, "the nulls of objects in lists, which API servers drop, are sent once", func(c *C) {
 		var ticks atomic.Int64
 		given := []any{map[string]any{"a": int64(1), "b": nil, "c": []any{nil, map[string]any{"d": nil}}}}
 		r := &kopf.Registry{}
@@ -785,4 +786,34 @@ func droppedFields(t *testing.T, c *C) {
 			}
 		}
 	})
+}
+
+func proveNullableItems(c *C) {
+	items := func(field string, schema map[string]any, required ...any) map[string]any {
+		item := map[string]any{"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}, field: schema}}
+		if required != nil {
+			item["required"] = required
+		}
+		return map[string]any{"type": "array", "items": item}
+	}
+	selector, k := c.kindWithStatus(true, map[string]any{"type": "object", "properties": map[string]any{
+		"results": items("value", map[string]any{"type": "integer", "nullable": true}, "value"),
+		"limits":  items("max", map[string]any{"type": "integer", "nullable": true, "default": 5}),
+	}})
+	results, limits := []any{map[string]any{"name": "a", "value": nil}}, []any{map[string]any{"name": "b", "max": nil}}
+	var l calls
+	r := &kopf.Registry{}
+	r.OnCreate(selector, func(_ context.Context, x *kopf.Change) error {
+		l.add("call")
+		x.Patch.Set("status.results", results)
+		x.Patch.Set("status.limits", limits)
+		return nil
+	}, &kopf.ChangeOptions{ID: "fn"})
+	c.Operator(r)
+	k.Create("a", nil)
+	c.WaitFor("the status", func() bool { return k.Get("a").Get("status.results") != nil })
+	c.same("the results", results, k.Get("a").Get("status.results"))
+	c.same("the limits", limits, k.Get("a").Get("status.limits"))
+	c.Pass(time.Second)
+	c.expect(&l, "call")
 }

@@ -193,6 +193,8 @@ var _ = Suite("reconcile_conditions", func(t *testing.T, c *C) {
 	for name, code := range map[string]int{"in a conflict": 0, "by a rule": http.StatusForbidden, "by a broken webhook": http.StatusInternalServerError} {
 		c.Run(t, "RC-60 a stored patch is not sent again when its conditions are refused "+name, func(c *C) { proveStoredOnce(c, code) })
 	}
+	c.Run(t, "RC-60 a stored status is not sent again when the rest of its patch is refused", proveStoredStatus)
+	c.Run(t, "RC-11 the change of a stored patch calls nobody when its conditions are refused", proveStoredEcho)
 	c.Run(t, "RC-60 a refused patch is a permanent failure with ErrorsPermanent", func(c *C) {
 		examples, l := c.statuses(), calls{}
 		r := &kopf.Registry{}
@@ -319,5 +321,86 @@ func proveStoredOnce(c *C, code int) {
 	})
 	if x := k.Get("a").Spec().Int("x"); x < 5 {
 		c.Errorf("the size of the user is %d now", x)
+	}
+}
+
+// proveStoredStatus refuses the request for the object after that for its status was stored, and another client changes
+// the status.
+func proveStoredStatus(c *C) {
+	set := func(p *kopf.Patch) {
+		p.Set("status.phase", "Created")
+		p.Set("spec.x", 3)
+	}
+	for name, register := range map[string]func(*kopf.Registry){
+		"create": func(r *kopf.Registry) {
+			r.OnCreate(statusExamples, func(_ context.Context, x *kopf.Change) error { set(x.Patch); return nil }, &kopf.ChangeOptions{ID: "fn"})
+		},
+		"daemon": func(r *kopf.Registry) {
+			r.OnDaemon(statusExamples, func(_ context.Context, x *kopf.Daemon) error { set(x.Patch); return nil }, &kopf.DaemonOptions{ID: "fn", WithoutFinalizer: true})
+		},
+		"reconcile": func(r *kopf.Registry) {
+			r.OnReconcile(statusExamples, func(_ context.Context, x *kopf.Reconcile) error {
+				if x.Spec().Int("x") == 0 {
+					set(x.Patch)
+				}
+				return nil
+			}, &kopf.ReconcileOptions{ID: "fn"})
+		},
+	} {
+		k := c.statuses()
+		r := &kopf.Registry{}
+		register(r)
+		var refused atomic.Bool
+		op := c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+			if req.Method != http.MethodPatch || !strings.HasSuffix(req.Path, "/"+name) || !strings.Contains(req.Body, `"x":3`) || refused.Swap(true) {
+				return nil, nil
+			}
+			phase := map[string]any{"status": map[string]any{"phase": "Running"}}
+			if _, err := c.Client.Patch(contextWithout(c.Context()), k.Ref(name), phase, &kopf.PatchOptions{Subresource: "status"}); err != nil {
+				return nil, err
+			}
+			return Answer(http.StatusConflict, "Conflict", "the object has been modified"), nil
+		}))
+		k.Create(name, map[string]any{"spec": map[string]any{}})
+		c.WaitFor("the rest", func() bool { return k.Get(name).Spec().Int("x") == 3 })
+		c.Pass(time.Second)
+		if phase := k.Get(name).Status().String("phase"); phase != "Running" {
+			c.Errorf("%s: the status of the other client is %q now", name, phase)
+		}
+		op.Stop()
+	}
+}
+
+// proveStoredEcho changes the status in a conflict with the conditions of a handler that has patched its object.
+func proveStoredEcho(c *C) {
+	k := c.statuses()
+	r := &kopf.Registry{}
+	var l calls
+	r.OnReconcile(statusExamples, func(_ context.Context, r *kopf.Reconcile) error {
+		l.add("%v", r.Triggers)
+		if r.Spec().Int("x") == 0 {
+			r.Patch.Set("spec.x", 3)
+		}
+		return nil
+	}, &kopf.ReconcileOptions{ID: "reconcile", Conditions: true})
+	var met atomic.Bool
+	c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+		if req.Method != http.MethodPatch || !strings.HasSuffix(req.Path, "/a/status") || met.Swap(true) {
+			return nil, nil
+		}
+		phase := map[string]any{"status": map[string]any{"phase": "Running"}}
+		_, err := c.Client.Patch(contextWithout(c.Context()), k.Ref("a"), phase, &kopf.PatchOptions{Subresource: "status"})
+		return nil, err
+	}))
+	k.Create("a", map[string]any{"spec": map[string]any{}})
+	c.WaitFor("the condition", func() bool {
+		_, reason, _ := condition(k.Get("a"), "Ready")
+		return reason != ""
+	})
+	c.Pass(2 * time.Second)
+	for _, call := range l.all() {
+		if strings.Contains(call, "Changed") {
+			c.Errorf("the handler was called for its own change: %v", l.all())
+		}
 	}
 }

@@ -175,7 +175,36 @@ func effectiveChange(old any, present bool, change any) (effective any, changes 
 		part := EffectiveMerge(object, change)
 		return part, part != nil
 	}
-	return change, !present || !rawjson.Equal(old, change)
+	return change, !present || !rawjson.Equal(old, change) && !rawjson.Equal(old, withoutItemNulls(change))
+}
+
+// withoutItemNulls returns a list without the nulls of objects in it, and other values as they are. API servers drop
+// these nulls when they apply a merge patch, so that the object has them only after a JSON patch.
+func withoutItemNulls(value any) any {
+	list, ok := value.([]any)
+	if !ok {
+		return value
+	}
+	items := make([]any, len(list))
+	for i, item := range list {
+		items[i] = withoutNulls(item)
+	}
+	return items
+}
+
+// withoutNulls returns a value without the nulls of objects in it.
+func withoutNulls(value any) any {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return withoutItemNulls(value)
+	}
+	members := make(map[string]any, len(object))
+	for key, v := range object {
+		if v != nil {
+			members[key] = withoutNulls(v)
+		}
+	}
+	return members
 }
 
 // changeOfNone returns a merge patch for a place where there is no object.
@@ -236,35 +265,6 @@ func areApplied(raw []byte, fields map[string]any) bool {
 		}
 	}
 	return true
-}
-
-// DropItemNulls removes the nulls of objects in lists from a merge patch. API servers do so when they apply it: the object would
-// differ from the patch for ever.
-func DropItemNulls(patch map[string]any) {
-	for _, value := range patch {
-		switch value := value.(type) {
-		case map[string]any:
-			DropItemNulls(value)
-		case []any:
-			dropNulls(value)
-		}
-	}
-}
-
-// dropNulls removes the nulls of objects in a value.
-func dropNulls(value any) {
-	switch value := value.(type) {
-	case map[string]any:
-		for key, v := range value {
-			if dropNulls(v); v == nil {
-				delete(value, key)
-			}
-		}
-	case []any:
-		for _, item := range value {
-			dropNulls(item)
-		}
-	}
 }
 
 // DropValueIn removes the change of a field from a merge patch, and the parents that it leaves empty.

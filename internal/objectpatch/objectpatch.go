@@ -3,6 +3,7 @@ package objectpatch
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/kopf-go/kopf/internal/errtype"
@@ -59,6 +60,17 @@ func (c *Changes) Replaces() bool {
 
 // keptFields are the objects that keep some of their fields, whatever the changes do.
 var keptFields = [][]string{{"status"}, {"metadata", "annotations"}}
+
+// WithoutStatus returns the changes without the merge patch of the status, which was stored. Changes that replace whole
+// objects stay as they are, because their parts belong together.
+func (c *Changes) WithoutStatus() Changes {
+	rest := *c
+	if _, ok := c.Merge["status"]; ok && !c.Replaces() {
+		rest.Merge = maps.Clone(c.Merge)
+		delete(rest.Merge, "status")
+	}
+	return rest
+}
 
 // Touches reports whether the changes affect a field. Transformations count as changes of any field, because they apply to one resource version.
 func (c *Changes) Touches(path []string) bool {
