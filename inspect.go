@@ -66,6 +66,9 @@ func (c *command) inspectObjects(ctx context.Context, call *cli.Call) (failing b
 	}
 	i.inspector = &inspector{settings: r.Settings, notes: &inspection.Notes{}}
 	i.peering = inspection.Peering{Name: i.options.Peering, Priority: r.Settings.Peering.Priority}
+	if i.peering.Name == "" && r.Settings.Peering.Mandatory {
+		i.peering.Name = r.Settings.Peering.Name
+	}
 	if call.Given["priority"] {
 		i.peering.Priority = i.options.Priority
 	}
@@ -364,10 +367,17 @@ func (i *inspecting) pausedBy(ctx context.Context, namespace string) *inspection
 		return &inspection.Pause{}
 	}
 	var paths []string
+	elsewhere := false // in namespaces, for an object without one
 	for _, r := range i.found {
-		if isPeering(r, true) || isPeering(r, false) && namespace != "" {
+		switch {
+		case isPeering(r, true), isPeering(r, false) && namespace != "":
 			paths = append(paths, Resource(r).URL(url.PathEscape(namespace), cmp.Or(i.options.Peering, peering.Name), ""))
+		case isPeering(r, false):
+			elsewhere = true
 		}
+	}
+	if elsewhere && len(paths) == 0 {
+		return &inspection.Pause{}
 	}
 	return i.peering.In(ctx, inspectionServer{discovering{i.client}}, namespace, paths)
 }

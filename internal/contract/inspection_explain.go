@@ -491,15 +491,27 @@ func explainingElse(t *testing.T, c *C) {
 		c.same("no handler is called", []string(nil), x.called())
 		c.same("with a higher priority", []string{"create", "second"}, ask(c, "--priority", "200").called())
 	})
+	c.Run(t, "OB-15 two operators with the same priority pause, and so does one without its mandatory peering object", func(c *C) {
+		k := c.meet()
+		c.Create("a", nil)
+		k.sit("one", rival(0, 3600))
+		c.same("one record, which may be that of the operator", []string{"create", "second"}, ask(c).called())
+		k.sit("two", rival(0, 3600))
+		x := ask(c)
+		c.same("the decision", `nothing: the operator pauses for operators with the same priority 0 in the peering object "default": one, two`, x.Decision)
+		c.same("no handler is called", []string(nil), x.called())
+		c.same("with a higher priority", []string{"create", "second"}, ask(c, "--priority", "1").called())
+		x = ask(c, "--peering", "other")
+		c.same("without the object", `nothing: the operator pauses for the mandatory peering object "other", which does not exist`, x.Decision)
+		c.same("without the object, no handler is called", []string(nil), x.called())
+	})
 	c.Run(t, "OB-15 no replica, or another one, holds the Lease", func(c *C) {
 		c.Create("a", nil)
 		lease := func(holder string, renewed time.Time) {
 			c.leases().Apply(leaseName, c.foreign(holder, 15, renewed))
 		}
 		args := []string{"--leader-elect", leaseName, "--leader-elect-namespace", c.Namespace}
-		if notes := strings.Join(ask(c, args...).Notes, "\n"); !strings.Contains(notes, leaseName) || !strings.Contains(notes, "cannot be read") {
-			c.Errorf("without a Lease: %q", notes)
-		}
+		c.same("without a Lease", fmt.Sprintf("nothing: no replica holds the Lease %q, which does not exist", leaseName), ask(c, args...).Decision)
 		lease("replica-1", time.Now())
 		x := ask(c, args...)
 		c.same("the handlers", []string{"create", "second"}, x.called())

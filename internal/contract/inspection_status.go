@@ -273,13 +273,17 @@ func stating(t *testing.T, c *C) {
 		}
 		c.same("in the pause", []string{"a Unknown", "b Handled", "c Paused"}, states())
 		c.same("with a higher priority", []string{"a Unknown", "b Handled", "c Changed"}, states("--priority", "101"))
-		c.same("by another peering object", []string{"a Unknown", "b Handled", "c Changed"}, states("--peering", "other"))
 		code, table, stderr := c.inspect(c.Context(), c.one(), "status", "kex", "-n", c.Namespace, "--peering", "other")
-		if code != 0 || strings.Contains(table, "peering") || strings.Count(stderr, `there is no peering object "other"`) != 1 {
+		missing := `there is no peering object "other": the operator pauses until it exists`
+		if code != 0 || !strings.Contains(table, `for the mandatory peering object "other", which does not exist`) || strings.Count(stderr, missing) != 1 {
 			c.Errorf("by another peering object: %d, %s%s", code, table, stderr)
 		}
 		k.sit("boss", rivalSeen(100, 10, time.Now().Add(-time.Minute)))
 		c.same("with a dead record", []string{"a Unknown", "b Handled", "c Changed"}, states())
+		k.sit("one", rival(0, 3600))
+		c.same("with one record of the priority", []string{"a Unknown", "b Handled", "c Changed"}, states())
+		k.sit("boss", rival(0, 3600))
+		c.same("with two records of the priority", []string{"a Unknown", "b Handled", "c Paused"}, states("--priority", "0"))
 	})
 	c.Run(t, "OB-6 damaged records are shown as such", func(c *C) {
 		c.Create("a", map[string]any{"metadata": map[string]any{"annotations": map[string]any{

@@ -3,7 +3,6 @@ package inspection
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -20,7 +19,9 @@ type Server interface {
 	Post(ctx context.Context, path string, body []byte, into any) error
 }
 
-// pausedBy returns the peer that makes an operator with a priority pause, or "". It also reports whether any of the peering objects at the paths exists.
+// pausedBy returns what makes an operator with a priority pause, or "": a peer with a higher
+// priority, or two with its own one, because only one of them can be the operator itself. It also
+// reports whether any of the peering objects at the paths exists.
 func pausedBy(ctx context.Context, server Server, paths []string, priority int) (by string, found bool, err error) {
 	for _, path := range paths {
 		var object struct {
@@ -31,22 +32,38 @@ func pausedBy(ctx context.Context, server Server, paths []string, priority int) 
 			return "", found, fmt.Errorf("whether the operator pauses cannot be read: %w", err)
 		}
 		found = found || object.Metadata.Name != ""
-		_ = rawjson.EachMember(object.Status, func(quoted, raw []byte) bool { // malformed records are ignored
-			p, err := peerrecord.Read(raw)
-			if err == nil && p.Lastseen.Add(p.Lifetime).After(time.Now()) && p.Priority > float64(priority) {
-				by = fmt.Sprintf("%s, which has the priority %v in the peering object %q", rawjson.Unquote(quoted), p.Priority, object.Metadata.Name)
-			}
-			return by == ""
-		})
-		if by != "" {
+		if by = blockerIn(object.Status, object.Metadata.Name, float64(priority), time.Now()); by != "" {
 			return by, true, nil
 		}
 	}
 	return "", found, nil
 }
 
-// holderOf returns the holder of the Lease at a path, or "".
-func holderOf(ctx context.Context, server Server, path string) (string, error) {
+// blockerIn returns what makes an operator with a priority pause in the records of a peering object.
+func blockerIn(records json.RawMessage, name string, priority float64, now time.Time) (by string) {
+	var same []string
+	_ = rawjson.EachMember(records, func(quoted, raw []byte) bool { // malformed records are ignored
+		p, err := peerrecord.Read(raw)
+		if err != nil || !p.DeadlineAt(now, peerrecord.Peer{}, false).After(now) {
+			return true
+		}
+		switch id := rawjson.Unquote(quoted); {
+		case p.Priority > priority:
+			by = fmt.Sprintf("%s, which has the priority %v in the peering object %q", id, p.Priority, name)
+		case p.Priority == priority:
+			same = append(same, id)
+		}
+		return by == ""
+	})
+	if by == "" && len(same) > 1 {
+		by = fmt.Sprintf("operators with the same priority %v in the peering object %q: %s",
+			priority, name, strings.Join(same, ", "))
+	}
+	return by
+}
+
+// holderOf returns the holder of the Lease at a path, or "", and whether there is a Lease.
+func holderOf(ctx context.Context, server Server, path string) (holder string, found bool, err error) {
 	var lease struct {
 		Metadata struct{ Name string }
 		Spec     struct {
@@ -55,17 +72,13 @@ func holderOf(ctx context.Context, server Server, path string) (string, error) {
 			RenewTime            time.Time
 		}
 	}
-	err := server.Get(ctx, path, "", &lease)
-	if err == nil && lease.Metadata.Name == "" {
-		err = errors.New("it is not there")
-	}
-	if err != nil {
-		return "", fmt.Errorf("the Lease %q cannot be read: %w", path[strings.LastIndex(path, "/")+1:], err)
+	if err := server.Get(ctx, path, "", &lease); err != nil {
+		return "", false, fmt.Errorf("the Lease %q cannot be read: %w", path[strings.LastIndex(path, "/")+1:], err)
 	}
 	if s := lease.Spec; s.RenewTime.Add(time.Duration(s.LeaseDurationSeconds) * time.Second).After(time.Now()) {
-		return s.HolderIdentity, nil
+		holder = s.HolderIdentity
 	}
-	return "", nil
+	return holder, lease.Metadata.Name != "", nil
 }
 
 // missing returns the verbs that change handlers need for a resource and that a service account is not allowed to use, such as "list or watch", or "".

@@ -1,7 +1,6 @@
 package inspection
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -20,7 +19,7 @@ type Peering struct {
 // Pause says which peer the operator pauses for in a namespace.
 type Pause struct {
 	By       string // "" for none
-	Err      error  // why By is unknown
+	Err      error  // why By is unknown, or what to do about it
 	Reported bool   // the error was printed
 	at       time.Time
 }
@@ -33,8 +32,13 @@ func (p *Peering) In(ctx context.Context, server Server, namespace string, paths
 	}
 	now := &Pause{at: time.Now(), Reported: known != nil && known.Reported}
 	by, found, err := pausedBy(ctx, server, paths, p.Priority)
-	if now.By = by; p.Name != "" && !found {
-		now.Err = cmp.Or(err, fmt.Errorf("there is no peering object %q", p.Name))
+	switch now.By = by; {
+	case p.Name == "" || found:
+	case err != nil:
+		now.Err = err
+	default:
+		now.By = fmt.Sprintf("the mandatory peering object %q, which does not exist", p.Name)
+		now.Err = fmt.Errorf("there is no peering object %q: the operator pauses until it exists", p.Name)
 	}
 	if p.pauses == nil {
 		p.pauses = make(map[string]*Pause)
@@ -45,19 +49,21 @@ func (p *Peering) In(ctx context.Context, server Server, namespace string, paths
 
 // AddPause records that the operator pauses, or why that is unknown.
 func (x *Explanation) AddPause(p *Pause) {
-	if p.Err != nil {
-		x.Notes = append(x.Notes, p.Err.Error())
-	} else if p.By != "" {
+	if p.By != "" {
 		x.Prevent("the operator pauses for " + p.By)
+	} else if p.Err != nil {
+		x.Notes = append(x.Notes, p.Err.Error())
 	}
 }
 
 // AddHolder records which replica holds the Lease at a path.
 func (x *Explanation) AddHolder(ctx context.Context, server Server, name, path string) {
-	holder, err := holderOf(ctx, server, path)
+	holder, found, err := holderOf(ctx, server, path)
 	switch {
 	case err != nil:
 		x.Notes = append(x.Notes, err.Error())
+	case !found:
+		x.Prevent(fmt.Sprintf("no replica holds the Lease %q, which does not exist", name))
 	case holder == "":
 		x.Prevent(fmt.Sprintf("no replica holds the Lease %q", name))
 	default:
