@@ -274,9 +274,6 @@ func failureText(err error) string {
 	return err.Error() + ": " + last.Error()
 }
 
-// waitingMessage replaces the error message while a handler waits for sub-handlers. Kopf for Python stores the same.
-const waitingMessage = "None"
-
 // maxMessage limits the length of a stored error message, in bytes, because all annotations of an object together are limited to 256 KiB.
 const maxMessage = 1024
 
@@ -632,6 +629,9 @@ func (c *cycle) callHandler(ctx context.Context, p *progress, arg *Change) error
 	if err == nil && len(subs.waiting) > 0 {
 		err = subs.runRest(inner, arg)
 	}
+	if err == nil {
+		subs.warnDropped(arg.Logger)
+	}
 	if c.reactor.leader.lost(c.handlers, err) || err != nil && interruptible.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrSuperseded)) {
 		return &cancelledError{err}
 	}
@@ -872,23 +872,22 @@ func (s *subhandlers) run(ctx context.Context) error {
 	return nil
 }
 
-// changedFrom reports whether the record differs from the stored one.
-func (r *ProgressRecord) changedFrom(stored *ProgressRecord) bool {
-	c := *r
-	c.stored = stored.stored
-	return c.changed()
-}
-
-// waits reports whether the last attempt waited for sub-handlers.
-func (r *ProgressRecord) waits() bool {
-	return len(r.Subrefs) > 0 && r.Message != nil && *r.Message == waitingMessage
-}
-
-// addSubref adds a sub-handler whose record is purged with this one.
-func (r *ProgressRecord) addSubref(id HandlerID) {
-	if !slices.Contains(r.Subrefs, string(id)) {
-		r.Subrefs = append(r.Subrefs, string(id))
-		slices.Sort(r.Subrefs)
+// warnDropped warns of unfinished sub-handlers that the last call of the parent has not registered again.
+func (s *subhandlers) warnDropped(log *slog.Logger) {
+	var dropped []string
+	for _, ref := range s.parent.record.Subrefs {
+		covers := func(h *handler) bool { return ref == string(h.id) || strings.HasPrefix(ref, string(h.id)+"/") }
+		if !strings.HasPrefix(ref, string(s.parent.handler.id)+"/") || slices.ContainsFunc(s.known, covers) {
+			continue
+		}
+		record, err := s.cycle.loadProgress(HandlerID(ref))
+		if err == nil && record != nil && record.owed(s.cycle.reason()) {
+			dropped = append(dropped, ref)
+		}
+	}
+	if len(dropped) > 0 {
+		log.Warn("Unfinished sub-handlers were not registered again, and are dropped",
+			"subhandlers", strings.Join(dropped, ", "), "help", "K311")
 	}
 }
 

@@ -40,6 +40,34 @@ type ProgressRecord struct {
 	stored any // the decoded stored record; nil for new ones
 }
 
+// waitingMessage replaces the error message while a handler waits for sub-handlers. Kopf for Python stores the same.
+const waitingMessage = "None"
+
+// changedFrom reports whether the record differs from the stored one.
+func (r *ProgressRecord) changedFrom(stored *ProgressRecord) bool {
+	c := *r
+	c.stored = stored.stored
+	return c.changed()
+}
+
+// waits reports whether the last attempt waited for sub-handlers.
+func (r *ProgressRecord) waits() bool {
+	return len(r.Subrefs) > 0 && r.Message != nil && *r.Message == waitingMessage
+}
+
+// addSubref adds a sub-handler whose record is purged with this one.
+func (r *ProgressRecord) addSubref(id HandlerID) {
+	if !slices.Contains(r.Subrefs, string(id)) {
+		r.Subrefs = append(r.Subrefs, string(id))
+		slices.Sort(r.Subrefs)
+	}
+}
+
+// owed reports whether the record is that of a handler that has been called for a reason, and must be called again.
+func (r *ProgressRecord) owed(reason Reason) bool {
+	return !r.finished() && !r.Started.IsZero() && (r.Purpose == "" || r.Purpose == reason)
+}
+
 func (r *ProgressRecord) finished() bool { return r.Success || r.Failure }
 
 // changed reports whether the record differs from the stored one. Another spelling of a time is a difference, another order of keys is not.

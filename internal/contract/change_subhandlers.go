@@ -31,6 +31,14 @@ func (c *C) record(body *kopf.Body, key string) map[string]any {
 	return record
 }
 
+// failTimes returns a temporary error in the first attempts.
+func failTimes(ch *kopf.Change, times int) error {
+	if ch.Retry < times {
+		return kopf.Temporary(errOops, time.Minute)
+	}
+	return nil
+}
+
 func nesting(t *testing.T, c *C) {
 	c.Run(t, "DF-44 sub-handlers that succeed together are stored by a few requests", func(c *C) {
 		const many = 200
@@ -73,6 +81,26 @@ func nesting(t *testing.T, c *C) {
 		}
 		c.Pass(2 * time.Hour)
 		c.handled("a")
+	})
+	c.Run(t, "CH-172 a warning names an unfinished sub-handler that is not declared again", func(c *C) {
+		c.OnlyInBubble("the delays are long")
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			ch.Subhandler("kept", func(_ context.Context, sub *kopf.Change) error { return failTimes(sub, 2) }, nil)
+			ch.Subhandler("finished", func(context.Context, *kopf.Change) error { return nil }, nil)
+			if ch.Retry == 0 {
+				ch.Subhandler("dropped", func(_ context.Context, sub *kopf.Change) error { return failTimes(sub, 9) }, nil)
+			}
+			return nil
+		}, named("parent"))
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.Pass(time.Hour)
+		c.handled("a")
+		lines := op.Logs.Find("Unfinished sub-handlers were not registered again")
+		if len(lines) != 1 || lines[0].Attrs["subhandlers"] != "parent/dropped" || lines[0].Attrs["handler"] != "parent" {
+			c.Errorf("got the warnings %v, want one of parent/dropped", lines)
+		}
 	})
 	c.Run(t, "CH-166 a deletion leaves no records of the sub-handlers of the same handler for the change before", func(c *C) {
 		c.OnlyInBubble("the delays are long")
