@@ -111,7 +111,19 @@ func (i *inspecting) serve(broken map[string]error) {
 // resource returns the kind of the arguments.
 func (i *inspecting) resource() (Resource, error) {
 	r, err := inspection.FindKind(i.args.Kind, i.found)
-	return Resource(r), err
+	if err == nil {
+		return Resource(r), nil
+	}
+	for _, data := range i.registry.definitions() {
+		definitions, _ := ParseManifests(data) // kopf has made it
+		for _, d := range definitions {
+			if own, unknown := inspection.FindKind(i.args.Kind, discovery.Defined(d)); unknown == nil {
+				return Resource{}, fmt.Errorf("the CRD of %s, which this operator defines, is not in the cluster: "+
+					"apply the output of the command \"manifests --only CustomResourceDefinition\"", own.Name())
+			}
+		}
+	}
+	return Resource{}, err
 }
 
 // ownPrefix returns the prefix under which this operator stores its data, and whether its settings choose the storages. Otherwise, a start-up handler may
@@ -253,7 +265,9 @@ func (i *inspecting) explainBody(ctx context.Context, r Resource, body *Body) er
 		return err
 	}
 	x := i.inspector.explain(what, supposed, i.args.Event == "resumed")
-	i.explainReviews(r, supposed, x)
+	if i.explainReviews(r, supposed, x); len(x.Handlers) == 0 && i.registry.unknownHandlers() != "" {
+		x.Notes = append(x.Notes, i.registry.unknownHandlers())
+	}
 	said := &inspection.Status{State: inspection.Unknown}
 	if i.conclude(r, supposed, said); said.Error != "" {
 		reason := strings.TrimPrefix(said.Error, string(said.State)+": ")
@@ -420,6 +434,9 @@ func (i *inspecting) explainKind(r Resource) error {
 	p := settings.resolve(r.hasStatus()) // as if the schema kept the state
 	for _, h := range all {
 		list.Handlers = append(list.Handlers, h.describe(r, p))
+	}
+	if note := i.registry.unknownHandlers(); note != "" && len(all) == 0 {
+		list.Notes = append(list.Notes, note)
 	}
 	if i.options.Output == "json" {
 		return inspection.WriteJSON(i.stdout, list)

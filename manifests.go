@@ -134,6 +134,12 @@ func (c *command) describe(ctx context.Context, call *cli.Call, program string) 
 	if err := settings.validate(registry.snapshot()); err != nil {
 		return false, err
 	}
+	if !registry.serving() && call.DependsOnHandlers() {
+		c.warn([]string{"no handlers are registered for objects, so the operator does nothing, and needs no permissions for them"})
+		if note := registry.unknownHandlers(); note != "" {
+			c.warn([]string{note + ", nor the permissions that these need: register them before the start"})
+		}
+	}
 	definitions, warnings, err := call.ReadDefinitions(registry.definitions())
 	c.warn(warnings)
 	if err != nil {

@@ -478,6 +478,14 @@ func (r *Registry) serving() bool {
 	return slices.ContainsFunc(r.snapshot(), func(h *handler) bool { return h.kind < kindSub || h.admission != nil })
 }
 
+// unknownHandlers returns a note for commands, which call no start-up handlers: these may register others. It is "" without any.
+func (r *Registry) unknownHandlers() string {
+	if len(r.activities(kindStartup)) == 0 {
+		return ""
+	}
+	return "This command calls no start-up handlers, so it does not know the handlers that they register"
+}
+
 // first returns the first handler of a family, nil if there is none.
 func (r *Registry) first(family func(*handler) bool) *handler {
 	all := r.snapshot()

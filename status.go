@@ -33,11 +33,15 @@ func (i *inspecting) status(ctx context.Context) (failing bool, err error) {
 		return false, err
 	}
 	resources, err := i.inspected()
-	if err != nil {
-		return false, err
-	}
 	for _, note := range i.inspector.notes.Messages() {
 		i.say(note)
+	}
+	known := func(r Resource) bool { return i.served[r.Name()] != nil }
+	if note := i.registry.unknownHandlers(); note != "" && !slices.ContainsFunc(resources, known) {
+		i.say(note)
+	}
+	if err != nil {
+		return false, err
 	}
 	if unseen := i.storingNothing(resources); i.args.Failed && len(unseen) > 0 {
 		i.say("These handlers store nothing on their objects, so their failures are only in the log, in events and in metrics: " +
@@ -93,13 +97,20 @@ func (i *inspecting) endStatus(printer *inspection.Printer) error {
 func (i *inspecting) inspected() ([]Resource, error) {
 	if i.args.Kind != "" {
 		r, err := i.resource()
-		return []Resource{r}, err
+		if err != nil {
+			return nil, err
+		}
+		return []Resource{r}, nil
 	}
 	var all []Resource
 	for _, name := range rawjson.SortedKeys(i.served) {
 		if what := i.served[name]; len(what.changes)+len(what.reconciles)+len(what.tasks) > 0 {
 			all = append(all, what.resource)
 		}
+	}
+	if len(all) == 0 && i.registry.serving() {
+		return nil, errors.New("no kind that has change handlers, reconcile handlers, daemons or timers is in the cluster: " +
+			"apply its CRD, or name another kind, as in \"status pods\"")
 	}
 	if len(all) == 0 {
 		return nil, errors.New("there are no handlers for any kind of the cluster: name a kind, as in \"status pods\"")

@@ -64,6 +64,12 @@ func (c *Call) DependsOnWebhooks() bool {
 	return len(only) == 0 || slices.ContainsFunc(only, installation.DependsOnWebhooks)
 }
 
+// DependsOnHandlers reports whether the objects to write depend on the handlers of the operator.
+func (c *Call) DependsOnHandlers() bool {
+	only := c.Install().Only
+	return len(only) == 0 || slices.ContainsFunc(only, installation.DependsOnHandlers)
+}
+
 // Write prints or writes the manifests, or compares them with the existing ones and reports whether they differ.
 func (c *Call) Write(m *installation.Model, stdout, stderr io.Writer) (differs bool, err error) {
 	o := c.Install()

@@ -116,6 +116,48 @@ func readingOnly(t *testing.T, c *C) {
 			c.Errorf("got no kinds before the names: %s", table)
 		}
 	})
+	c.Run(t, "OB-2 without handlers of a kind, status and explain say that start-up handlers may have some", func(c *C) {
+		c.Create("a", nil)
+		const note = "This command calls no start-up handlers, so it does not know the handlers that they register"
+		late := c.handlersFor(func(r *kopf.Registry) {
+			r.OnStartup(func(context.Context, *kopf.Activity) error { panic("called") }, &kopf.ActivityOptions{ID: "startup"})
+			r.OnCreate("secrets", noChange, named("known"))
+		})
+		for _, command := range []string{"status kex", "explain kex", "explain kex a"} {
+			for name, r := range map[string]*kopf.Registry{"start-up handlers": late, "": c.handlersFor(nil)} {
+				args := append(strings.Fields(command), "-n", c.Namespace)
+				_, stdout, stderr := c.inspect(c.Context(), r, args...)
+				if got := strings.Contains(stdout+stderr, note); got != (name != "") {
+					c.Errorf("%s with %q: got the note %v in %s%s", command, name, got, stdout, stderr)
+				}
+			}
+		}
+		if text := c.inspected(late, "explain", "secrets"); strings.Contains(text, note) {
+			c.Errorf("a kind with handlers: got %s", text)
+		}
+		_, _, stderr := c.inspect(c.Context(), c.handlersFor(func(r *kopf.Registry) {
+			r.OnStartup(func(context.Context, *kopf.Activity) error { panic("called") }, &kopf.ActivityOptions{ID: "startup"})
+		}), "status")
+		if !strings.Contains(stderr, note) || !strings.Contains(stderr, "there are no handlers for any kind of the cluster") {
+			c.Errorf("without any handlers: got %s", stderr)
+		}
+	})
+	c.Run(t, "OB-2 a kind whose definition is not in the cluster is named, with what to do", func(c *C) {
+		group := c.Unique("absent.example.com")
+		r := c.handlersFor(func(r *kopf.Registry) {
+			kopf.DefineIn[site](r, &kopf.Definition{Group: group, Version: "v1", Kind: "Absent"})
+			r.OnCreate(kopf.Selector("absents."+group), noChange, named("create"))
+		})
+		for command, want := range map[string]string{
+			"status absent":    "the CRD of absents.v1." + group + `, which this operator defines, is not in the cluster: apply the output of the command "manifests`,
+			"explain absent a": "the CRD of absents.v1." + group,
+			"status":           "no kind that has change handlers, reconcile handlers, daemons or timers is in the cluster: apply its CRD",
+		} {
+			if code, _, stderr := c.inspect(c.Context(), r, strings.Fields(command)...); code != 1 || !strings.Contains(stderr, want) {
+				c.Errorf("%s: got %d, %s", command, code, stderr)
+			}
+		}
+	})
 	c.Run(t, "OB-2 the command without handlers tells of any operator by what it has stored", func(c *C) {
 		none := c.handlersFor(nil)
 		c.Create("ours", map[string]any{"metadata": handledBefore(`{"spec":{"x":1}}`, nil), "spec": map[string]any{"x": 1}})

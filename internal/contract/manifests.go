@@ -150,6 +150,19 @@ func printing(t *testing.T, c *C) {
 			c.Errorf("(-want +got)\n%s", diff)
 		}
 	})
+	c.Run(t, "TD-37 a program without handlers is warned, and of start-up handlers that may register some", func(c *C) {
+		for _, command := range []string{"manifests", "explain-rights"} {
+			m := c.print(func(*kopf.Registry) {}, command, "--name=web")
+			for _, want := range []string{
+				"Warning: no handlers are registered for objects, so the operator does nothing",
+				"Warning: This command calls no start-up handlers, so it does not know the handlers that they register, nor the permissions",
+			} {
+				if m.code != 0 || strings.Count(m.stderr, want) != 1 {
+					c.Errorf("%s: got the exit code %d and %s, want %q", command, m.code, m.stderr, want)
+				}
+			}
+		}
+	})
 	c.Run(t, "TD-37 the definitions of kinds that are defined by structs", func(c *C) {
 		defined := func(r *kopf.Registry) {
 			kopf.DefineIn[site](r, &kopf.Definition{Group: "example.com", Version: "v1", Kind: "Website"})

@@ -98,6 +98,9 @@ func DependsOnWebhooks(kind string) bool {
 	return slices.ContainsFunc(of, func(k string) bool { return means(kind, k) })
 }
 
+// DependsOnHandlers reports whether objects of a kind depend on the handlers of the operator.
+func DependsOnHandlers(kind string) bool { return !means(kind, "CustomResourceDefinition") }
+
 // Only returns the objects of some kinds, whatever their case and plural.
 func Only(objects []Object, asked []string) (some []Object, err error) {
 	var present []string
