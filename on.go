@@ -336,7 +336,7 @@ func (h *handler) checkLimits() error {
 	case h.retry.errors < 0 || h.retry.errors > ErrorsIgnored:
 		return fmt.Errorf("the Errors mode %d is unknown", h.retry.errors)
 	}
-	return nil
+	return validation.Durations([]string{"Timeout", "Backoff"}, h.retry.timeout, h.retry.backoff)
 }
 
 // checkOptions rejects options that have no effect in handlers of this kind.

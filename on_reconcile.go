@@ -57,7 +57,7 @@ type ReconcileOptions struct {
 	// Conditions makes kopf maintain the conditions Ready, Reconciling and Stalled, and observedGeneration, in the status of the object. Default: false.
 	Conditions bool
 	// Manager is the field manager of the children. A different manager does not remove the fields and children of the former one. Default: "kopf-" with the
-	// plural and the group of the object, such as "kopf-kopfexamples.kopf.dev".
+	// plural and the group of the object, such as "kopf-kopfexamples.kopf.dev". It has at most 128 bytes, and only printable characters.
 	Manager string
 }
 
@@ -145,18 +145,15 @@ func (r *Registry) onReconcile(s Selector, fn ReconcileFunc, opts *ReconcileOpti
 
 // check completes the followed kinds, and validates the options.
 func (s *reconcileSpec) check(o *ReconcileOptions) error {
-	err := validation.NotNegative([]string{"Resync", "Debounce", "Timeout", "Backoff", "MaxBackoff"}, o.Resync, o.Debounce, o.Timeout, o.Backoff, o.MaxBackoff)
+	err := validation.Durations([]string{"Resync", "Debounce", "Timeout", "Backoff", "MaxBackoff"}, o.Resync, o.Debounce, o.Timeout, o.Backoff, o.MaxBackoff)
 	if err != nil {
 		return err
-	}
-	if err := validation.Interval(s.resync); err != nil {
-		return fmt.Errorf("invalid option Resync %w", err)
 	}
 	if s.maxBackoff < s.backoff {
 		return fmt.Errorf("invalid option MaxBackoff %s: want at least the Backoff, %s", s.maxBackoff, s.backoff)
 	}
-	if len(s.manager) > 128 {
-		return fmt.Errorf("invalid option Manager %q: want at most 128 bytes", s.manager)
+	if err := validation.FieldManager(s.manager); err != nil {
+		return fmt.Errorf("invalid option Manager %w", err)
 	}
 	if err := checkPaths("Fields", s.fields); err != nil {
 		return err

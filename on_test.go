@@ -45,6 +45,8 @@ func TestOptionErrors(t *testing.T) {
 		{"CH-2 a negative timeout", kindCreate, ChangeOptions{Timeout: -1}, "Timeout negative"},
 		{"CH-2 negative retries", kindCreate, ChangeOptions{Retries: -1}, "Retries -1 negative"},
 		{"CH-2 a negative backoff", kindCreate, ChangeOptions{Backoff: -1}, "Backoff negative"},
+		{"CH-2 a timeout without a unit", kindCreate, ChangeOptions{Timeout: 5}, "Timeout 5ns: want at least 1ms (did you mean 5*time.Second?)"},
+		{"CH-2 a backoff without a unit", kindCreate, ChangeOptions{Backoff: 5}, "Backoff 5ns: want at least 1ms (did you mean 5*time.Second?)"},
 		{"CH-2 an unknown mode", kindCreate, ChangeOptions{Errors: 7}, "Errors 7"},
 		{"CH-T30 all metadata", kindUpdate, ChangeOptions{Field: "metadata"}, "metadata"},
 	} {
@@ -99,6 +101,21 @@ func TestTimerIntervals(t *testing.T) {
 		err := (&Registry{}).onTimer("things", func(context.Context, *Timer) error { return nil }, &TimerOptions{ID: "x", Interval: tt.interval})
 		if got := fmt.Sprint(err); tt.want != "" && got != tt.want || tt.want == "" && err != nil {
 			t.Errorf("%s: got %v, want %q", tt.interval, err, tt.want)
+		}
+	}
+}
+
+// TestFieldManagers checks that a field manager that each apply would fail with is rejected.
+func TestFieldManagers(t *testing.T) {
+	for manager, want := range map[string]string{
+		"me":                     "",
+		"a b\n":                  `invalid option Manager "a b\n": want at most 128 bytes, and printable characters only`,
+		strings.Repeat("x", 129): "want at most 128 bytes",
+	} {
+		call := func(context.Context, *Reconcile) error { return nil }
+		err := (&Registry{}).onReconcile("things", call, &ReconcileOptions{ID: "x", Manager: manager})
+		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {
+			t.Errorf("%q: got %v, want %q", manager, err, want)
 		}
 	}
 }

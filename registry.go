@@ -721,13 +721,10 @@ func (s *taskSpec) exitTimeout(settings *BackgroundSettings) time.Duration {
 
 // check validates the durations of the options.
 func (s *taskSpec) check() error {
-	err := validation.NotNegative([]string{"InitialDelay", "Jitter", "Interval", "Idle", "CancellationBackoff", "CancellationTimeout", "CancellationPolling"},
+	err := validation.Durations([]string{"InitialDelay", "Jitter", "Interval", "Idle", "CancellationBackoff", "CancellationTimeout", "CancellationPolling"},
 		s.delay, s.jitter, s.interval, s.idle, s.backoff, s.timeout, s.pollInterval)
 	if err != nil {
 		return err
-	}
-	if err := validation.Interval(s.interval); err != nil {
-		return fmt.Errorf("invalid option Interval %w", err)
 	}
 	if s.delay != 0 && s.delayOf != nil {
 		return fmt.Errorf("the option InitialDelay %s cannot be combined with InitialDelayFunc", s.delay)

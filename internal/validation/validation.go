@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
+	"unicode"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -99,13 +99,14 @@ func IsQualifiedName(text string) bool {
 	return (!ok || len(domain) <= 253 && IsDNSSubdomain(domain)) && len(name) <= 63 && IsName(name, "-_.")
 }
 
-// Interval returns an error for a positive interval below a millisecond, which is a number without its unit.
-func Interval(d time.Duration) error {
-	switch {
-	case d <= 0 || d >= time.Millisecond:
-		return nil
-	case d < time.Microsecond:
-		return fmt.Errorf("%s: want at least 1ms (did you mean %d*time.Second?)", d, d)
+// maxFieldManager is the maximum length of field managers at API servers, in bytes.
+const maxFieldManager = 128
+
+// FieldManager returns an error for a name that API servers refuse as a field manager. The name may be empty.
+func FieldManager(name string) error {
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	if len(name) > maxFieldManager || strings.ContainsFunc(name, unprintable) {
+		return fmt.Errorf("%q: want at most %d bytes, and printable characters only", name, maxFieldManager)
 	}
-	return fmt.Errorf("%s: want at least 1ms", d)
+	return nil
 }
