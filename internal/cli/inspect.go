@@ -200,7 +200,26 @@ func (c *Call) nameInspected(words []string) error {
 	return c.checkInspection()
 }
 
-// checkInspection returns an error about conflicting options.
+// Flags that have an effect only in some uses of the commands.
+var (
+	ofCluster = []string{"namespace", "peering", "priority", "leader-elect", "leader-elect-namespace", "service-account", "kubeconfig", "context"}
+	ofObject  = []string{"event", "serves", "peering", "priority", "leader-elect", "leader-elect-namespace", "service-account"}
+	ofStored  = []string{"prefix", "peering", "priority"}
+	ofPods    = []string{"pod", "pods", "page-port", "page-token"}
+)
+
+// anyGiven reports whether any of the flags is on the command line.
+func (c *Call) anyGiven(flags []string) bool {
+	return slices.ContainsFunc(flags, func(flag string) bool { return c.Given[flag] })
+}
+
+// flagList returns the flags for an error.
+func flagList(flags []string) string {
+	last := len(flags) - 1
+	return "--" + strings.Join(flags[:last], ", --") + " and --" + flags[last]
+}
+
+// checkInspection returns an error about conflicting options, and about those without effect.
 func (c *Call) checkInspection() error {
 	i := &c.Inspect
 	switch {
@@ -214,6 +233,10 @@ func (c *Call) checkInspection() error {
 		return errors.New("--file and --old cannot both be standard input")
 	case i.Old != "" && i.Event == "created":
 		return errors.New("--old assumes that the object was handled before, and --event created that it was not: use one of them")
+	case i.File != "" && c.anyGiven(ofCluster):
+		return fmt.Errorf("--file explains an object without a cluster: it does not go together with %s", flagList(ofCluster))
+	case c.Command == commandExplain && i.File == "" && i.Name == "" && c.anyGiven(ofObject):
+		return fmt.Errorf("without a name, explain lists the handlers of a kind: %s need the name of an object", flagList(ofObject))
 	case len(i.Definitions) > 0 && i.File == "":
 		return errors.New("--definitions is for objects without a cluster: it needs --file FILE")
 	case i.AllNamespaces && i.Namespace != "":
@@ -228,8 +251,10 @@ func (c *Call) checkInspection() error {
 		return fmt.Errorf("invalid value %q for -o, --output: with --live, want table or json", c.Output)
 	case i.Live && (i.AllNamespaces || i.Selector != "" || i.Failed || i.Watch || i.ExitCode):
 		return errors.New("--live shows what the operator is doing, not objects: it does not go together with -A, -l, -w, --failed and --exit-code")
-	case !i.Live && (i.Pod != "" || i.PageToken != ""):
-		return errors.New("--pod and --page-token are about the running operator: they need --live")
+	case i.Live && c.anyGiven(ofStored):
+		return fmt.Errorf("--live shows what the operator is doing, not objects: it does not go together with %s", flagList(ofStored))
+	case c.Command == commandStatus && !i.Live && c.anyGiven(ofPods):
+		return fmt.Errorf("%s are about the running operator: they need --live", flagList(ofPods))
 	case i.PagePort < 1 || i.PagePort > 65535:
 		return fmt.Errorf("invalid value %d for --page-port: want a port, from 1 to 65535", i.PagePort)
 	case i.ExitCode && !i.Failed:

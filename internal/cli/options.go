@@ -128,7 +128,7 @@ func (o *Options) peering(command string) []cliflag.Option {
 	return []cliflag.Option{
 		{Group: groupPeering, Short: "P", Long: "peering", Variables: "PEERING PEERING_NAME", Value: "NAME", Help: name, Target: o.setPeering},
 		{Group: groupPeering, Commands: "freeze resume", Short: "i", Long: "id", Variables: "ID", Value: "TEXT",
-			Help: "Use TEXT as the key of the record", Default: "$POD_ID or user@host", Target: &o.ID},
+			Help: "Use TEXT as the key of the record", Default: "$POD_ID or user@host", Target: o.setID},
 		{Group: groupPeering, Commands: "freeze", Short: "t", Long: "lifetime", Variables: "LIFETIME", Value: "DURATION",
 			Help: "Pause for DURATION, such as 90s or 1h30m (required)", Target: &o.Lifetime},
 		{Group: groupPeering, Commands: "freeze", Short: "m", Long: "message", Variables: "MESSAGE", Value: "TEXT",
@@ -228,6 +228,14 @@ func (o *Options) setPeering(name string) error {
 	return nil
 }
 
+func (o *Options) setID(id string) error {
+	if id == "" { // perhaps of an unset variable
+		return errors.New("want the key of a record; leave the flag out for the default")
+	}
+	o.ID = id
+	return nil
+}
+
 func (o *Options) setLeaderElect(name string) error {
 	const otherwise = "; leave the flag out for no election"
 	if _, err := cliflag.ParseBool(name); err == nil { // as in other frameworks
@@ -256,6 +264,9 @@ func (o *Options) setLiveness(endpoint string) error {
 		}
 		if u.Port() != "" && !isPort(u.Port()) {
 			return errors.New("want a port up to 65535")
+		}
+		if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+			return errors.New("want a path without a query and without a fragment, such as http://0.0.0.0:8080/healthz")
 		}
 	}
 	o.Liveness = endpoint

@@ -19,6 +19,9 @@ func SplitEndpoint(endpoint string) (address, path string, err error) {
 	if u.Scheme != "http" {
 		return "", "", fmt.Errorf("the liveness endpoint %q has the scheme %q: expected http, such as http://0.0.0.0:8080/healthz", shown, u.Scheme)
 	}
+	if u.RawQuery != "" || u.Fragment != "" {
+		return "", "", fmt.Errorf("the liveness endpoint %q has more than a path: expected no query and no fragment", shown)
+	}
 	address = net.JoinHostPort(cmp.Or(u.Hostname(), "localhost"), cmp.Or(u.Port(), "80"))
 	if _, _, err := net.SplitHostPort(address); err != nil { // package url accepts brackets that do not match
 		return "", "", fmt.Errorf("the liveness endpoint %q has the host %q: expected a name or an address", shown, u.Host)
