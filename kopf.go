@@ -381,7 +381,7 @@ func (r *run) serve(ctx context.Context) error {
 	if err := r.Settings.validate(registry.snapshot()); err != nil {
 		return err
 	}
-	for _, text := range r.Settings.warnings(registry.snapshot()) {
+	for _, text := range append(r.Settings.warnings(registry.snapshot()), r.ownAddress(registry)...) {
 		r.Logger.Warn(text, "help", "K921")
 	}
 	if !registry.serving() {
@@ -459,6 +459,20 @@ func (r *run) serveLocally() {
 		r.Settings.Admission.Server = local
 		r.Logger.Info("Serving webhooks to the embedded API server on this machine, without the Service, host and certificates for a cluster")
 	}
+}
+
+// ownAddress warns of webhooks at an address of the leader alone: no other replica answers reviews
+// there. A Host that is set may be that of a load balancer.
+func (r *run) ownAddress(registry *Registry) []string {
+	server, ok := r.Settings.Admission.Server.(*WebhookServer)
+	admits := registry.first(func(h *handler) bool { return h.admission != nil }) != nil
+	if !ok || server == nil || server.Service != nil || server.Host != "" || !admits ||
+		r.Settings.Admission.Managed == "" || r.Settings.LeaderElection.Name == "" {
+		return nil
+	}
+	return []string{"The webhooks are at the address of one replica, although there is a leader election: when the leader is gone, " +
+		"the API server refuses the writes of all clients until another replica leads; " +
+		"set the Service of the WebhookServer, or a Host that all replicas share"}
 }
 
 // peerIdentity returns the key of the operator's records in peering objects. All replicas share one record, which the leader maintains.

@@ -57,6 +57,32 @@ var _ = ClusterSuite("leader_election_webhooks", func(t *testing.T, c *C) {
 		c.Pass(time.Second)
 		c.trusted(b)
 	})
+	for name, tt := range map[string]struct {
+		server   kopf.WebhookServer
+		warnings int
+	}{
+		"an address":             {kopf.WebhookServer{}, 1},
+		"a Service":              {kopf.WebhookServer{Service: &kopf.ServiceReference{Name: "web", Namespace: "default"}}, 0},
+		"a host, perhaps of all": {kopf.WebhookServer{Host: hooksHost}, 0},
+	} {
+		c.Run(t, "HA-52 webhooks that only the leader can answer are told at the start: "+name, func(c *C) {
+			c.OnlyInBubble("a Service would have to exist")
+			c.dropHooks()
+			registry := &kopf.Registry{}
+			registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "check"})
+			server := tt.server
+			server.Listener = c.listener()
+			op := c.Replica(registry, func(op *kopf.Operator) {
+				op.Settings.Admission.Server, op.Settings.Admission.Managed = &server, c.hooksName()
+			})
+			c.leads(op)
+			if lines := op.Logs.Find("The webhooks are at the address of one replica"); len(lines) != tt.warnings {
+				c.Errorf("got the warnings %v, want %d", lines, tt.warnings)
+			}
+			op.Stop()
+			c.dropHooks()
+		})
+	}
 	c.Run(t, "HA-52 a replica that leads again replaces what another one has written meanwhile", func(c *C) {
 		c.dropHooks()
 		listener := c.listener()
