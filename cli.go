@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
@@ -68,7 +69,7 @@ type command struct {
 
 // execute runs the command in the arguments, and returns the exit code.
 func (c *command) execute(ctx context.Context, args []string) int {
-	line := &cli.Line{Program: os.Args[0], Version: Version, Getenv: os.Getenv, Stdin: c.stdin, Codes: troubleshooting, Namespaces: listNamespaces}
+	line := &cli.Line{Program: os.Args[0], Version: Version, Getenv: os.Getenv, Environ: os.Environ(), Stdin: c.stdin, Codes: troubleshooting, Namespaces: listNamespaces}
 	call, err := line.Parse(ctx, args)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -87,6 +88,10 @@ func (c *command) execute(ctx context.Context, args []string) int {
 		return c.inspect(ctx, call, line.Name())
 	}
 	logger := ConfigureLogging(logOptions(&call.Options, c.stderr))
+	for _, name := range slices.Sorted(maps.Keys(call.Misspelled)) {
+		logger.Warn("An environment variable belongs to no flag, and has no effect", "variable", name,
+			"hint", "did you mean "+call.Misspelled[name]+"?", "help", "K926")
+	}
 	if call.Command == "run" {
 		if err := c.serve(ctx, call, logger); err != nil {
 			logger.Error("Operator has failed: "+cli.OneLine(err), "help", "K909")

@@ -76,6 +76,32 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+// TestMisspelledVariables checks that a variable whose name is almost right is mentioned, and no other one.
+func TestMisspelledVariables(t *testing.T) {
+	defer slog.SetDefault(slog.Default())
+	for name, value := range map[string]string{"LOGFORMAT": "json", "PORT": "tcp://10.0.0.1:80", "NAMESPACE": "x"} {
+		t.Setenv("KOPF_RESUME_"+name, value)
+		t.Setenv("KOPF_RUN_"+name, value)
+	}
+	var stderr bytes.Buffer
+	Command(t.Context(), []string{"resume", "-P", "x", "--kubeconfig", "cli_test.go"}, io.Discard, &stderr)
+	for text, want := range map[string]int{
+		"variable=KOPF_RESUME_LOGFORMAT hint=\"did you mean KOPF_RESUME_LOG_FORMAT?\" help=K926": 1,
+		"did you mean KOPF_RESUME_NAMESPACES?":                                                   1, "belongs to no flag": 2, "KOPF_RUN": 0, "PORT": 0,
+	} {
+		if got := strings.Count(stderr.String(), text); got != want {
+			t.Errorf("%q: got %d times, want %d in\n%s", text, got, want, &stderr)
+		}
+	}
+	stderr.Reset()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	Command(ctx, []string{"run", "--kubeconfig", "cli_test.go"}, io.Discard, &stderr)
+	if text := stderr.String(); strings.Count(text, "belongs to no flag") != 1 || !strings.Contains(text, "KOPF_RUN_LOG_FORMAT?") {
+		t.Errorf("got\n%s", text)
+	}
+}
+
 func TestCommandStandardInput(t *testing.T) {
 	skipEmbedded(t, "--embedded")
 	defer slog.SetDefault(slog.Default())

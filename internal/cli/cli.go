@@ -23,6 +23,7 @@ type Line struct {
 	Program string                   // path of the program
 	Version string                   // of kopf
 	Getenv  func(name string) string // as [os.Getenv]
+	Environ []string                 // as of [os.Environ]
 	Stdin   io.Reader
 	Codes   string // the page that explains the codes of messages
 
@@ -35,9 +36,12 @@ type Call struct {
 	Text    string
 	Command string // run, freeze or resume
 	Options
-	Given   map[string]bool // the options on the command line or in the environment
-	Inspect InspectOptions  // of status and explain
-	install *InstallOptions
+	Given map[string]bool // the options on the command line or in the environment
+	// Misspelled has the environment variables that belong to no option, with the one that was
+	// probably meant.
+	Misspelled map[string]string
+	Inspect    InspectOptions // of status and explain
+	install    *InstallOptions
 }
 
 // errNoEmbed is the error for flags that need the embedded API server, in a build without it.
@@ -160,11 +164,13 @@ func (l *Line) readVariables(call *Call, options []cliflag.Option, given map[str
 	for name := range given {
 		read[name] = true
 	}
-	if err := cliflag.ParseVariables(options, read, "KOPF_"+strings.ToUpper(call.Command)+"_", l.Getenv); err != nil {
+	prefix := "KOPF_" + strings.ToUpper(call.Command) + "_"
+	if err := cliflag.ParseVariables(options, read, prefix, l.Getenv); err != nil {
 		return err
 	}
-	call.Given = read
+	call.Given, call.Misspelled = read, cliflag.Misspelled(options, prefix, l.Environ)
 	const legacy = "KOPF_RUN_NAMESPACE"
+	delete(call.Misspelled, legacy)
 	if pattern := l.Getenv(legacy); call.Command == "run" && pattern != "" && !everywhere {
 		return cliflag.Invalid(pattern, "the environment variable "+legacy, call.addNamespace(pattern))
 	}

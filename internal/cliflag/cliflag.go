@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/suggest"
 )
 
 // Option is an option of commands.
@@ -225,6 +226,28 @@ func ParseVariables(options []Option, given map[string]bool, prefix string, env 
 		}
 	}
 	return nil
+}
+
+// Misspelled returns the environment variables with the prefix that belong to no option and are
+// similar to the variable of one, which is the value. Dissimilar ones may be of other programs, such as
+// the links to a Service. The environment is that of [os.Environ].
+func Misspelled(options []Option, prefix string, environ []string) map[string]string {
+	var known []string
+	for _, o := range options {
+		known = append(known, strings.Fields(o.Variables)...)
+	}
+	near := make(map[string]string)
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		word, ours := strings.CutPrefix(name, prefix)
+		if !ours || value == "" || slices.Contains(known, word) {
+			continue
+		}
+		if other := suggest.Nearest(word, known); other != "" {
+			near[name] = prefix + other
+		}
+	}
+	return near
 }
 
 // set stores a value in the target.

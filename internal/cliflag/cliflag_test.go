@@ -156,6 +156,17 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
+func TestMisspelled(t *testing.T) {
+	got := Misspelled(new(values).options(), "X_", []string{
+		"X_NUMBR=1", "X_LVEEL=high", "X_FILE=f", "X_ALLE=", "X_PORT=tcp://10.0.0.1:80", "X_PORT_80_TCP_ADDR=10.0.0.1",
+		"X_SERVICE_HOST=10.0.0.1", "X_TIM=1", "NUMBR=1", "HOME",
+	})
+	want := map[string]string{"X_NUMBR": "X_NUMBER", "X_LVEEL": "X_LEVEL", "X_TIM": "X_TIME"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 func TestOf(t *testing.T) {
 	options := new(values).options()
 	for command, want := range map[string]int{"run": 7, "go": 7, "ru": 6, "stop": 6} {
