@@ -225,8 +225,9 @@ type request struct {
 	named       bool         // a creation with a name, so that the API server refuses a second one
 	refresh     func() error // called before a repetition with other credentials, which needs its success; may be nil
 	// read reads the body of a successful response.
-	read   func(io.Reader) error
-	length int64 // of the answer, if it is known
+	read     func(io.Reader) error
+	length   int64    // of the answer, if it is known
+	warnings []string // in the answer
 }
 
 // do sends a request, and repeats it while that may help.
@@ -419,7 +420,7 @@ func (r *request) send(ctx context.Context, cred *connection.Credential) (code i
 	if read == nil {
 		read = apirequest.Confirm
 	}
-	r.length = resp.ContentLength
+	r.length, r.warnings = resp.ContentLength, apirequest.Warnings(resp.Header)
 	if err := read(resp.Body); err != nil {
 		if ctx.Err() != nil && !r.stream {
 			err = context.Cause(ctx)

@@ -358,7 +358,7 @@ func (i *inspecting) explainReviews(r Resource, body *Body, x *inspection.Explan
 
 // explainElse checks the causes outside of the object.
 func (i *inspecting) explainElse(ctx context.Context, r Resource, body *Body, x *inspection.Explanation) error {
-	server := inspectionServer{discovering{i.client}}
+	server := inspectionServer{discovering: discovering{i.client}, warn: x.AddWarning}
 	x.AddPause(i.pausedBy(ctx, body.namespace))
 	election := i.inspector.settings.LeaderElection
 	if name := cmp.Or(i.options.LeaderElect, election.Name); name != "" {
@@ -393,17 +393,26 @@ func (i *inspecting) pausedBy(ctx context.Context, namespace string) *inspection
 	if elsewhere && len(paths) == 0 {
 		return &inspection.Pause{}
 	}
-	return i.peering.In(ctx, inspectionServer{discovering{i.client}}, namespace, paths)
+	return i.peering.In(ctx, inspectionServer{discovering: discovering{i.client}}, namespace, paths)
 }
 
 // inspectionServer implements [inspection.Server].
-type inspectionServer struct{ discovering }
+type inspectionServer struct {
+	discovering
+	warn func(text string) // takes the warnings of the server; may be nil
+}
 
 // Post implements [inspection.Server].
 func (s inspectionServer) Post(ctx context.Context, path string, body []byte, into any) error {
-	answer, err := s.client.body(ctx, &request{method: http.MethodPost, path: path, body: body, contentType: "application/json"})
+	r := &request{method: http.MethodPost, path: path, body: body, contentType: "application/json"}
+	answer, err := s.client.body(ctx, r)
 	if err != nil {
 		return err
+	}
+	for _, text := range r.warnings {
+		if s.warn != nil {
+			s.warn(text)
+		}
 	}
 	return answer.Decode(into)
 }

@@ -38,7 +38,7 @@ func (o *observer) servePage(r *run) error {
 	}
 	var reviewer livepage.Reviewer
 	if settings.TokenReview {
-		reviewer = inspectionServer{discovering{o.client.withoutFence()}} // standby replicas also have a page
+		reviewer = inspectionServer{discovering: discovering{o.client.withoutFence()}} // standby replicas also have a page
 	}
 	log := o.log.With(slog.String("activity", "page"))
 	auth, err := livepage.NewAuth(settings.TokenFile, reviewer, log)

@@ -74,7 +74,7 @@ func (i *inspecting) liveStatus(ctx context.Context) error {
 		return err
 	}
 	pods := &livepage.Pods{Namespace: namespace, Name: i.args.Pod, Selector: i.args.Pods, Port: i.args.PagePort, TokenFile: i.args.PageToken}
-	states, err := pods.States(ctx, inspectionServer{discovering{i.client}})
+	states, err := pods.States(ctx, inspectionServer{discovering: discovering{i.client}})
 	if err != nil {
 		return err
 	}

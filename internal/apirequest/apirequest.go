@@ -261,3 +261,19 @@ func Changes(method, path string) bool {
 	review := strings.HasPrefix(rest, "authorization.k8s.io/") || strings.HasPrefix(rest, "authentication.k8s.io/")
 	return !review || strings.Contains(base, "/api/")
 }
+
+// Warnings returns the texts of the warnings in a response, which API servers send in one header each.
+func Warnings(header http.Header) (all []string) {
+	for _, value := range header.Values("Warning") {
+		_, text, _ := strings.Cut(value, `"`) // after the code and the agent
+		var b strings.Builder
+		for i := 0; i < len(text) && text[i] != '"'; i++ {
+			if text[i] == '\\' && i+1 < len(text) {
+				i++
+			}
+			b.WriteByte(text[i])
+		}
+		all = append(all, b.String())
+	}
+	return all
+}

@@ -2,10 +2,13 @@ package apirequest
 
 import (
 	"math"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestRedactURL(t *testing.T) {
@@ -123,5 +126,12 @@ func TestDeleteOptions(t *testing.T) {
 		if got, err := o.Encode(); err != nil || string(got) != want {
 			t.Errorf("got  %s, %v\nwant %s", got, err, want)
 		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	header := http.Header{"Warning": {`299 - "plain"`, `299 - "a \"b\" \\c" "Wed, 21 Oct 2015 07:28:00 GMT"`, "299"}}
+	if diff := cmp.Diff([]string{"plain", `a "b" \c`, ""}, Warnings(header)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -549,6 +549,12 @@ func explainingElse(t *testing.T, c *C) {
 		c.same("no handler is called", []string(nil), x.called())
 		c.same("without any right", "nothing: the account x/nobody has no permission to list, watch or patch kopfexamples.kopf.dev", ask(c, "--service-account", "x/nobody").Decision)
 	})
+	c.Run(t, "OB-15 the API server in memory warns that it checks no permissions", func(c *C) {
+		c.OnlyInBubble("a real server checks them")
+		c.Create("a", nil)
+		want := []string{"The API server warns: status.allowed: permissions are not checked by this server, which allows everything"}
+		c.same("the notes", want, ask(c, "--service-account", "default/nobody").Notes)
+	})
 	c.Run(t, "OB-15 rights cannot be asked about", func(c *C) {
 		c.OnlyInBubble("the server has to refuse")
 		c.Create("a", nil)

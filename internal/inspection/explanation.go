@@ -99,6 +99,13 @@ func (e *Explanation) Prevent(why string) {
 	}
 }
 
+// AddWarning adds a note about a warning of the API server, once.
+func (e *Explanation) AddWarning(text string) {
+	if note := "The API server warns: " + text; !slices.Contains(e.Notes, note) {
+		e.Notes = append(e.Notes, note)
+	}
+}
+
 // Conclude adjusts the decision if the only called handlers are not change handlers.
 func (e *Explanation) Conclude(a decision.Action) {
 	if a.Kind == decision.Skip && slices.ContainsFunc(e.Handlers, func(h Handler) bool { return h.Called }) {
