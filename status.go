@@ -288,19 +288,23 @@ func (i *inspecting) conclude(r Resource, body *Body, s *inspection.Status) {
 	if known != nil {
 		byConditions = len(known.reconciles) > 0 && (byConditions || s.State == inspection.Handled)
 	}
-	if byConditions {
-		readConditions(r, body, s)
+	if byConditions && readConditions(r, body, s) && known != nil {
+		for _, h := range known.reconcileHandlers() {
+			if h.reconcile.conditions {
+				s.Reconciles = append(s.Reconciles, string(h.id))
+			}
+		}
 	}
 }
 
-// readConditions adds the state in the conditions of an object.
-func readConditions(r Resource, body *Body, s *inspection.Status) {
+// readConditions adds the state in the conditions of an object, and reports whether they have one.
+func readConditions(r Resource, body *Body, s *inspection.Status) bool {
 	generation := body.Metadata().Int("generation")
 	if !r.hasStatus() { // the status then counts in the generation, too
 		generation = 0
 	}
 	conditions, _ := body.find("status", "conditions")
-	s.FromConditions(inspection.ConditionsIn(conditions), generation)
+	return s.FromConditions(inspection.ConditionsIn(conditions), generation)
 }
 
 // watchStatus prints the states of objects, and their changes, until the context ends.

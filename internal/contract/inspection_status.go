@@ -206,11 +206,14 @@ func readingOnly(t *testing.T, c *C) {
 		c.same("the titles", []string{"NAMESPACE", "NAME", "STATE", "DONE", "ATTEMPTS", "NEXT", "ERROR", "AGE"}, strings.Fields(lines[0]))
 		cells := strings.Fields(lines[1])
 		c.same("the line", []string{c.Namespace, "a", "Retrying", "1/2", "3", "in", "9m57s", "oops,"}, append(cells[:6:6], "9m57s", cells[7]))
-		if !strings.Contains(lines[1], "…") || strings.Contains(lines[1], long) || len(lines[1]) > 250 {
-			c.Errorf("the error is not cut: %q", lines[1])
+		if !strings.Contains(lines[1], "...") || !strings.Contains(lines[1], "very long ") || strings.Contains(lines[1], long) || len(lines[1]) > 250 {
+			c.Errorf("the error is not cut in the middle: %q", lines[1])
 		}
 		wide := c.inspected(c.one(), "status", "kex", "a", "-n", c.Namespace, "-o", "wide")
 		lines = strings.Split(wide, "\n")
+		if strings.Count(wide, "oops, "+long) != 2 {
+			c.Errorf("the error is cut in the wide table: %s", wide)
+		}
 		if len(lines) != 5 || !strings.Contains(lines[2], "create ") || !strings.Contains(lines[2], "Retrying") || !strings.Contains(lines[3], "second ") || !strings.Contains(lines[3], "Succeeded") {
 			c.Errorf("got %s", wide)
 		}
@@ -395,6 +398,10 @@ func statingConditions(t *testing.T, c *C) {
 			table := c.inspected(r, "status", "kex", "-n", c.Namespace)
 			if strings.Contains(table, "by its conditions") != (err != nil) || err != nil && !strings.Contains(table, err.Error()) {
 				c.Errorf("got %s", table)
+			}
+			wide := strings.Split(c.inspected(r, "status", "kex", "-n", c.Namespace, "-o", "wide"), "\n")
+			if cells := strings.Fields(wide[2]); len(wide) != 4 || len(cells) < 3 || cells[0] != "reconcile" || cells[2] != "reconcile" || err != nil && !strings.Contains(wide[2], err.Error()) {
+				c.Errorf("there is no line for the reconcile handler in %q", wide)
 			}
 			if failed := c.status(r, "--failed"); len(failed) > 0 != (err != nil) {
 				c.Errorf("--failed has %d objects", len(failed))

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/cut"
 )
 
 // State is the handling state of an object.
@@ -44,7 +46,8 @@ type Status struct {
 	From       string          `json:"from,omitempty"`     // "conditions" if that is all that the operator stores
 	Problems   []string        `json:"problems,omitempty"` // damaged values
 
-	OneOfSeveral bool `json:"-"` // other operators have stored something, too
+	OneOfSeveral bool     `json:"-"` // other operators have stored something, too
+	Reconciles   []string `json:"-"` // the handlers that share the conditions, if the state is from these
 }
 
 // HandlerStatus is the progress of one handler.
@@ -175,8 +178,8 @@ func (s *Status) FromConditions(conditions []Condition, generation int64) bool {
 	return true
 }
 
-// row returns the table cells of a status.
-func (s *Status) row(now time.Time, withKind bool) []string {
+// row returns the table cells of a status, with errors of limited length.
+func (s *Status) row(now time.Time, withKind bool, limit int) []string {
 	name := s.Name
 	if withKind {
 		name = strings.ToLower(s.Kind) + "/" + name
@@ -195,10 +198,21 @@ func (s *Status) row(now time.Time, withKind bool) []string {
 	case len(s.Problems) > 0 && failure == "":
 		failure = s.Problems[0]
 	}
-	return []string{s.Namespace, name, string(s.State), fraction(s.Done, s.All), count(s.Attempts), until(s.Next, now), cutError(failure), age(s.Created, now)}
+	return []string{s.Namespace, name, string(s.State), fraction(s.Done, s.All), count(s.Attempts), until(s.Next, now), cut.Middle(failure, limit), age(s.Created, now)}
 }
 
-// row returns the table cells of a handler, shown below its object.
+// handlerRows returns the table cells of the handlers, shown below their object.
+func (s *Status) handlerRows(now time.Time) (rows [][]string) {
+	for i := range s.Handlers {
+		rows = append(rows, s.Handlers[i].row(now))
+	}
+	if len(s.Reconciles) > 0 {
+		shared := HandlerStatus{ID: strings.Join(s.Reconciles, ", "), State: s.State, Purpose: "reconcile", Error: s.Error}
+		rows = append(rows, shared.row(now))
+	}
+	return rows
+}
+
 func (h *HandlerStatus) row(now time.Time) []string {
 	state := string(h.State)
 	if h.State == Handled {
@@ -208,11 +222,15 @@ func (h *HandlerStatus) row(now time.Time) []string {
 	if h.Started != nil {
 		started = *h.Started
 	}
-	return []string{"", "  " + h.ID, "  " + state, h.Purpose, count(h.Attempts), until(h.Next, now), cutError(h.Error), age(started, now)}
+	return []string{"", "  " + h.ID, "  " + state, h.Purpose, count(h.Attempts), until(h.Next, now), cut.Middle(h.Error, maxWideError), age(started, now)}
 }
 
-// maxError is the maximum length of errors in tables, in bytes.
-const maxError = 100
+// The maximum lengths of errors in tables, in bytes. Longer ones are cut in the middle, because the
+// reason is often at the end, after a path.
+const (
+	maxError     = 100
+	maxWideError = 2048 // more than handlers store, and less than conditions may have
+)
 
 // Digest identifies the printed values of an object.
 type Digest [sha256.Size]byte

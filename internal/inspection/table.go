@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/installation"
 )
 
@@ -35,18 +34,19 @@ func (p *Printer) Page(all []*Status) error {
 		}
 		return p.err
 	}
-	now := time.Now()
+	now, limit := time.Now(), maxError
+	if p.Format == "wide" {
+		limit = maxWideError
+	}
 	var rows [][]string
 	if !p.begun && len(all) > 0 {
 		rows = append(rows, header)
 		p.begun = true
 	}
 	for _, s := range all {
-		rows = append(rows, s.row(now, p.WithKind))
+		rows = append(rows, s.row(now, p.WithKind, limit))
 		if p.Format == "wide" {
-			for i := range s.Handlers {
-				rows = append(rows, s.Handlers[i].row(now))
-			}
+			rows = append(rows, s.handlerRows(now)...)
 		}
 	}
 	for _, row := range rows {
@@ -144,6 +144,3 @@ func age(t, now time.Time) string {
 	}
 	return Age(now.Sub(t))
 }
-
-// cutError shortens an error for a table cell.
-func cutError(text string) string { return cut.End(text, maxError) }
