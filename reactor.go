@@ -14,11 +14,13 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/boundedset"
+	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/essence"
 	"github.com/kopf-go/kopf/internal/firstlisting"
 	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/objectpatch"
+	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/stopper"
 )
@@ -568,10 +570,11 @@ func (c *cycle) handle() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	e.last.failed = len(c.failedNow()) > 0
+	failed := c.failedNow()
+	e.last.failed = len(failed) > 0
 	c.logUnmatched()
 	if len(c.topHandlers()) > 0 {
-		c.logProcessed()
+		c.logProcessed(failed)
 	}
 	if storesBase {
 		e.last.baseDigest, e.last.baseStoredAt = c.handledState().digest(), c.reactor.clock()
@@ -608,13 +611,17 @@ func (c *cycle) logUnmatched() {
 }
 
 // logProcessed logs the summary of a handling, at the level of successes unless there are failures.
-func (c *cycle) logProcessed() {
+// The counts are those of top-level handlers, and the failures are also those of sub-handlers, and of
+// earlier handlings.
+func (c *cycle) logProcessed(permanent failures) {
 	succeeded, failed := c.count()
-	level := slog.LevelInfo
-	if failed == 0 {
+	level, log := slog.LevelInfo, c.cause.Logger
+	if len(permanent) > 0 {
+		log = log.With("failed", cut.End(strings.Join(rawjson.SortedKeys(permanent), ", "), maxMessage))
+	} else if failed == 0 {
 		level = c.reactor.successes.Level()
 	}
-	c.cause.Logger.Log(c.handlers, level, fmt.Sprintf("%s is processed: %d succeeded; %d failed.", reasonTitles[c.reason()], succeeded, failed))
+	log.Log(c.handlers, level, fmt.Sprintf("%s is processed: %d succeeded; %d failed.", reasonTitles[c.reason()], succeeded, failed))
 }
 
 // postpone stores the progress of unfinished handlers. It returns when to call them again.

@@ -406,8 +406,9 @@ func nesting(t *testing.T, c *C) {
 		c.Create("a", nil)
 		c.handled("a")
 		op.waitLogged(c, "is processed")
-		if n := len(op.Logs.Find("Creation is processed: 3 succeeded; 1 failed.")); n != 1 {
-			c.Errorf("%d lines tell the right counts, want 1: %v", n, op.Logs.Find("processed"))
+		lines := op.Logs.Find("Creation is processed: 3 succeeded; 1 failed.")
+		if len(lines) != 1 || lines[0].Attrs["failed"] != "bad, parent/y" {
+			c.Errorf("got %v, want one line with the right counts and the failed handlers", op.Logs.Find("processed"))
 		}
 	})
 }
