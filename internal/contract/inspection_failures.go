@@ -179,6 +179,25 @@ func statingFailures(t *testing.T, c *C) {
 		}
 		op.Stop()
 	})
+	c.Run(t, "DF-77 a handler that failed for an earlier change does not count for the current one", func(c *C) {
+		r := c.handlersFor(func(r *kopf.Registry) {
+			r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+				ch.Subhandler("sub", fails(kopf.Permanent(errOops)), nil)
+				return nil
+			}, named("create"))
+			r.OnUpdate(Examples, noChange, named("quick"))
+			r.OnUpdate(Examples, fails(kopf.Temporary(errOops, time.Hour)), named("slow"))
+		})
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.WaitFor("the failure", func() bool { _, ok := c.Get("a").Annotation(failedKey); return ok })
+		c.same("after the creation", []int{1, 1}, []int{c.stateOf(r, "kex", "a").Done, c.stateOf(r, "kex", "a").All})
+		c.Patch("a", spec(map[string]any{"size": 1}))
+		c.WaitFor("the attempts", func() bool { return len(c.stateOf(r, "kex", "a").Handlers) == 3 })
+		op.Stop()
+		s := c.stateOf(r, "kex", "a")
+		c.same("in the update", []int{1, 2}, []int{s.Done, s.All})
+	})
 	c.Run(t, "DF-77 status shows the last error, and for a deletion the one that blocks it", func(c *C) {
 		r := c.handlersFor(func(r *kopf.Registry) {
 			failing := func(err error) kopf.ChangeFunc {

@@ -69,7 +69,9 @@ func (s *Status) addRecord(id, text, waiting string, seen map[string]bool) *prog
 func (s *Status) AddFailures(failed map[string]*progressrecord.Record) {
 	for _, id := range slices.Sorted(maps.Keys(failed)) {
 		if !slices.ContainsFunc(s.Handlers, func(h HandlerStatus) bool { return h.ID == id }) {
-			s.Handlers = append(s.Handlers, statusOf(id, failed[id], ""))
+			former := statusOf(id, failed[id], "")
+			former.Former = true
+			s.Handlers = append(s.Handlers, former)
 		}
 	}
 	s.sortHandlers()

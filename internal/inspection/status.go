@@ -60,6 +60,7 @@ type HandlerStatus struct {
 	Next     *time.Time `json:"nextAttempt,omitempty"`
 	Error    string     `json:"error,omitempty"`
 	Stopped  time.Time  `json:"-"` // zero while it is in progress
+	Former   bool       `json:"-"` // it failed in an earlier handling
 }
 
 // Failing reports whether handlers fail, including those of a deletion, and those of a paused operator.
@@ -82,18 +83,23 @@ func (s *Status) Conclude(f Facts) {
 	if f.Changed {
 		s.State = Changed
 	}
-	done := 0
+	done, all := 0, 0
+	handling := f.Changed || f.Deleting || slices.ContainsFunc(s.Handlers, func(h HandlerStatus) bool { return !h.Former })
 	for _, h := range s.Handlers {
-		if s.Attempts = max(s.Attempts, h.Attempts); h.State == Handled || h.State == Failed {
-			done++
+		if !h.Former || !handling {
+			all++
+			if h.State == Handled || h.State == Failed {
+				done++
+			}
 		}
+		s.Attempts = max(s.Attempts, h.Attempts)
 		if h.Next != nil && (s.Next == nil || h.Next.Before(*s.Next)) {
 			s.Next = h.Next
 		}
 		s.State = worst(s.State, h.State)
 	}
 	s.Error = s.lastError(f.Deleting)
-	s.Done, s.All = max(s.Done, done), max(s.All, done, len(s.Handlers))
+	s.Done, s.All = max(s.Done, done), max(s.All, all)
 	switch {
 	case f.Deleting:
 		s.State = Deleting
