@@ -11,8 +11,8 @@ import (
 
 // This file explains the codes of log messages, such as K305, from the page docs/troubleshooting.md.
 
-// isCode matches a code, in any case, or what should be one.
-var isCode = regexp.MustCompile(`^[Kk][0-9]+$`)
+// isCode matches a code, in any case and also without its letter, or what should be one.
+var isCode = regexp.MustCompile(`^[Kk]?[0-9]+$`)
 
 // pageCodes matches the codes that a page explains.
 var pageCodes = regexp.MustCompile(`\*\*(K[0-9]{3,4})\*\*`)
@@ -25,7 +25,7 @@ var (
 
 // explainCode returns the sections of the page that explain a code, as text for a terminal.
 func explainCode(page, code string) (string, error) {
-	code = strings.ToUpper(code)
+	code = "K" + strings.TrimPrefix(strings.ToUpper(code), "K")
 	var b strings.Builder
 	for _, section := range strings.Split(page, "\n### ")[1:] {
 		section, _, _ = strings.Cut(section, "\n## ")

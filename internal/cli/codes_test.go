@@ -59,6 +59,7 @@ func TestHelpOfCodes(t *testing.T) {
 	for args, want := range map[string]string{
 		"K101": "K101: Some … text\n\n- Meaning. See a page.\n- Fix. None.\n\nK101: Other\n\n- Meaning. Another one.\n",
 		"k101": "K101: Some … text\n\n- Meaning. See a page.\n- Fix. None.\n\nK101: Other\n\n- Meaning. Another one.\n",
+		"101":  "K101: Some … text\n\n- Meaning. See a page.\n- Fix. None.\n\nK101: Other\n\n- Meaning. Another one.\n",
 	} {
 		line := &Line{Program: "myoperator", Codes: page, Getenv: func(string) string { return "" }}
 		call, err := line.Parse(t.Context(), []string{"help", args})
@@ -69,6 +70,7 @@ func TestHelpOfCodes(t *testing.T) {
 	line := &Line{Program: "myoperator", Codes: page}
 	for code, want := range map[string]string{
 		"K102": `unknown code "K102": want the code of a message, such as K305`,
+		"102":  `unknown code "K102": want the code of a message, such as K305`,
 		"k10":  `unknown code "K10": did you mean K101?`,
 	} {
 		if _, err := line.Parse(t.Context(), []string{"help", code}); err == nil || !strings.Contains(err.Error(), want) {
