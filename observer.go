@@ -314,7 +314,11 @@ func (o *observer) reconcile(ctx context.Context) {
 			continue
 		}
 		if !served.closed && o.isMissing(served) {
-			o.log.Info("The resource is gone; not serving it any more", "resource", name)
+			text := "The resource is gone; not serving it any more"
+			if o.isDiscovered(served) { // such as a child's, when the owner's is gone
+				text = "No handler needs the resource any more; not serving it"
+			}
+			o.log.Info(text, "resource", name)
 			served.close()
 		}
 		if served.closed {
@@ -405,12 +409,16 @@ func (o *observer) switchVersions() {
 	}
 }
 
-// isMissing reports whether to stop serving a resource. A starting API server lacks custom resources for a moment, and their objects must not be handled as
+// isMissing reports whether to stop serving a resource that no handler selects. A starting API server lacks custom resources for a moment, and their objects must not be handled as
 // new afterwards.
 func (o *observer) isMissing(served *servedResource) bool {
+	return o.isDiscovered(served) || o.isGivenUp(served)
+}
+
+// isDiscovered reports whether the API server has a resource.
+func (o *observer) isDiscovered(served *servedResource) bool {
 	r := served.reactor.served.Load().resource
-	unselected := slices.ContainsFunc(o.discovered, func(f discovery.Resource) bool { return f.Name() == r.Name() }) // by any handler
-	return unselected || o.isGivenUp(served)
+	return slices.ContainsFunc(o.discovered, func(f discovery.Resource) bool { return f.Name() == r.Name() })
 }
 
 // isGivenUp reports whether a resource has been missing for long enough, or its definition was deleted.

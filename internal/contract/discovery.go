@@ -281,6 +281,21 @@ func discovering(t *testing.T, c *C) {
 			c.Errorf("got the lines %+v, want one about the things", lines)
 		}
 	})
+	c.Run(t, "OP-31 a kind that was served for its owner only is not said to be gone with it", func(c *C) {
+		r := &kopf.Registry{}
+		r.OnReconcile(kopf.Selector("gadgets."+c.Unique("leaf")+".dev"), func(context.Context, *kopf.Reconcile) error { return nil },
+			&kopf.ReconcileOptions{ID: "reconcile", Owns: []kopf.Selector{"configmaps"}})
+		definition := c.gadgets()
+		c.Define(definition)
+		op := c.Operator(r)
+		c.undefine("CustomResourceDefinition", "apiextensions.k8s.io/v1", definition["metadata"].(map[string]any)["name"].(string))
+		op.waitLogged(c, "The resource is gone; not serving it any more")
+		op.waitLogged(c, "No handler needs the resource any more; not serving it")
+		gone, unneeded := op.Logs.Find("The resource is gone"), op.Logs.Find("No handler needs the resource any more")
+		if len(gone) != 1 || !strings.HasPrefix(gone[0].Attrs["resource"], "gadgets.") || len(unneeded) != 1 || unneeded[0].Attrs["resource"] != "configmaps.v1" {
+			c.Errorf("got the lines %v and %v", gone, unneeded)
+		}
+	})
 	c.Run(t, "CH-34 names with a slash are subresources, and a missing singular is the kind in lower case", func(c *C) {
 		doc := `{"kind":"APIResourceList","resources":[` +
 			`{"name":"kopfstatusexamples/scale","kind":"Scale","namespaced":true,"verbs":["get"]},` +
