@@ -255,7 +255,8 @@ func (o *Operator) record() {
 
 // CheckRights compares the requests of operators in tests with the permissions that the command "manifests" prints for their handlers and settings. It covers
 // each [Runner] since the last call, so call it in a test that runs after all others. The test fails for each request without a permission, with the line to
-// add. It also fails for each permission of a handler or of [Needs] that no operator has needed, unless -run or -skip may leave tests out.
+// add. It also fails for each permission of a handler or of [Needs] that no operator has used, unless -run or -skip may leave tests out. The verbs of a handler
+// for a kind count together, so one of them suffices. Those of [Needs] count one by one.
 //
 // It knows only operators whose Connection has an HTTPClient, such as those of [APIServer.ConnectionInfo] and [Client.HTTPClient].
 func CheckRights(t TB) {
