@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -22,6 +23,7 @@ import (
 	"github.com/kopf-go/kopf/internal/exitguard"
 	"github.com/kopf-go/kopf/internal/heaptrim"
 	"github.com/kopf-go/kopf/internal/hostid"
+	"github.com/kopf-go/kopf/internal/kubeconfig"
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/peers"
 )
@@ -93,15 +95,29 @@ func (c *command) execute(ctx context.Context, args []string) int {
 			"hint", "did you mean "+call.Misspelled[name]+"?", "help", "K926")
 	}
 	if call.Command == "run" {
-		if err := c.serve(ctx, call, logger); err != nil {
+		if err := ended(&call.Options, c.serve(ctx, call, logger)); err != nil {
 			logger.Error("Operator has failed: "+cli.OneLine(err), "help", "K909")
 			return exitguard.ExitFailure
 		}
-	} else if err := c.changePeering(ctx, call, logger); err != nil {
+	} else if err := ended(&call.Options, c.changePeering(ctx, call, logger)); err != nil {
 		fmt.Fprintf(c.stderr, "%s %s: %s\n", line.Name(), call.Command, cli.OneLine(err))
 		return exitguard.ExitFailure
 	}
 	return 0
+}
+
+// ended adds a hint to an error if the kubeconfig is that of an embedded server that was killed, so that the file was left.
+func ended(o *cli.Options, err error) error {
+	if o.Embedded || !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	for _, path := range kubeconfig.Find(o.Kubeconfig).Found {
+		if filepath.Base(path) == embedded.KubeconfigName {
+			return fmt.Errorf("%w: the kubeconfig %s is of an embedded server that does not run any more: "+
+				"start it again, or unset KUBECONFIG", err, path)
+		}
+	}
+	return err
 }
 
 // logOptions returns the options of the log.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -99,6 +101,26 @@ func TestMisspelledVariables(t *testing.T) {
 	Command(ctx, []string{"run", "--kubeconfig", "cli_test.go"}, io.Discard, &stderr)
 	if text := stderr.String(); strings.Count(text, "belongs to no flag") != 1 || !strings.Contains(text, "KOPF_RUN_LOG_FORMAT?") {
 		t.Errorf("got\n%s", text)
+	}
+}
+
+// TestEndedEmbeddedServer checks that the error names the kubeconfig that a killed embedded server has left.
+func TestEndedEmbeddedServer(t *testing.T) {
+	defer slog.SetDefault(slog.Default())
+	for name, want := range map[string]bool{"kopf.kubeconfig": true, "config": false} {
+		path := filepath.Join(t.TempDir(), name)
+		text := `{"clusters":[{"cluster":{"server":"http://127.0.0.1:1"},"name":"kopf"}],"contexts":[{"context":{"cluster":"kopf"},"name":"kopf"}],"current-context": "kopf"}`
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"status pods", "explain pods", "resume -P x"} {
+			var stderr bytes.Buffer
+			code := Command(t.Context(), append(strings.Fields(command), "--kubeconfig", path), io.Discard, &stderr)
+			hint := "the kubeconfig " + path + " is of an embedded server that does not run any more"
+			if got := strings.Contains(stderr.String(), hint); code != 1 || got != want {
+				t.Errorf("%s, %s: got %d, %s", name, command, code, &stderr)
+			}
+		}
 	}
 }
 

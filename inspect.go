@@ -45,7 +45,7 @@ type inspecting struct {
 // inspect runs the command status or explain, and returns the exit code.
 func (c *command) inspect(ctx context.Context, call *cli.Call, program string) int {
 	failing, err := c.inspectObjects(ctx, call)
-	if err != nil {
+	if err = ended(&call.Options, err); err != nil {
 		fmt.Fprintf(c.stderr, "%s %s: %s\n", program, call.Command, cli.OneLine(err))
 		return exitguard.ExitFailure
 	}

@@ -18,9 +18,9 @@ const DefaultAddress = "127.0.0.1:0"
 // TLSPrefix is the prefix of an address that makes the server use TLS.
 const TLSPrefix = "https://"
 
-// kubeconfig is the file name of the server's kubeconfig, in the current folder. It is constant, so that documentation can use it in commands for another
+// KubeconfigName is the file name of the server's kubeconfig, in the current folder. It is constant, so that documentation can use it in commands for another
 // terminal.
-const kubeconfig = "kopf.kubeconfig"
+const KubeconfigName = "kopf.kubeconfig"
 
 // Server is an in-memory API server for an operator and for kubectl.
 type Server struct {
@@ -35,7 +35,7 @@ type Server struct {
 // Start starts a server with definitions and manifests, which can replace definitions of the same kinds. The address may begin with [TLSPrefix]. Start writes
 // the kubeconfig of the server. It does not overwrite a file of another origin, or of a running server, whose users would reach the wrong one.
 func Start(address string, definitions []json.RawMessage, manifests []manifest.File) (*Server, error) {
-	path, err := filepath.Abs(kubeconfig)
+	path, err := filepath.Abs(KubeconfigName)
 	if err != nil {
 		return nil, err
 	}

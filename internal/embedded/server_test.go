@@ -24,7 +24,7 @@ func start(t *testing.T, folder string) (*Server, error) {
 func TestKubeconfigFile(t *testing.T) {
 	t.Run("DF-20 a link is not followed", func(t *testing.T) {
 		dir := t.TempDir()
-		target, path := filepath.Join(dir, "target"), filepath.Join(dir, kubeconfig)
+		target, path := filepath.Join(dir, "target"), filepath.Join(dir, KubeconfigName)
 		writeFile(t, target, stale)
 		if err := os.Symlink(target, path); err != nil {
 			t.Skip(err)
@@ -46,7 +46,7 @@ func TestKubeconfigFile(t *testing.T) {
 	})
 	t.Run("DF-20 a file that was left is replaced, not written to", func(t *testing.T) {
 		dir := t.TempDir()
-		path := filepath.Join(dir, kubeconfig)
+		path := filepath.Join(dir, KubeconfigName)
 		writeFile(t, path, stale)
 		if err := os.Chmod(path, 0o666); err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestKubeconfigFile(t *testing.T) {
 	})
 	t.Run("DF-20 the file of a server that runs is not taken over", func(t *testing.T) {
 		dir := t.TempDir()
-		path := filepath.Join(dir, kubeconfig)
+		path := filepath.Join(dir, KubeconfigName)
 		first, err := start(t, dir)
 		if err != nil {
 			t.Fatal(err)

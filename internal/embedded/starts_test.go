@@ -14,7 +14,7 @@ import (
 // between, causes no other error.
 func TestStartWhileAnotherStops(t *testing.T) {
 	t.Chdir(t.TempDir())
-	path, err := filepath.Abs(kubeconfig)
+	path, err := filepath.Abs(KubeconfigName)
 	if err != nil {
 		t.Fatal(err)
 	}
