@@ -24,6 +24,7 @@ import (
 	"github.com/kopf-go/kopf/internal/heaptrim"
 	"github.com/kopf-go/kopf/internal/hostid"
 	"github.com/kopf-go/kopf/internal/kubeconfig"
+	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/peers"
 )
@@ -82,6 +83,12 @@ func (c *command) execute(ctx context.Context, args []string) int {
 	case call.Text != "":
 		fmt.Fprint(c.stdout, call.Text)
 		return 0
+	}
+	if o := &call.Options; livepage.Included && o.Page {
+		if err := checkPage(DefaultRegistry(), o.Liveness, o.PageToken, o.PageAuth); err != nil {
+			fmt.Fprintln(c.stderr, line.Misuse(call, err))
+			return cli.ExitUsage
+		}
 	}
 	if call.Command == "manifests" || call.Command == "explain-rights" {
 		return c.install(ctx, call, line.Name())

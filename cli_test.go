@@ -16,6 +16,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/cli"
 	"github.com/kopf-go/kopf/internal/embedded"
+	"github.com/kopf-go/kopf/internal/livepage"
 )
 
 // skipEmbedded skips a test with options that this build refuses.
@@ -23,6 +24,9 @@ func skipEmbedded(t *testing.T, args string) {
 	t.Helper()
 	if !embedded.Included && (strings.Contains(args, "--embedded") || strings.Contains(args, "--listen") || strings.Contains(args, "--apply")) {
 		t.Skip("built without the embedded server")
+	}
+	if !livepage.Included && strings.Contains(args, "--page") {
+		t.Skip("built without the live page")
 	}
 }
 
@@ -57,6 +61,9 @@ func TestCommand(t *testing.T) {
 		{name: "OP-43 bad format", args: "run --log-format xml", code: 2, stderr: "want full, plain or json"},
 		{name: "OP-43 bad liveness", args: "run --liveness localhost:8080", code: 2, stderr: "want a URL with http"},
 		{name: "OP-43 bad address", args: "run --embedded --listen 6443", code: 2, stderr: "want an address"},
+		{name: "OP-43 a path of the live page", args: "run --page -L http://127.0.0.1:18099/", code: 2, stderr: "is one of the live page"},
+		{name: "OP-43 a page for all", args: "run --page -L http://0.0.0.0:18099/healthz", code: 2, stderr: "can be reached from other hosts at 0.0.0.0:18099"},
+		{name: "OP-43 no token of the page", args: "run --page --page-token go.sum.none -L http://127.0.0.1:18099/healthz", code: 2, stderr: "the token of the live page: "},
 		{name: "OP-43 bad version", args: "version -o yaml", code: 2, stderr: "want json"},
 		{name: "OP-43 a file that is no kubeconfig", args: "resume -P x --kubeconfig cli_test.go", code: 1, stderr: "kubeconfig cli_test.go: "},
 	}

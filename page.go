@@ -3,13 +3,16 @@ package kopf
 import (
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/decision"
+	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/inspection"
 	"github.com/kopf-go/kopf/internal/livepage"
 	"github.com/kopf-go/kopf/internal/metrics"
@@ -47,6 +50,27 @@ func (o *observer) servePage(r *run) error {
 	}
 	o.calls = livepage.NewCalls(settings.Stacks)
 	return r.probes.server.ServePage(&livepage.Server{Source: &livePage{o, time.Now().UTC()}, Calls: o.calls, Auth: auth, Hosts: slices.Clone(settings.Hosts)})
+}
+
+// checkPage returns an error about flags of the live page with which the operator can't start. The
+// settings of functions of Configure and of start-up handlers may protect the page as well.
+func checkPage(registry *Registry, endpoint, tokenFile string, reviewed bool) error {
+	address, path, err := httplimit.SplitEndpoint(endpoint)
+	if err == nil && livepage.Serves(path) {
+		return livepage.PathError(path)
+	}
+	if err != nil || tokenFile != "" {
+		return errors.Join(err, livepage.CheckToken(tokenFile))
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || reviewed || len(registry.settingsFrom(0)) > 0 || len(registry.activities(kindStartup)) > 0 {
+		return err
+	}
+	if ip := net.ParseIP(host); ip != nil {
+		number, _ := strconv.Atoi(port) // the flag was checked
+		return livepage.CheckAddress(&net.TCPAddr{IP: ip, Port: number}, nil)
+	}
+	return nil
 }
 
 // Fill implements [livepage.Source].

@@ -230,6 +230,9 @@ type UsageError struct {
 	command string // "" if unknown
 }
 
+// Misuse returns a usage error of a command whose flags were parsed.
+func (l *Line) Misuse(call *Call, err error) error { return &UsageError{err, l.Name(), call.Command} }
+
 func (e *UsageError) Error() string {
 	text := e.program + ": " + e.Err.Error()
 	switch {

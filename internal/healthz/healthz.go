@@ -116,7 +116,7 @@ func (s *Server) Begin(debug http.Handler) {
 // ServePage starts serving the live page, and recording its history.
 func (s *Server) ServePage(p *livepage.Server) error {
 	if livepage.Serves(s.path) {
-		return fmt.Errorf("the path %q of the liveness endpoint is one of the live page: want another one, such as /healthz", s.path)
+		return livepage.PathError(s.path)
 	}
 	if err := livepage.CheckAddress(s.listener.Addr(), p.Auth); err != nil {
 		return err

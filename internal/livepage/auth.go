@@ -77,6 +77,9 @@ func NewAuth(file string, reviewer Reviewer, log *slog.Logger) (*Auth, error) {
 	return a, a.readToken(time.Now())
 }
 
+// CheckToken returns the error of a file that has no token.
+func CheckToken(file string) error { return (&Auth{file: file}).readToken(time.Time{}) }
+
 // readToken reads the file.
 func (a *Auth) readToken(now time.Time) error {
 	a.read = now

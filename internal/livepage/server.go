@@ -77,6 +77,11 @@ type Server struct {
 // Serves reports whether a path belongs to the page.
 func Serves(path string) bool { return path == "/" || strings.HasPrefix(path, apiPath) }
 
+// PathError returns the error of a liveness endpoint with a path of the page.
+func PathError(path string) error {
+	return fmt.Errorf("the path %q of the liveness endpoint is one of the live page: want another one, such as /healthz", path)
+}
+
 // ServeHTTP handles one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
