@@ -122,6 +122,11 @@ func (b *bench) open(ctx context.Context) (err error) {
 	if b.opts.has("namespaces") {
 		options.Controllers = []string{"namespace-controller"}
 	}
+	if b.opts.has("children") {
+		if options.APIServerArgs, err = b.auditArgs(); err != nil {
+			return err
+		}
+	}
 	if b.cluster, err = cluster.Start(ctx, options); err != nil {
 		return err
 	}

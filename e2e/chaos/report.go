@@ -3,6 +3,7 @@ package chaos
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ type Report struct {
 	incidents      []incident
 	handovers      []string            // the actions on the replicas, and the holders of the Lease
 	said           map[string][]string // the operator's log about the objects of violations, by name; its end under ""
+	ofChildren     map[string][]line   // the histories of the children in violations, by name
 }
 
 func (b *bench) fill(r *Report) {
@@ -60,6 +62,15 @@ func (b *bench) fill(r *Report) {
 	}
 	for _, v := range r.told() {
 		r.said[v.Name] = b.replicas.first().said(v.Name)
+	}
+	r.ofChildren = map[string][]line{}
+	for _, v := range r.Violations {
+		if v.isOfChild() && len(r.ofChildren) < toldHistories {
+			r.ofChildren[v.Name] = b.childHistory(r, v.Name)
+			for _, name := range []string{v.Name, gardenOf(v.Name)} {
+				r.said[name] = b.replicas.first().said(name)
+			}
+		}
 	}
 }
 
@@ -132,6 +143,9 @@ func (r *Report) WriteViolations(w io.Writer) {
 		fmt.Fprintf(w, "\nthe history of %s %s:\n", v.Name, v.UID)
 		r.writeHistory(w, v.UID, v.Name)
 	}
+	for _, name := range slices.Sorted(maps.Keys(r.ofChildren)) {
+		r.writeChild(w, name)
+	}
 	if len(r.handovers) > 0 {
 		fmt.Fprintf(w, "\nthe replicas:\n%s\n", strings.Join(r.handovers, "\n"))
 	}
@@ -145,11 +159,7 @@ func (r *Report) WriteViolations(w io.Writer) {
 // it.
 func (r *Report) writeHistory(w io.Writer, uid, name string) {
 	e := r.last
-	type line struct {
-		time time.Time
-		text string
-	}
-	var lines []line
+	lines := r.starts()
 	for _, v := range e.Versions[uid] {
 		lines = append(lines, line{v.Seen, v.String()})
 	}
@@ -158,21 +168,32 @@ func (r *Report) writeHistory(w io.Writer, uid, name string) {
 			lines = append(lines, line{c.Time, fmt.Sprintf("  process %d: %s %s %s value=%d retry=%d version=%s fence=%d %s", c.Run, c.Handler, c.Reason, c.Event, c.Value, c.Retry, c.Version, c.Fence, c.Note)})
 		}
 	}
-	for _, c := range e.Journal {
-		if c.Event == journal.Started {
-			lines = append(lines, line{c.Time, fmt.Sprintf("process %d of the operator starts", c.Run)})
-		}
-	}
 	for _, i := range r.incidents {
 		if strings.HasSuffix(i.Path, "/"+name) || strings.HasSuffix(i.Path, "/"+name+"/status") || strings.HasSuffix(i.Path, "/widgets") {
 			lines = append(lines, line{i.Time, "fault: " + i.What})
 		}
 	}
-	slices.SortStableFunc(lines, func(a, b line) int { return a.time.Compare(b.time) })
-	for _, l := range lines {
-		fmt.Fprintln(w, l.time.Format(clock), l.text)
-	}
+	writeLines(w, lines)
 	fmt.Fprintf(w, "\nthe log about %s:\n%s\n", name, strings.Join(r.said[name], "\n"))
+}
+
+// starts returns the starts of the operator.
+func (r *Report) starts() (lines []line) {
+	for _, c := range r.last.Journal {
+		if c.Event == journal.Started {
+			lines = append(lines, line{c.Time, fmt.Sprintf("process %d of the operator starts", c.Run)})
+		}
+	}
+	return lines
+}
+
+// writeChild writes all writes of a child and its garden, and the operator's log lines about them.
+func (r *Report) writeChild(w io.Writer, name string) {
+	fmt.Fprintf(w, "\nthe history of the child %s and its garden:\n", name)
+	writeLines(w, r.ofChildren[name])
+	for _, about := range slices.Compact([]string{gardenOf(name), name}) {
+		fmt.Fprintf(w, "\nthe log about %s:\n%s\n", about, strings.Join(r.said[about], "\n"))
+	}
 }
 
 func (v *Version) String() string {
