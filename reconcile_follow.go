@@ -377,10 +377,14 @@ func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawE
 			changed = append(changed, e.child)
 		}
 	}
+	version := apirequest.VersionNumber(ev.Body.version)
+	if ev.Type == Deleted { // a deletion that a list has shown has the version of kopf's own write before
+		version = 0
+	}
 	return slices.DeleteFunc(changed, func(c *child) bool {
 		all := rc.applying[c.family.key]
 		for _, a := range all {
-			a.show(c, e.ref(), apirequest.VersionNumber(ev.Body.version))
+			a.show(c, e.ref(), version)
 		}
 		return len(all) > 0
 	}), left

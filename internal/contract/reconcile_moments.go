@@ -35,7 +35,7 @@ func expired(op *Running, plural string, meanwhile func()) {
 			return nil, nil
 		}
 		if !strings.Contains(q.Path, "watch=true") {
-			lists.Store(once.Load()) // a list before the watch verifies the history of the server
+			lists.Store(!strings.HasSuffix(q.Path, "limit=1")) // otherwise only the version is read
 			return nil, nil
 		}
 		if !once.Swap(true) {
