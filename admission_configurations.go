@@ -212,7 +212,7 @@ func (h *configurationHandler) OnEvent(t string, header *rawjson.Header, raw []b
 }
 
 // OnListed implements [watchstream.Handler].
-func (h *configurationHandler) OnListed() {
+func (h *configurationHandler) OnListed(string) {
 	if !h.listed && h.keeper.Known() == h.known { // otherwise it may have been created since, which an event will show
 		h.keeper.NoteMissing(0)
 		h.server.look(h.keeper)

@@ -504,10 +504,7 @@ func (rc *reconciler) newestVersion(k *child) uint64 {
 	}
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	if k.more == nil {
-		return k.version
-	}
-	return max(k.version, k.more.written)
+	return k.newest()
 }
 
 // isCause reports whether an API server refuses the value of a field.
@@ -604,6 +601,18 @@ func (d *desiredSet) deleteObject(
 
 // noteApplied records the result of an apply. It fails if the child is gone by now.
 func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
+	if err := rc.recordApplied(d, c, body); err != nil {
+		return err
+	}
+	if rc.dropGone(body.Reference(), apirequest.VersionNumber(body.version)) != nil {
+		c.known = nil
+		return Temporary(errUndone, time.Second)
+	}
+	return nil
+}
+
+// recordApplied stores the child in the answer to an apply. It fails if an event has shown its deletion.
+func (rc *reconciler) recordApplied(d *desiredSet, c *Child, body *Body) error {
 	managed := body.of(body.managers)
 	fields, apiVersion := ownership.FieldsOf(managed, d.reconciling.manager)
 	verdict := rc.checker.Learn(c.config, fields, apiVersion)
@@ -678,7 +687,8 @@ func (d *desiredSet) appliedStateOf(b *Body) appliedState {
 // addUnseenLocked remembers a written child before its watch event.
 func (rc *reconciler) addUnseenLocked(key string, kind uint16, body *Body) *child {
 	k := &child{family: rc.familyLocked(key), kind: kind}
-	k.details().unseen = &unseen{ref: body.Reference()}
+	ref := body.Reference()
+	k.details().unseen = &ref
 	k.family.addLocked(k)
 	rc.unseen[body.uid] = k
 	return k

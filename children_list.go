@@ -116,10 +116,14 @@ func (rc *reconciler) noteWritten(b *Body, write *applying) {
 			rc.triggerOwner(former, b.Reference())
 		}
 	}
+	if gone := rc.dropGone(b.Reference(), apirequest.VersionNumber(b.version)); gone != nil {
+		rc.triggerOwner(gone, b.Reference())
+	}
 }
 
 // noteWrittenIn records a written object of a kind. It returns a child with the family that the object
-// has left. An object that has left its owner is in the family "" until its event.
+// has left, or that it is missing in again. An object that has left its owner is in the family "" until
+// its event.
 func (rc *reconciler) noteWrittenIn(r *reactor, b *Body, write *applying) (former *child) {
 	key, by := familyOf(r.resource(), r.served.Load().follows, RawEvent{Type: Modified, Body: b})
 	e := r.queue.entryOf(b.UID())
@@ -127,7 +131,9 @@ func (rc *reconciler) noteWrittenIn(r *reactor, b *Body, write *applying) (forme
 	defer rc.mu.Unlock()
 	k, version := rc.childLocked(e, b.UID()), apirequest.VersionNumber(b.version)
 	switch {
-	case k == nil && by != nil && !write.gone[b.UID()]:
+	case k == nil && by != nil && write.gone[b.UID()]: // perhaps without an event that has called the owner
+		return &child{family: newFamily(key), kind: rc.kindLocked(r, by)}
+	case k == nil && by != nil:
 		k = rc.addUnseenLocked(key, rc.kindLocked(r, by), b)
 	case k == nil || k.version >= version:
 		return nil

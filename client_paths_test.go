@@ -160,7 +160,7 @@ type endedStream struct {
 	err error
 }
 
-func (h *endedStream) OnListed() { h.end() }
+func (h *endedStream) OnListed(string) { h.end() }
 func (h *endedStream) OnStatus(err error) {
 	h.err = err
 	h.end()

@@ -610,7 +610,7 @@ func (h *definitionsHandler) OnEvent(t string, header *rawjson.Header, raw []byt
 	}
 }
 
-func (h *definitionsHandler) OnListed() {
+func (h *definitionsHandler) OnListed(string) {
 	h.o.mu.Lock()
 	again := h.o.definitions.EndListing()
 	late := h.failed || h.outdated || h.o.undefinedLocked() || time.Since(h.began) > time.Second
@@ -685,7 +685,7 @@ func (h *namespacesHandler) OnEvent(t string, header *rawjson.Header, raw []byte
 	}
 }
 
-func (h *namespacesHandler) OnListed() {
+func (h *namespacesHandler) OnListed(string) {
 	changed := h.o.setNamespaces(h.found)
 	if !h.isKnown() {
 		h.o.warnUnmatched(h.found)

@@ -285,9 +285,9 @@ func (h *peersHandler) OnEvent(t string, o *rawjson.Header, raw []byte) {
 	}
 }
 
-func (h *peersHandler) OnListing()  { h.keeper.BeginListing() }
-func (h *peersHandler) OnListed()   { h.keeper.EndListing() }
-func (h *peersHandler) OnRestored() { h.keeper.ForgetVersion() }
+func (h *peersHandler) OnListing()      { h.keeper.BeginListing() }
+func (h *peersHandler) OnListed(string) { h.keeper.EndListing() }
+func (h *peersHandler) OnRestored()     { h.keeper.ForgetVersion() }
 
 func (h *peersHandler) OnStatus(err error) {
 	if login := (*LoginError)(nil); errtype.As(err, &login) {

@@ -27,6 +27,11 @@ type source struct {
 	deleted map[string]struct{}
 }
 
+// covers reports whether the stream shows the objects of a namespace.
+func (from *source) covers(namespace string) bool {
+	return from.namespace == "" || from.namespace == namespace
+}
+
 // overtook reports whether an item of the list is older than a change of the same object since the list began.
 func (from *source) overtook(e *entry, t EventType) bool {
 	return t == Listed && from.deleted != nil && e.listing == from.listing

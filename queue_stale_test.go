@@ -77,7 +77,7 @@ func TestBarrierOfStaleListing(t *testing.T) {
 		h.OnListing()
 		w.pauser.Block("peer", true)
 		h.reactor.enqueue(versionedPod(t, Listed, "default", "u", "77"), h.from)
-		h.OnListed()
+		h.OnListed("")
 		if !w.barrier.closed() {
 			t.Error("the barrier is open, and the object is not indexed")
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/decision"
 	"github.com/kopf-go/kopf/internal/essence"
 	"github.com/kopf-go/kopf/internal/firstlisting"
@@ -43,7 +44,7 @@ func (h *objectsHandler) OnListing() {
 	h.reactor.listing.Begin()
 	h.reactor.queue.beginListing(h.from)
 	if r := h.reactor.reconciler; r != nil {
-		r.listing(h.reactor, h.from, true)
+		r.beginList(h.reactor, h.from)
 	}
 }
 
@@ -61,7 +62,7 @@ func (h *objectsHandler) Throttle(ctx context.Context, limit time.Duration) {
 	h.o.limiter.WaitBacklog(ctx, limit)
 }
 
-func (h *objectsHandler) OnListed() {
+func (h *objectsHandler) OnListed(version string) {
 	h.reactor.listing.End(h.o.log, h.resource.Name(), h.from, h.counts)
 	if !h.reactor.queue.sweep(h.from) {
 		return
@@ -70,7 +71,7 @@ func (h *objectsHandler) OnListed() {
 		h.sync.synced()
 	}
 	if r := h.reactor.reconciler; r != nil {
-		r.listing(h.reactor, h.from, false)
+		r.endList(h.reactor, h.from, apirequest.VersionNumber(version))
 	}
 }
 
@@ -80,7 +81,12 @@ func (h *objectsHandler) OnListError(err error) {
 	}
 }
 
-func (h *objectsHandler) OnRestored() { h.reactor.queue.forgetVersions(h.from) }
+func (h *objectsHandler) OnRestored() {
+	h.reactor.queue.forgetVersions(h.from)
+	if r := h.reactor.reconciler; r != nil {
+		r.forgetVersions(h.from)
+	}
+}
 
 func (h *objectsHandler) OnEnd() {
 	if !h.reactor.queue.isClosed(h.from) { // the operator is stopping, so nothing more starts with an incomplete list

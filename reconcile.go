@@ -47,8 +47,12 @@ type reconcileRunner interface {
 	requeue(*cycle, result) result
 	// forget is called when an object is gone, or not served any more.
 	forget(*reactor, *entry)
-	// listing is called at the beginning and at the end of a list.
-	listing(r *reactor, from *source, begun bool)
+	// beginList is called at the beginning of a list.
+	beginList(*reactor, *source)
+	// endList is called at the end of a list with a resource version.
+	endList(r *reactor, from *source, version uint64)
+	// forgetVersions is called when the API server has an older history than before.
+	forgetVersions(*source)
 	// unfollow is called at the end of a stream.
 	unfollow(*source)
 	// keepFollowing keeps following the resources of handlers whose own resource is missing, but not given up.

@@ -212,7 +212,7 @@ type childKind struct {
 
 // childDetails is the state that few children need.
 type childDetails struct {
-	unseen   *unseen           // nil after the first event
+	unseen   *ObjectReference  // of a written child; nil after the first event
 	fields   string            // of the handler's field manager, with their version, until the child is found to match
 	own      uint64            // the version after kopf's last write, until its event; 0 for none
 	written  uint64            // the same for a write of a handler's client, which calls the handler
@@ -221,12 +221,6 @@ type childDetails struct {
 	custom   *customReady      // the last result of the user's readiness function
 	pruned   bool              // whether kopf has deleted it as unwanted, until it is wanted again
 	seen     uint64            // the digest of what triggers the handler, with the option ChildFields; 0 without it
-}
-
-// unseen is an applied child without an event so far.
-type unseen struct {
-	ref     ObjectReference
-	listing bool // whether a list has begun since, which will contain it unless it is gone
 }
 
 // customReady is the result of the user's readiness function for the versions of a child and its owner.
@@ -254,21 +248,29 @@ func (c *child) trim() {
 
 func (c *child) ref() ObjectReference {
 	if c.entry == nil {
-		return c.more.unseen.ref
+		return *c.more.unseen
 	}
 	return c.entry.ref()
 }
 
+// newest returns the newest version that an event or an answer has shown; 0 for none.
+func (c *child) newest() uint64 {
+	if c.more == nil {
+		return c.version
+	}
+	return max(c.version, c.more.written)
+}
+
 func (c *child) uid() string {
 	if c.entry == nil {
-		return c.more.unseen.ref.UID
+		return c.more.unseen.UID
 	}
 	return c.entry.key
 }
 
 func (c *child) name() objectName {
 	if c.entry == nil {
-		return objectName{c.more.unseen.ref.Namespace, c.more.unseen.ref.Name}
+		return objectName{c.more.unseen.Namespace, c.more.unseen.Name}
 	}
 	return objectName{c.entry.namespace.name, c.entry.name}
 }
@@ -613,11 +615,16 @@ func (rc *reconciler) memberLocked(key string, name objectName, uid string) *chi
 func (rc *reconciler) familyLocked(key string) *family {
 	f := rc.families[key]
 	if f == nil {
-		f = &family{key: strings.Clone(key)}
-		if !strings.Contains(key, "/") && !applyset.IsID(key) {
-			f.owner = f.key
-		}
+		f = newFamily(key)
 		rc.families[f.key] = f
+	}
+	return f
+}
+
+func newFamily(key string) *family {
+	f := &family{key: strings.Clone(key)}
+	if !strings.Contains(key, "/") && !applyset.IsID(key) {
+		f.owner = f.key
 	}
 	return f
 }
@@ -658,43 +665,6 @@ func (rc *reconciler) forgetChild(r *reactor, e *entry) {
 			rc.forgetNamespaceLocked(r, e.namespace.name)
 		}
 	}
-}
-
-// maxForgotten limits the remembered namespaces of a kind, because namespaces can come and go for ever.
-const maxForgotten = 1000
-
-// forgetNamespaceLocked records that objects of a namespace were forgotten. Of too many namespaces it
-// records none: then the next list of the kind triggers all owners, as the first one does.
-func (rc *reconciler) forgetNamespaceLocked(r *reactor, namespace string) {
-	forgotten, listed := rc.listed[r]
-	switch {
-	case !listed:
-	case forgotten == nil:
-		rc.listed[r] = map[string]bool{namespace: true}
-	case len(forgotten) >= maxForgotten && !forgotten[namespace]:
-		delete(rc.listed, r)
-	default:
-		forgotten[namespace] = true
-	}
-}
-
-// completeLocked records a complete list of a namespace, "" for all. It reports whether the owners need
-// a call for what the list lacks: the kind may have been missing at their earlier calls, and forgotten
-// objects may have gone. Objects in the list call their own owners.
-func (rc *reconciler) completeLocked(r *reactor, namespace string) (late bool) {
-	forgotten, listed := rc.listed[r]
-	switch {
-	case !listed:
-		late = true
-		rc.listed[r] = nil
-	case namespace == "":
-		late = len(forgotten) > 0
-		rc.listed[r] = nil
-	default:
-		late = forgotten[namespace]
-		delete(forgotten, namespace)
-	}
-	return late
 }
 
 // CountChildren implements [metrics.Reconciler].
@@ -751,68 +721,6 @@ func (rc *reconciler) kindOfLocked(h *handler, r Resource) uint16 {
 	return 0
 }
 
-// listing implements [reconcileRunner].
-func (rc *reconciler) listing(r *reactor, from *source, begun bool) {
-	served := r.served.Load()
-	if len(served.follows) == 0 {
-		return
-	}
-	gone, late := rc.noteListing(r, from, begun)
-	for _, c := range gone {
-		rc.triggerOwner(c, c.ref())
-	}
-	if late { // perhaps the kind was missing at earlier calls
-		for _, f := range served.follows {
-			rc.triggerAll(f.handler, Trigger{Reason: TriggerFirst}, true)
-		}
-	}
-	if !begun { // last, so that waiting handlers are not called twice
-		rc.mu.Lock()
-		if s := rc.streams[from]; s != nil {
-			s.listing = false
-		}
-		rc.mu.Unlock()
-		rc.wakeAll()
-	}
-}
-
-// wakeAll wakes all objects whose handlers may have waited for a list.
-func (rc *reconciler) wakeAll() {
-	for _, r := range rc.allReactors() {
-		r.queue.wakeReconciled()
-	}
-}
-
-// noteListing handles the beginning or end of a list. It returns the children that are gone, and whether the list calls all owners.
-func (rc *reconciler) noteListing(r *reactor, from *source, begun bool) (gone []*child, late bool) {
-	rc.mu.Lock()
-	defer rc.mu.Unlock()
-	if rc.streams[from] == nil {
-		rc.streams[from] = &followedStream{reactor: r}
-	}
-	rc.streams[from].listing = true
-	late = !begun && rc.completeLocked(r, from.namespace)
-	for _, f := range rc.families {
-		for _, c := range slices.Collect(f.all()) {
-			if c.more == nil || !rc.kinds[c.kind].reactor.resource().isVersionOf(r.resource()) || from.namespace != "" && c.ref().Namespace != from.namespace {
-				continue
-			}
-			unseen := c.more.unseen
-			if begun {
-				c.more.own, c.more.written = 0, 0 // the list contains earlier writes
-				c.trim()
-			}
-			if unseen != nil && begun {
-				unseen.listing = true
-			} else if unseen != nil && unseen.listing {
-				rc.removeLocked(c)
-				gone = append(gone, c)
-			}
-		}
-	}
-	return gone, late
-}
-
 // redefine implements [reconcileRunner].
 func (rc *reconciler) redefine(definition *Body) {
 	spec := definition.Spec()
@@ -827,33 +735,4 @@ func (rc *reconciler) redefine(definition *Body) {
 			known.labelled = false
 		}
 	}
-}
-
-// followedStream is a stream of a followed kind.
-type followedStream struct {
-	reactor *reactor
-	listing bool // whether its list is incomplete
-}
-
-// unfollow implements [reconcileRunner].
-func (rc *reconciler) unfollow(from *source) {
-	rc.mu.Lock()
-	s := rc.streams[from]
-	delete(rc.streams, from)
-	rc.mu.Unlock()
-	if s != nil && s.listing {
-		rc.wakeAll()
-	}
-}
-
-// synced reports whether the lists of all kinds that a handler follows are complete. An incomplete list does not show which objects are missing.
-func (rc *reconciler) synced(h *handler) bool {
-	rc.mu.Lock()
-	defer rc.mu.Unlock()
-	for _, s := range rc.streams {
-		if s.listing && slices.ContainsFunc(s.reactor.served.Load().follows, func(f *follow) bool { return f.handler == h }) {
-			return false
-		}
-	}
-	return true
 }

@@ -126,7 +126,7 @@ func TestChildGoesUnseen(t *testing.T) {
 			rc, r := newFollowing()
 			f := rc.familyLocked(owner)
 			k := &child{family: f, kind: rc.kindLocked(r, r.served.Load().follows[0])}
-			k.details().unseen = &unseen{ref: ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "a", UID: uid}}
+			k.details().unseen = &ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "a", UID: uid}
 			f.addLocked(k)
 			rc.unseen[uid] = k
 			body := ownedMap(t, owner, "a", uid, 8)
@@ -150,7 +150,7 @@ func TestFamilyOfManyChildren(t *testing.T) {
 			for i := range n {
 				k := &child{family: f, kind: rc.kindLocked(r, r.served.Load().follows[0])}
 				name := fmt.Sprint("child-", i)
-				k.details().unseen = &unseen{ref: ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: name, UID: name}}
+				k.details().unseen = &ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: name, UID: name}
 				f.addLocked(k)
 				all = append(all, k)
 			}

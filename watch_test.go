@@ -66,8 +66,8 @@ type recordedStream struct {
 	failures *[]error
 }
 
-func (h *recordedStream) OnListing() { *h.calls = append(*h.calls, "listing") }
-func (h *recordedStream) OnListed()  { *h.calls = append(*h.calls, "listed") }
+func (h *recordedStream) OnListing()      { *h.calls = append(*h.calls, "listing") }
+func (h *recordedStream) OnListed(string) { *h.calls = append(*h.calls, "listed") }
 func (h *recordedStream) OnEvent(t string, o *rawjson.Header, raw []byte) {
 	*h.calls = append(*h.calls, t+" "+streamed(t, o, raw, testPods.typeMeta()).Body.Name())
 }

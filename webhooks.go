@@ -616,5 +616,5 @@ type secretHandler struct {
 }
 
 func (h *secretHandler) OnEvent(string, *rawjson.Header, []byte) { h.follower.NoteChange(nil) }
-func (h *secretHandler) OnListed()                               { h.follower.NoteChange(nil) }
+func (h *secretHandler) OnListed(string)                         { h.follower.NoteChange(nil) }
 func (h *secretHandler) OnStatus(err error)                      { h.follower.NoteChange(err) }

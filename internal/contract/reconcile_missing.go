@@ -31,6 +31,23 @@ func whileApplying(name string, before, after func()) func(*kopf.Operator) {
 	})
 }
 
+// slowList delays the answers to the lists of a plural after a moment.
+func slowList(plural string, after <-chan struct{}, delay time.Duration) func(*kopf.Operator) {
+	return through(func(q *http.Request, base http.RoundTripper) (*http.Response, error) {
+		resp, err := base.RoundTrip(q)
+		query := q.URL.Query()
+		list := q.Method == http.MethodGet && query.Get("watch") == "" && query.Get("limit") != "1"
+		if list && strings.HasSuffix(q.URL.Path, "/"+plural) {
+			select {
+			case <-after:
+				time.Sleep(delay)
+			default:
+			}
+		}
+		return resp, err
+	})
+}
+
 var _ = Suite("reconcile_missing", func(t *testing.T, c *C) {
 	c.Run(t, "RC-10 a child that goes while its watch has expired and others are applied is made again", func(c *C) {
 		c.OnlyInBubble("watches are made to expire")
@@ -43,6 +60,56 @@ var _ = Suite("reconcile_missing", func(t *testing.T, c *C) {
 		c.Create("a", spec(map[string]any{"size": 2}))
 		c.Pass(time.Hour)
 		if !c.configMaps().Exists("a-0") {
+			c.Error("the child is missing")
+		}
+	})
+	for when, slow := range map[string]time.Duration{"before": 0, "after": 20 * time.Second} {
+		c.Run(t, "RC-42 a new child is made again that is gone in a list that ends "+when+" its answer", func(c *C) {
+			c.OnlyInBubble("watches are made to expire")
+			var op *Running
+			applied := make(chan struct{})
+			op, _ = c.parenting(bySize, nil, slowList("configmaps", applied, slow), whileApplying("a-0", func() {
+				expired(op, "configmaps", func() {
+					<-applied
+					c.configMaps().Delete("a-0")
+				})
+			}, func() {
+				close(applied)
+				time.Sleep(10 * time.Second)
+			}))
+			c.Create("a", spec(map[string]any{"size": 1}))
+			c.Pass(time.Hour)
+			if !c.configMaps().Exists("a-0") {
+				c.Error("the child is missing")
+			}
+		})
+	}
+	c.Run(t, "DF-89 a child that is gone in a list before the answer to its creation calls the handler", func(c *C) {
+		c.OnlyInBubble("watches are made to expire")
+		var op *Running
+		var once atomic.Bool
+		created := make(chan struct{})
+		op, _ = c.parenting(func(r *kopf.Reconcile) error {
+			if len(r.Children("configmaps")) > 0 {
+				return nil
+			}
+			return createByClient(c.Context(), r, "x")
+		}, nil, through(func(q *http.Request, base http.RoundTripper) (*http.Response, error) {
+			if q.Method != http.MethodPost || once.Swap(true) {
+				return base.RoundTrip(q)
+			}
+			expired(op, "configmaps", func() {
+				<-created
+				c.configMaps().Delete("x")
+			})
+			resp, err := base.RoundTrip(q)
+			close(created)
+			time.Sleep(10 * time.Second) // until the list is complete
+			return resp, err
+		}))
+		c.Create("a", nil)
+		c.Pass(time.Hour)
+		if !c.configMaps().Exists("x") {
 			c.Error("the child is missing")
 		}
 	})

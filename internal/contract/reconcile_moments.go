@@ -31,7 +31,7 @@ func about(owner string) map[string]any {
 func expired(op *Running, plural string, meanwhile func()) {
 	var once, lists atomic.Bool
 	op.Wire.Fault(func(q *Request) (*http.Response, error) {
-		if !strings.Contains(q.Path, "/"+plural+"?") || lists.Load() {
+		if q.Method != http.MethodGet || !strings.Contains(q.Path, "/"+plural+"?") || lists.Load() {
 			return nil, nil
 		}
 		if !strings.Contains(q.Path, "watch=true") {

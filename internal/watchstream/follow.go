@@ -196,7 +196,7 @@ func (s *Stream) list(ctx context.Context) error {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.completeLocked()
+		s.completeLocked(version)
 	} else {
 		l := &listing{done: make(chan struct{})}
 		l.ctx, l.fail = context.WithCancelCause(ctx)
@@ -210,6 +210,7 @@ func (s *Stream) list(ctx context.Context) error {
 // listAside reads the pages after the first one.
 func (s *Stream) listAside(l *listing, page *rawjson.ListPage, size int) {
 	defer close(l.done)
+	version := page.Version
 	err := s.listRest(l.ctx, page, size)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,15 +222,15 @@ func (s *Stream) listAside(l *listing, page *rawjson.ListPage, size int) {
 		return
 	}
 	l.complete = true
-	if s.completeLocked(); l.watching {
+	if s.completeLocked(version); l.watching {
 		s.advanceLocked(toHear)
 	}
 }
 
 // completeLocked records that all objects have been passed to the handler.
-func (s *Stream) completeLocked() {
+func (s *Stream) completeLocked(version string) {
 	s.advanceLocked(toOpen)
-	s.Handler.OnListed()
+	s.Handler.OnListed(version)
 }
 
 // endListing cancels the list whose pages are still being read, if any.

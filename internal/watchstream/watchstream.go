@@ -96,8 +96,8 @@ type Handler interface {
 	OnEvent(t string, h *rawjson.Header, raw []byte)
 	// Throttle waits, after each page of a list, until most of its objects are being processed, for a limited time. Other methods may be called concurrently.
 	Throttle(ctx context.Context, limit time.Duration)
-	// OnListed handles the end of a list: objects missing in it are deleted.
-	OnListed()
+	// OnListed handles the end of a list with a resource version: objects missing in it are deleted.
+	OnListed(version string)
 	// OnListError handles another list that the server has answered with an error.
 	OnListError(error)
 	// OnRestored handles a server that was restored to an older history, as from a backup. Another list follows.
@@ -124,7 +124,7 @@ func (Ignore) OnEvent(string, *rawjson.Header, []byte) {}
 func (Ignore) Throttle(context.Context, time.Duration) {}
 
 // OnListed implements [Handler].
-func (Ignore) OnListed() {}
+func (Ignore) OnListed(string) {}
 
 // OnListError implements [Handler].
 func (Ignore) OnListError(error) {}

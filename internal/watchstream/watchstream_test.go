@@ -83,10 +83,10 @@ type recorder struct {
 	calls []string
 }
 
-func (r *recorder) OnListing()  { r.calls = append(r.calls, "listing") }
-func (r *recorder) OnListed()   { r.calls = append(r.calls, "listed") }
-func (r *recorder) OnRestored() { r.calls = append(r.calls, "restored") }
-func (r *recorder) OnEnd()      { r.calls = append(r.calls, "end") }
+func (r *recorder) OnListing()      { r.calls = append(r.calls, "listing") }
+func (r *recorder) OnListed(string) { r.calls = append(r.calls, "listed") }
+func (r *recorder) OnRestored()     { r.calls = append(r.calls, "restored") }
+func (r *recorder) OnEnd()          { r.calls = append(r.calls, "end") }
 func (r *recorder) OnListError(err error) {
 	r.calls = append(r.calls, "not listed: "+err.Error())
 }
