@@ -234,8 +234,8 @@ func (rc *reconciler) backOff(c *Child) time.Duration {
 // maxFlappingRounds is how often in a row kopf reapplies a child without a delay after changes of another client.
 const maxFlappingRounds = 5
 
-// errUndone means that a child was deleted before the response to its apply.
-var errUndone = errors.New("it was deleted while it was made")
+// errUndone means that a child was deleted, or taken over, before the response to its apply.
+var errUndone = errors.New("it was deleted or taken over while it was made")
 
 // nameKey identifies a child by its name, also after its deletion.
 func (c *Child) nameKey() string { return keptKey(c.resource, c.ref.Namespace, c.ref.Name) }
@@ -611,7 +611,7 @@ func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) error {
 	return nil
 }
 
-// recordApplied stores the child in the answer to an apply. It fails if an event has shown its deletion.
+// recordApplied stores the child in the answer to an apply. It fails if an event has shown its end.
 func (rc *reconciler) recordApplied(d *desiredSet, c *Child, body *Body) error {
 	managed := body.of(body.managers)
 	fields, apiVersion := ownership.FieldsOf(managed, d.reconciling.manager)
@@ -621,7 +621,7 @@ func (rc *reconciler) recordApplied(d *desiredSet, c *Child, body *Body) error {
 	c.ref.UID = body.uid
 	k := c.known
 	if k == nil {
-		if k = rc.memberLocked(d.keyOf(c), objectName{c.ref.Namespace, c.ref.Name}, body.uid); k == nil && d.applying.gone[body.uid] {
+		if k = rc.memberLocked(d.keyOf(c), objectName{c.ref.Namespace, c.ref.Name}, body.uid); k == nil && d.applying.left[body.uid] > apirequest.VersionNumber(body.version) {
 			return Temporary(errUndone, time.Second)
 		} else if k == nil {
 			k = rc.addUnseenLocked(d.keyOf(c), rc.kindOfLocked(d.reconciling.handler, c.resource), body)

@@ -131,7 +131,7 @@ func (rc *reconciler) noteWrittenIn(r *reactor, b *Body, write *applying) (forme
 	defer rc.mu.Unlock()
 	k, version := rc.childLocked(e, b.UID()), apirequest.VersionNumber(b.version)
 	switch {
-	case k == nil && by != nil && write.gone[b.UID()]: // perhaps without an event that has called the owner
+	case k == nil && by != nil && write.left[b.UID()] > version: // perhaps without an event that has called the owner
 		return &child{family: newFamily(key), kind: rc.kindLocked(r, by)}
 	case k == nil && by != nil:
 		k = rc.addUnseenLocked(key, rc.kindLocked(r, by), b)

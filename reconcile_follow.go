@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"unique"
@@ -167,7 +168,9 @@ type applying struct {
 	own   map[uint64]bool // the versions after kopf's own writes
 	shown []shownChild
 	early map[earlyChild]bool // the same children
-	gone  map[string]bool     // the UIDs of objects deleted since
+	// left has the versions of the events in which objects were deleted, or have left their family, by
+	// their UIDs. Deletions have the maximum.
+	left map[string]uint64
 }
 
 // shownChild is a state of a child in an event.
@@ -353,10 +356,10 @@ func (rc *reconciler) follow(r *reactor, e *entry, ev RawEvent, at epoch) {
 func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawEvent) (changed []*child, left string) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
+	version := apirequest.VersionNumber(ev.Body.version)
 	if ev.Type == Deleted { // perhaps before the response to the apply, without earlier events
-		for a := range rc.writing {
-			a.gone[e.key] = true
-		}
+		rc.noteLeftLocked(e, math.MaxUint64)
+		version = 0 // in a list, it has the version of kopf's own write before
 	}
 	before := e.child
 	if before == nil { // its first event may be a later change
@@ -366,6 +369,7 @@ func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawE
 		return nil, ""
 	}
 	if before != nil && (by == nil || before.family.key != key) {
+		rc.noteLeftLocked(e, version)
 		rc.removeLocked(before)
 		if e.child = nil; before.more == nil || !before.more.pruned || ev.Type != Deleted {
 			changed = append(changed, before)
@@ -379,10 +383,6 @@ func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawE
 			changed = append(changed, e.child)
 		}
 	}
-	version := apirequest.VersionNumber(ev.Body.version)
-	if ev.Type == Deleted { // a deletion that a list has shown has the version of kopf's own write before
-		version = 0
-	}
 	return slices.DeleteFunc(changed, func(c *child) bool {
 		all := rc.applying[c.family.key]
 		for _, a := range all {
@@ -392,11 +392,18 @@ func (rc *reconciler) note(r *reactor, e *entry, by *follow, key string, ev RawE
 	}), left
 }
 
+// noteLeftLocked records, for the writes under way, that an object has left its family.
+func (rc *reconciler) noteLeftLocked(e *entry, version uint64) {
+	for a := range rc.writing {
+		a.left[e.key] = max(a.left[e.key], version)
+	}
+}
+
 // beginApplying delays the events of some families until endApplying. Owners of the same name share a set, so both may be applied at the same time.
 func (rc *reconciler) beginApplying(keys []string) *applying {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	came := &applying{own: make(map[uint64]bool), early: make(map[earlyChild]bool), gone: make(map[string]bool)}
+	came := &applying{own: make(map[uint64]bool), early: make(map[earlyChild]bool), left: make(map[string]uint64)}
 	rc.writing[came] = struct{}{}
 	for _, key := range keys {
 		rc.applying[key] = append(rc.applying[key], came)

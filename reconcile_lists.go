@@ -118,12 +118,19 @@ func (rc *reconciler) detailedLocked(r *reactor, from *source) iter.Seq[*child] 
 	}
 }
 
-// dropGone forgets a written object again if a list has shown that it is gone: its version is not
-// newer than the list, which does not contain it. No event would show its deletion. It returns the
-// child, nil if it is not gone.
+// dropGone forgets a written object again if it is no child by now. Its version is not newer than a
+// list without it, and no event would show its deletion. Or a newer event has shown it in another
+// family. It returns the child, nil if it still is one.
 func (rc *reconciler) dropGone(ref ObjectReference, version uint64) *child {
 	gone := slices.ContainsFunc(rc.reactorsOf(ref), func(r *reactor) bool {
-		return rc.hasListed(r, ref.Namespace, version) && r.queue.entryOf(ref.UID) == nil
+		listed := rc.hasListed(r, ref.Namespace, version)
+		e := r.queue.entryOf(ref.UID)
+		if e == nil {
+			return listed
+		}
+		rc.mu.Lock()
+		defer rc.mu.Unlock()
+		return e.child != nil && e.child.version > version
 	})
 	if !gone {
 		return nil

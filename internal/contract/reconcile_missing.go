@@ -31,6 +31,11 @@ func whileApplying(name string, before, after func()) func(*kopf.Operator) {
 	})
 }
 
+// controllerNamed is a reference to a controller of another kind.
+func controllerNamed(name string) map[string]any {
+	return map[string]any{"apiVersion": "v1", "kind": "Secret", "name": name, "uid": name, "controller": true}
+}
+
 // slowList delays the answers to the lists of a plural after a moment.
 func slowList(plural string, after <-chan struct{}, delay time.Duration) func(*kopf.Operator) {
 	return through(func(q *http.Request, base http.RoundTripper) (*http.Response, error) {
@@ -113,4 +118,29 @@ var _ = Suite("reconcile_missing", func(t *testing.T, c *C) {
 			c.Error("the child is missing")
 		}
 	})
+	for what, fields := range map[string]map[string]any{
+		"is taken over":                 {"ownerReferences": []any{controllerNamed("b")}},
+		"loses its owner and its marks": {"ownerReferences": nil, "annotations": nil, "managedFields": []any{map[string]any{}}},
+	} {
+		c.Run(t, "RC-40 a new child that "+what+" before the answer to its apply is not the handler's", func(c *C) {
+			c.OnlyInBubble("the answer has to be late")
+			op, _ := c.parenting(bySize, nil, whileApplying("a-0", nil, func() {
+				time.Sleep(time.Second) // until the stream has shown it
+				c.configMaps().Patch("a-0", map[string]any{"metadata": fields})
+				time.Sleep(time.Second)
+			}))
+			c.Create("b", spec(map[string]any{"size": 1})) // what its apply teaches holds for the other one
+			c.Pass(time.Minute)
+			c.Create("a", spec(map[string]any{"size": 1}))
+			c.Pass(time.Minute)
+			if len(op.Logs.Find("Handler 'reconcile' failed with an exception")) == 0 {
+				c.Error("the handler takes it for its child")
+			}
+			c.configMaps().Delete("a-0")
+			c.Pass(time.Hour)
+			if !c.configMaps().Exists("a-0") {
+				c.Error("the child is missing")
+			}
+		})
+	}
 })
