@@ -143,8 +143,8 @@ type WatchingSettings struct {
 	ClientTimeout time.Duration
 	// ConnectTimeout is the time to connect for a watch stream. Zero means the same as for other requests, see [NetworkingSettings]. Default: 0.
 	ConnectTimeout time.Duration
-	// ReconnectBackoff is the delay before kopf opens a watch stream again. It grows up to a minute while streams end without events, and up to 10 s while
-	// the server does not answer at all. Default: 100 ms.
+	// ReconnectBackoff is the delay before kopf opens a watch stream again. It grows up to a minute while streams end without events. It grows only up to 10 s
+	// while the server does not answer, or a proxy answers 502, 503 or 504. Default: 100 ms.
 	ReconnectBackoff time.Duration
 	// InactivityTimeout is the time without data, including bookmarks, after which kopf reconnects a watch stream. Zero means never. Default: 70 s.
 	InactivityTimeout time.Duration

@@ -22,8 +22,19 @@ func (s *Stream) refused(err error) bool {
 // code returns the status code of an error, or 0 without a response.
 func (s *Stream) code(err error) int { return s.Server.Failure(err).Code }
 
-// maxUnanswered is the maximum backoff while the server does not respond, so that an outage does not last much longer for the operator than for the server.
-const maxUnanswered = 10 * time.Second
+// maxDown is the maximum backoff while the server is down, so that an outage does not last much longer for the operator than for the server.
+const maxDown = 10 * time.Second
+
+// down reports whether the server has not responded, also if a load balancer, a proxy or an aggregator
+// has reported that in its place.
+func (s *Stream) down(err error) bool {
+	f := s.Server.Failure(err)
+	switch f.Code {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return !f.Watched
+	}
+	return err != nil && !f.Answered && !errors.Is(err, errEmpty)
+}
 
 // pause returns the backoff before the next connection. It grows while no events arrive.
 func (s *Stream) pause(err error) time.Duration {
@@ -32,12 +43,11 @@ func (s *Stream) pause(err error) time.Duration {
 		return pause
 	}
 	pause = s.backoff(s.idle)
-	f := s.Server.Failure(err)
-	if err != nil && !f.Answered && !errors.Is(err, errEmpty) {
-		pause = min(pause, max(maxUnanswered, s.Settings.ReconnectBackoff))
+	if s.down(err) {
+		pause = min(pause, max(maxDown, s.Settings.ReconnectBackoff))
 	}
 	pause += time.Duration(rand.Int64N(int64(pause)/5 + 1))
-	return max(pause, f.RetryAfter)
+	return max(pause, s.Server.Failure(err).RetryAfter)
 }
 
 // backoff returns the backoff after a number of connections in a row without an event.

@@ -265,6 +265,8 @@ func TestPauses(t *testing.T) {
 		{3, nil, 400 * time.Millisecond, 480 * time.Millisecond},
 		{100, nil, time.Minute, 72 * time.Second},
 		{100, errors.New("connection refused"), 10 * time.Second, 12 * time.Second},
+		{100, refuse(http.StatusServiceUnavailable), 10 * time.Second, 12 * time.Second},
+		{100, refuse(http.StatusInternalServerError), time.Minute, 72 * time.Second},
 		{1, &refusal{Failure{Answered: true, Code: 429, RetryAfter: time.Hour}}, time.Hour, time.Hour},
 	} {
 		s.idle = tt.idle
