@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -70,7 +69,8 @@ var _ = Suite("client_watch_restored", func(t *testing.T, c *C) {
 	c.Run(t, "DF-30 another API server in the place of the former one is noticed", func(c *C) {
 		c.OnlyInBubble("the server is replaced by a new one")
 		other, _ := c.open(c)
-		s := &replaced{former: c.transport()}
+		b := &balancer{}
+		b.use(c.transport())
 		var l calls
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error { l.add("%s", ch.Name()); return nil }, named("create"))
@@ -79,7 +79,7 @@ var _ = Suite("client_watch_restored", func(t *testing.T, c *C) {
 			l.add("%s is gone", d.Name())
 			return nil
 		}, daemonID("daemon"))
-		op := c.Operator(r, func(op *kopf.Operator) { op.Connection.HTTPClient = &http.Client{Transport: s} })
+		op := c.Operator(r, behind(b))
 		for i := range 30 { // so that its versions are far ahead
 			c.Create("a", sized(i))
 			c.Pass(time.Second)
@@ -88,7 +88,7 @@ var _ = Suite("client_watch_restored", func(t *testing.T, c *C) {
 		}
 		c.Create("old", nil)
 		c.Pass(time.Minute)
-		s.replace(other.HTTPClient.Transport)
+		b.use(other.HTTPClient.Transport)
 		client, err := kopf.NewClient(other, nil)
 		if err != nil {
 			c.Fatal(err)
@@ -169,32 +169,3 @@ var _ = Suite("client_watch_restored", func(t *testing.T, c *C) {
 		}
 	})
 })
-
-// replaced is a transport to a server that another one replaces.
-type replaced struct {
-	former http.RoundTripper
-	now    atomic.Pointer[http.RoundTripper]
-	cut    []context.CancelFunc
-	mu     sync.Mutex
-}
-
-func (s *replaced) RoundTrip(req *http.Request) (*http.Response, error) {
-	if now := s.now.Load(); now != nil {
-		return (*now).RoundTrip(req)
-	}
-	ctx, cancel := context.WithCancel(req.Context())
-	s.mu.Lock()
-	s.cut = append(s.cut, cancel)
-	s.mu.Unlock()
-	return s.former.RoundTrip(req.WithContext(ctx))
-}
-
-// replace ends all connections to the former server, and makes the new ones to another.
-func (s *replaced) replace(by http.RoundTripper) {
-	s.now.Store(&by)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, cut := range s.cut {
-		cut()
-	}
-}

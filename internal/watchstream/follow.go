@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -98,11 +99,6 @@ func (s *Stream) follow(ctx context.Context) {
 
 // listAndWatch runs the stream until it fails or ends, and reports whether the objects were listed.
 func (s *Stream) listAndWatch(ctx context.Context) (listed bool, err error) {
-	if s.version != "" && s.unverified && time.Since(s.verified) >= verifyAgain {
-		if err := s.verify(ctx); err != nil {
-			return true, err
-		}
-	}
 	if s.version == "" {
 		if err := s.finishListing(ctx); err != nil {
 			return false, err
@@ -125,24 +121,6 @@ func (s *Stream) listAndWatch(ctx context.Context) (listed bool, err error) {
 		return false, s.finishListing(ctx)
 	}
 	return true, err
-}
-
-// verifyAgain is the minimum time between two verifications of a stream whose connections fail again and again.
-const verifyAgain = 5 * time.Minute
-
-// verify lists again if the API server has an older history than before. It would keep a watch silent until its versions have caught
-// up, and the objects that were changed until then would be missed. A list of one object shows the present version.
-func (s *Stream) verify(ctx context.Context) error {
-	page := &rawjson.ListPage{Take: func(*rawjson.Header, []byte) error { return nil }}
-	if err := s.Server.Page(ctx, page, 1); err != nil {
-		return err
-	}
-	s.verified = time.Now()
-	if s.unverified = false; s.older(page.Version) {
-		s.endListing()
-		s.version = ""
-	}
-	return nil
 }
 
 // finishListing waits for the remaining pages of a list, even if a relist follows. Otherwise, a watch that fails again and again would prevent the later pages
@@ -183,7 +161,8 @@ func (s *Stream) list(ctx context.Context) error {
 		return err
 	}
 	version := page.Version
-	if s.unpaged, s.unverified = false, false; s.older(version) {
+	s.unpaged, s.unverified, s.heard = false, false, time.Time{}
+	if older(version, s.newest) {
 		s.Log.Warn("The resource versions of the API server have gone back, as after a restore from a backup; listing again",
 			"resource", s.Resource, "namespace", s.Namespace, "version", version, "before", s.newest, "help", "K123")
 		s.newest = version
@@ -240,11 +219,6 @@ func (s *Stream) endListing() {
 		<-s.listing.done
 		s.listing = nil
 	}
-}
-
-// older reports whether a resource version precedes one that the server has sent. A list is never older, unless the server has lost a part of its history.
-func (s *Stream) older(version string) bool {
-	return s.newest != version && apirequest.NewerVersion(s.newest, version)
 }
 
 // maxThrottle limits how long a list waits for the processing of its objects. A few minutes after the start of a list, the API server no longer serves its
@@ -304,12 +278,16 @@ func (s *Stream) watch(ctx context.Context) error {
 	}
 	quiet := func() {}
 	defer func() { quiet() }()
+	s.doubtSilence()
+	accepted, stopVerifying := false, func() {}
 	s.begun()
 	err := s.Server.Watch(ctx, q, func() {
 		quiet() // of a request before it was repeated
 		s.opened()
 		timer := time.AfterFunc(s.quietAfter(), s.quiet)
 		quiet = func() { timer.Stop() }
+		stopVerifying()
+		accepted, stopVerifying = true, s.startVerifying(ctx, end)
 	}, func(f *rawjson.Frame) error {
 		if !isKnown(f.Type) {
 			if !s.unsupported {
@@ -324,17 +302,26 @@ func (s *Stream) watch(ctx context.Context) error {
 		q.Set("resourceVersion", s.version)
 		return nil
 	})
+	stopVerifying()
+	if err != nil && !accepted && s.code(err) != http.StatusTooManyRequests {
+		s.unverified = true
+	}
+	return s.ended(err, context.Cause(ctx))
+}
+
+// ended handles the end of a watch, which has a cause if the stream itself has ended it. It returns
+// nil if the next watch continues, or if another list follows.
+func (s *Stream) ended(err, cause error) error {
 	answered := s.Server.Failure(err).Answered
-	if cause := context.Cause(ctx); cause != nil && !answered {
+	if cause != nil && !answered {
 		err = cause // transports return other errors for it, or end the response
 	}
 	switch {
 	case errors.Is(err, errRestored):
 		s.endListing() // its history is lost
-		s.version = ""
+		s.version, s.idle = "", 0
 		return nil
 	case errors.Is(err, errInactive):
-		s.unverified = s.unverified || s.bookmarks
 		s.Log.Debug("The watch stream is inactive; reconnecting", "resource", s.Resource, "namespace", s.Namespace)
 		return nil
 	case errors.Is(err, errStopped), errors.Is(err, io.ErrUnexpectedEOF):
@@ -342,7 +329,6 @@ func (s *Stream) watch(ctx context.Context) error {
 	case err != nil && !answered && s.received:
 		return nil // the same
 	}
-	s.unverified = s.unverified || err != nil && !answered
 	return err
 }
 
@@ -359,7 +345,9 @@ func (s *Stream) take(f *rawjson.Frame) error {
 		s.advanceLocked(toHear)
 	}
 	s.Meter.Came(f.Type == bookmark)
-	s.bookmarks = s.bookmarks || f.Type == bookmark
+	if f.Type == bookmark || !s.heard.IsZero() {
+		s.heard = time.Now()
+	}
 	before := s.version
 	if version := f.Object.ResourceVersion.Of(f.Raw); version != nil {
 		s.version = rawjson.Unquote(version)
@@ -367,7 +355,7 @@ func (s *Stream) take(f *rawjson.Frame) error {
 	if s.version != before { // servers that ignore the version repeat an old event in each watch
 		s.received = true
 	}
-	if f.Type == bookmark && s.older(s.version) {
+	if f.Type == bookmark && older(s.version, s.newest) {
 		return errRestored
 	}
 	s.newest = s.version
@@ -376,6 +364,3 @@ func (s *Stream) take(f *rawjson.Frame) error {
 	}
 	return nil
 }
-
-// errRestored ends a watch of a server that was restored to an older history.
-var errRestored = errors.New("the server has an older history than before")

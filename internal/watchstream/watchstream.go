@@ -34,17 +34,19 @@ type Stream struct {
 	Meter     *metrics.Stream // nil for none; its resource counts the restarts
 	Overlaps  bool            // watch while the pages of the list are still being read, not only after the last one
 
-	version   string // to continue from; "" to list
-	newest    string // newest resource version seen
-	received  bool   // an event with another version has arrived on the last connection
-	bookmarks bool   // the server sends bookmarks
-	// unverified says that the server may have another history than before: from a failed or silent connection to the next response to a list.
-	unverified  bool
-	verified    time.Time // last response to a list that was only for that; zero for none
-	unsupported bool      // an event of an unsupported type was logged
-	idle        int       // number of connections in a row without an event
-	unpaged     bool      // list all objects at once, because pages have expired
-	listing     *listing  // the last list with several pages; nil if there was only one page
+	version  string // to continue from; "" to list
+	newest   string // newest resource version seen
+	received bool   // an event with another version has arrived on the last connection
+	// unverified says that the server may have another history than before: from a failed connection
+	// or silence to the next response to a list.
+	unverified bool
+	// heard is the time of the last event, on any connection. It is zero until the first bookmark since
+	// the last list or silence, because only bookmarks come regularly.
+	heard       time.Time
+	unsupported bool     // an event of an unsupported type was logged
+	idle        int      // number of connections in a row without an event
+	unpaged     bool     // list all objects at once, because pages have expired
+	listing     *listing // the last list with several pages; nil if there was only one page
 
 	mu          sync.Mutex // guards the following, and calls of the handler
 	stage       stage      // how far it has come

@@ -165,13 +165,13 @@ func TestStream(t *testing.T) {
 				return "", errors.New("connection refused")
 			}
 			return "", nil
-		}}, 30 * time.Second, []string{"listing", "listed", "MODIFIED a", "connection refused", "listing", "restored", "listing", "listed", "works", "end"}, []string{"10", "30", "12"}},
+		}}, 30 * time.Second, []string{"listing", "listed", "MODIFIED a", "connection refused", "works", "listing", "restored", "listing", "listed", "end"}, []string{"10", "30", "30", "12"}},
 		{"notices an older history after a silent connection", server{page: older, watch: func(n int) (string, error) {
 			if n == 0 {
 				return event("MODIFIED", "a", "30") + event("BOOKMARK", "", "30"), nil
 			}
 			return "", nil
-		}}, 90 * time.Second, []string{"listing", "listed", "MODIFIED a", "listing", "restored", "listing", "listed", "end"}, []string{"10", "30", "12"}},
+		}}, 90 * time.Second, []string{"listing", "listed", "MODIFIED a", "listing", "restored", "listing", "listed", "end"}, []string{"10", "30", "30", "12"}},
 		{"continues after a lost connection", server{page: func(n int, _ string) (string, error) {
 			return page("a", "30", ""), nil
 		}, watch: func(n int) (string, error) {
