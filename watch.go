@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/errtype"
@@ -59,7 +60,11 @@ func (s *streamRequests) Failure(err error) watchstream.Failure {
 		return watchstream.Failure{}
 	}
 	tooLarge := slices.ContainsFunc(api.Causes, func(c ErrorCause) bool { return c.Reason == "ResourceVersionTooLarge" })
-	return watchstream.Failure{Answered: true, Code: api.Code, Watched: api.Method == watchMethod, RetryAfter: api.RetryAfter, TooLarge: tooLarge}
+	watched := api.Method == watchMethod
+	return watchstream.Failure{
+		Answered: true, Code: api.Code, Watched: watched, RetryAfter: api.RetryAfter, TooLarge: tooLarge,
+		Proxy: !watched && !strings.HasPrefix(api.Header.Get("Content-Type"), "application/json"),
+	}
 }
 
 // streamed returns a watch event or a list item with a copy of the bytes. The type of a list item is "", and it may lack its kind.

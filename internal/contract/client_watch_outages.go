@@ -24,7 +24,7 @@ var _ = Suite("client_watch_outages", func(t *testing.T, c *C) {
 		})
 	}
 	refused := answering(func() (*http.Response, error) { return nil, io.ErrClosedPipe })
-	unavailable := answering(func() (*http.Response, error) { return Answer(503, "ServiceUnavailable", "no backend"), nil })
+	unavailable := answering(noBackend)
 	for _, o := range []takeover{
 		{name: "refused connections", down: refused},
 		{name: "the answer 503 of a load balancer", down: unavailable},
@@ -62,7 +62,7 @@ func provePrice(c *C) {
 	}
 	for i, down := range []http.RoundTripper{
 		answering(func() (*http.Response, error) { return nil, io.ErrClosedPipe }),
-		answering(func() (*http.Response, error) { return Answer(503, "ServiceUnavailable", "no backend"), nil }),
+		answering(noBackend),
 	} {
 		before := lists()
 		b.use(down)
@@ -230,6 +230,14 @@ func opensWatch(req *http.Request) bool { return strings.Contains(req.URL.RawQue
 // answering is a transport that gives the same answer to all requests.
 func answering(answer func() (*http.Response, error)) http.RoundTripper {
 	return roundTripper(func(*http.Request) (*http.Response, error) { return answer() })
+}
+
+// noBackend is the answer of a load balancer in front of no API server.
+func noBackend() (*http.Response, error) {
+	resp := document("no backend")
+	resp.StatusCode, resp.Status = 503, "503 Service Unavailable"
+	resp.Header.Set("Content-Type", "text/plain")
+	return resp, nil
 }
 
 // behind has an operator connect through a load balancer.

@@ -25,13 +25,13 @@ func (s *Stream) code(err error) int { return s.Server.Failure(err).Code }
 // maxDown is the maximum backoff while the server is down, so that an outage does not last much longer for the operator than for the server.
 const maxDown = 10 * time.Second
 
-// down reports whether the server has not responded, also if a load balancer, a proxy or an aggregator
-// has reported that in its place.
+// down reports whether the server has not responded, also if a load balancer or another proxy has
+// reported that in its place. A server that asks for a pause by such a code is not down.
 func (s *Stream) down(err error) bool {
 	f := s.Server.Failure(err)
 	switch f.Code {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return !f.Watched
+		return f.Proxy
 	}
 	return err != nil && !f.Answered && !errors.Is(err, errEmpty)
 }

@@ -85,6 +85,7 @@ type Failure struct {
 	Watched    bool          // the error was a watch event
 	RetryAfter time.Duration // as requested by the server; 0 without a request
 	TooLarge   bool          // the server has never known the resource version
+	Proxy      bool          // the response is no JSON, and thus not of the server
 }
 
 // Handler receives the events of a stream. Types that need only some of them embed [Ignore].

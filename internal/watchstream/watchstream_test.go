@@ -265,7 +265,9 @@ func TestPauses(t *testing.T) {
 		{3, nil, 400 * time.Millisecond, 480 * time.Millisecond},
 		{100, nil, time.Minute, 72 * time.Second},
 		{100, errors.New("connection refused"), 10 * time.Second, 12 * time.Second},
-		{100, refuse(http.StatusServiceUnavailable), 10 * time.Second, 12 * time.Second},
+		{100, refuse(http.StatusServiceUnavailable), time.Minute, 72 * time.Second},
+		{100, &refusal{Failure{Answered: true, Code: 503, Proxy: true}}, 10 * time.Second, 12 * time.Second},
+		{100, &refusal{Failure{Answered: true, Code: 500, Proxy: true}}, time.Minute, 72 * time.Second},
 		{100, refuse(http.StatusInternalServerError), time.Minute, 72 * time.Second},
 		{1, &refusal{Failure{Answered: true, Code: 429, RetryAfter: time.Hour}}, time.Hour, time.Hour},
 	} {
