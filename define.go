@@ -116,23 +116,22 @@ func (k *DefinedKind) Selector() Selector {
 // Manifest returns the CustomResourceDefinition in JSON. The same struct always gives the same bytes.
 func (k *DefinedKind) Manifest() []byte { return slices.Clone(k.made.JSON) }
 
-// definedKinds are the kinds of a registry. It is an interface so that programs without Define are linked without its implementation.
-type definedKinds interface {
+// definedKind is a [DefinedKind] of a registry. It is an interface so that programs without Define
+// are linked without its implementation.
+type definedKind interface {
 	// prepare is called before the operator's streams are opened.
 	prepare(ctx context.Context, r *run) error
-	// warnOfFields logs the fields of the operator's handlers that no object of these kinds has.
+	// warnOfFields logs the fields of the operator's handlers that no object of the kind has.
 	warnOfFields(r *run)
 }
 
-// definedTypes are kinds in the order of the calls of Define. A set in a registry is immutable.
-type definedTypes []*DefinedKind
-
 // define adds a kind. Names must be unique.
 func (r *Registry) define(k *DefinedKind) error {
+	r = r.target()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all, _ := r.defined.(definedTypes)
-	for _, other := range all {
+	for _, d := range r.all().defined {
+		other := d.(*DefinedKind)
 		if other.made.Name == k.made.Name {
 			return fmt.Errorf("the kind %s is defined already at %s", k.made.Name, other.where)
 		}
@@ -141,28 +140,16 @@ func (r *Registry) define(k *DefinedKind) error {
 				"because an API server serves only one of them", name, other.made.Name, other.where)
 		}
 	}
-	r.defined = append(slices.Clip(all), k)
+	r.defined = append(r.defined, k)
 	return nil
 }
 
 // definitions returns the CustomResourceDefinitions of the defined kinds, in the order of the calls of Define.
 func (r *Registry) definitions() (all []json.RawMessage) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	kinds, _ := r.defined.(definedTypes)
-	for _, k := range kinds {
-		all = append(all, k.made.JSON)
+	for _, k := range r.copied().defined {
+		all = append(all, k.(*DefinedKind).made.JSON)
 	}
 	return all
-}
-
-func (d definedTypes) prepare(ctx context.Context, r *run) error {
-	for _, k := range d {
-		if err := k.prepare(ctx, r); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // prepare installs the definition, or compares it with the one of the cluster, before the operator's streams are opened.
@@ -201,22 +188,11 @@ func (k *DefinedKind) prepare(ctx context.Context, r *run) error {
 // warnOfFields logs the fields of handlers that no object has. The kinds may be defined in the default
 // registry, and the handlers be in another one.
 func (r *run) warnOfFields() {
-	registries := []*Registry{r.Registry}
-	if other := DefaultRegistry(); other != r.Registry {
-		registries = append(registries, other)
+	kinds := r.Registry.copied().defined
+	if other := DefaultRegistry(); other != r.Registry.base {
+		kinds = append(kinds, other.copied().defined...)
 	}
-	for _, g := range registries {
-		g.mu.Lock()
-		kinds := g.defined
-		g.mu.Unlock()
-		if kinds != nil {
-			kinds.warnOfFields(r)
-		}
-	}
-}
-
-func (d definedTypes) warnOfFields(r *run) {
-	for _, k := range d {
+	for _, k := range kinds {
 		k.warnOfFields(r)
 	}
 }

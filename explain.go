@@ -34,7 +34,7 @@ type inspector struct {
 func (i *inspector) cycle(what *resolved, body *Body, listed bool) *cycle {
 	log := slog.New(i.notes)
 	r := &reactor{
-		environment: &environment{settings: i.settings, lifecycle: AllAtOnce, log: log, memo: &Memo{}, pauser: &pauser.Pauser{}, events: idleEvents{}, handlers: context.Background(), indices: newIndices(&Registry{handlers: what.indices})},
+		environment: &environment{settings: i.settings, lifecycle: AllAtOnce, log: log, memo: &Memo{}, pauser: &pauser.Pauser{}, events: idleEvents{}, handlers: context.Background(), indices: newIndices(&Registry{contents: contents{handlers: what.indices}})},
 		began:       time.Now().Add(-1), requests: context.Background(), daemons: idleTasks{running: i.running}, handed: i.client,
 	}
 	r.reconciler = idleReconciler{}

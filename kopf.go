@@ -188,6 +188,10 @@ func (o *Operator) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if starting, ok := ctx.Value(startingKey{}).(*Registry); ok && starting.base == r.Registry.base {
+		return errors.New("a start-up handler cannot run another operator with the same registry: " +
+			"give that operator its own Registry")
+	}
 	return r.run(ctx)
 }
 
@@ -241,8 +245,7 @@ type run struct {
 	reviews reviewRunner // nil without admission handlers
 	begun   bool         // whether it has logged its start
 
-	configured int        // the number of functions of Configure that were called
-	registered []*handler // by the start-up handlers; they belong to this run
+	configured int // the number of functions of Configure that were called
 
 	orphans atomic.Int64 // functions that ignore their canceled contexts; the Lease is not released while there are any
 }
@@ -281,6 +284,7 @@ func (o *Operator) prepare() (*run, error) {
 	if err := r.configure(); err != nil {
 		return nil, err
 	}
+	r.Registry = r.Registry.forRun()
 	r.indices = newIndices(r.Registry)
 	r.pauser = &pauser.Pauser{}
 	r.meter = newMetrics(r.Registry, r.pauser, r.Logger)
@@ -312,8 +316,7 @@ func (r *run) configure() error {
 func (r *run) run(ctx context.Context) error {
 	r.Logger.Debug("Starting operator", "version", Version)
 	began, started := time.Now(), false
-	defer r.Registry.warnLateSettings(r.Logger, r.configured)()
-	defer func() { r.Registry.remove(r.registered) }()
+	defer r.Registry.base.warnLateSettings(r.Logger, r.configured)()
 	err := r.listen()
 	if err == nil {
 		started, err = r.activity(ctx, kindStartup, "startup", r.client)
@@ -395,8 +398,8 @@ func (r *run) serve(ctx context.Context) error {
 	if err == nil {
 		err = r.leader.locate(ctx)
 	}
-	if err == nil && registry.defined != nil {
-		err = registry.defined.prepare(ctx, r)
+	if err == nil {
+		err = r.prepareKinds(ctx, registry.defined)
 	}
 	if err != nil {
 		return err
@@ -535,6 +538,16 @@ func (o *observer) nameCluster(info *ConnectionInfo) {
 	o.cluster = name
 }
 
+// prepareKinds installs or compares the defined kinds.
+func (r *run) prepareKinds(ctx context.Context, kinds []definedKind) error {
+	for _, k := range kinds {
+		if err := k.prepare(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // connect creates the parts that depend on settings, which start-up handlers may have changed.
 func (r *run) connect() error {
 	r.guard.Limit(r.Settings.Process.UltimateExitingTimeout)
@@ -662,13 +675,14 @@ func (r *run) cleanup(ctx context.Context) error {
 func (r *run) activity(ctx context.Context, kind handlerKind, name string, client *Client) (worked bool, err error) {
 	handlers := r.Registry.activities(kind)
 	worked = len(handlers) == 0
-	for called := 0; called < len(handlers) && err == nil; handlers = r.Registry.activities(kind) { // they may register others
-		if called > mostNestedHandlers {
-			return worked, fmt.Errorf("the %s handlers register one another without an end, the last one at %s", name, handlers[called].registered.where)
+	for called := handlers[:0:0]; len(handlers) > 0 && err == nil; { // they may register others
+		if len(called) > mostNestedHandlers {
+			return worked, fmt.Errorf("the %s handlers register one another without an end, the last one at %s", name, handlers[0].registered.where)
 		}
 		var succeeded bool
-		succeeded, err = r.callActivities(ctx, handlers[called:], name, client)
-		worked, called = worked || succeeded, len(handlers)
+		succeeded, err = r.callActivities(ctx, handlers, name, client)
+		worked, called = worked || succeeded, append(called, handlers...)
+		handlers = slices.DeleteFunc(r.Registry.activities(kind), func(h *handler) bool { return h.isIn(called) })
 	}
 	return worked, err
 }
@@ -730,18 +744,44 @@ func (r *run) attempts(ctx context.Context, handlers []*handler, name string, on
 	return succeeded, errors.Join(failures...)
 }
 
-// settleRegistered keeps the handlers that an attempt of a start-up handler has registered until the end of the run, and removes those
-// of a failed one: the next attempt or run registers them again.
-func (r *run) settleRegistered(handlers []*handler, o outcome) {
-	if o.final && o.err == nil {
-		r.registered = append(r.registered, handlers...)
-	} else {
-		r.Registry.remove(handlers)
+// startingKey is the key of the run's registry in the contexts of start-up handlers.
+type startingKey struct{}
+
+// turnDelay is the delay until another look whether the start-up handler of another run is done. A
+// run looks instead of waiting, because another synctest bubble cannot wake it.
+const turnDelay = 100 * time.Millisecond
+
+// turnWarning is how long a run waits before it warns.
+const turnWarning = 10 * time.Second
+
+// awaitTurn waits until no other run with the operator's registry calls a start-up handler.
+func (r *run) awaitTurn(ctx context.Context) (end func(succeeded bool), err error) {
+	for waited := time.Duration(0); ; waited += turnDelay {
+		if end := r.Registry.beginAttempt(); end != nil {
+			return end, nil
+		}
+		if waited == turnWarning {
+			r.Logger.Warn("Waiting for a start-up handler of another operator with the same registry",
+				"hint", "give each operator its own Registry", "help", "K927")
+		}
+		if err := await.Sleep(ctx, turnDelay); err != nil {
+			return nil, err
+		}
 	}
 }
 
 // attemptActivity makes one attempt of an activity handler, unless its limits forbid it.
 func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressRecord, name string, once func(context.Context, *handler, Attempt) (any, error)) (value any, o outcome) {
+	if h.kind == kindStartup {
+		end, err := r.awaitTurn(ctx)
+		if err != nil {
+			return nil, outcome{cancelled: true}
+		}
+		defer func() { end(o.final && o.err == nil) }()
+		if ctx = context.WithValue(ctx, startingKey{}, r.Registry); record.Retries == 0 {
+			record.Started = time.Now()
+		}
+	}
 	call := call{
 		handler: h, noun: "Activity", log: r.Logger, meter: r.meter.Handler(string(h.id), false), settings: r.Settings, replica: r.Identity,
 		retries: record.Retries, started: record.Started,
@@ -749,7 +789,6 @@ func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressR
 	if h.kind == kindStartedLeading {
 		call.leader = r.leader
 	}
-	before := len(r.Registry.snapshot())
 	o, err := call.invoke(ctx, func(ctx context.Context, a Attempt) (err error) {
 		inner, cancel := h.withDeadline(ctx, record.Started)
 		defer cancel()
@@ -759,9 +798,6 @@ func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressR
 		}
 		return err
 	})
-	if h.kind == kindStartup {
-		r.settleRegistered(r.Registry.since(before), o)
-	}
 	if !o.cancelled {
 		record.apply(o, time.Now())
 	}

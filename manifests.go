@@ -50,6 +50,7 @@ func (r *Registry) declare(function, resource, name string, verbs []string) {
 	if err = rights.CheckDeclared(resource, err == nil && spec.By == "" && spec.Version == "", function == "NeedsNamed", name, verbs); err != nil {
 		panic(fmt.Sprintf("kopf: %s at %s: %v", function, callSite(), err))
 	}
+	r = r.target()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.needs = append(r.needs, rights.Declaration{Resource: resource, Name: name, Verbs: slices.Clone(verbs), Where: callSite()})
@@ -61,7 +62,8 @@ func (r *Registry) rights(settings *Settings, found []discovery.Resource, narrow
 		Narrow: narrow, Scanning: !settings.Scanning.Disabled, Posting: settings.Posting.Enabled, Lease: settings.LeaderElection.Name,
 		Webhooks: r.first(func(h *handler) bool { return h.admission != nil }) != nil, Configuration: settings.Admission.Managed,
 	}}
-	for _, h := range r.snapshot() {
+	all := r.copied()
+	for _, h := range all.handlers {
 		if h.kind < kindSub {
 			o.Handlers = append(o.Handlers, h.rights())
 		}
@@ -70,12 +72,9 @@ func (r *Registry) rights(settings *Settings, found []discovery.Resource, narrow
 		o.Framework.Peering = p.Name
 	}
 	_, o.Framework.Authority, _ = settings.Admission.authority()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	o.Declared = slices.Clone(r.needs)
-	kinds, _ := r.defined.(definedTypes)
-	for _, k := range kinds {
-		if k.install {
+	o.Declared = all.needs
+	for _, d := range all.defined {
+		if k := d.(*DefinedKind); k.install {
 			o.Framework.Installed = append(o.Framework.Installed, k.made.Name)
 		} else {
 			o.Framework.Compared = append(o.Framework.Compared, k.made.Name)

@@ -188,8 +188,8 @@ func (r *Registry) OnField(s Selector, field FieldPath, fn ChangeFunc, opts *Cha
 
 // OnStartup registers a handler that kopf calls before it does anything else, such as logging in. It panics as [Registry.OnEvent] does.
 //
-// The function can register handlers, also start-up handlers. They belong to the run: kopf removes them from the registry at its end, and those of a failed
-// attempt before the next one.
+// The function can register handlers, also start-up handlers, and define kinds. They belong to the run, and kopf drops those of a failed attempt. Operators
+// that run with one registry at the same time call their start-up handlers one after another.
 func (r *Registry) OnStartup(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindStartup, r.onActivity(kindStartup, fn, nil, opts))
 }

@@ -104,13 +104,92 @@ type retryPolicy struct {
 // Registry holds the handlers of an operator. Its zero value is empty and ready to use. It is safe for concurrent use. A running operator ignores handlers
 // that are registered later, and logs a warning.
 type Registry struct {
-	mu       sync.Mutex // guards following
-	handlers []*handler
-	defined  definedKinds         // nil for none
-	needs    []rights.Declaration // of handlers by their clients
-	settings []settingsFunc       // of Configure
+	base *Registry // of the operator, whose contents a run has, too; nil if it is not that of a run
+
+	mu sync.Mutex // guards following; that of a run is locked before that of its operator
+	contents
+	settings []settingsFunc // of Configure
+	calling  *Registry      // of the run whose start-up handler is being called; nil for none
 
 	lateHandlers, lateSettings lateWarnings
+}
+
+// contents are what programs register, except for settings.
+type contents struct {
+	handlers []*handler
+	defined  []definedKind
+	needs    []rights.Declaration // of handlers by their clients
+}
+
+// with returns the contents, and more of them.
+func (c contents) with(more contents) contents {
+	return contents{
+		handlers: slices.Concat(c.handlers, more.handlers),
+		defined:  slices.Concat(c.defined, more.defined),
+		needs:    slices.Concat(c.needs, more.needs),
+	}
+}
+
+// forRun returns the registry of a run: what start-up handlers register in it comes on top of the
+// contents of the operator's registry.
+func (r *Registry) forRun() *Registry { return &Registry{base: r} }
+
+// target returns the registry to register in: that of a run while its start-up handler is called.
+func (r *Registry) target() *Registry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return cmp.Or(r.calling, r)
+}
+
+// all returns the contents of a locked registry.
+func (r *Registry) all() contents {
+	if r.base == nil {
+		return r.contents
+	}
+	return r.base.copied().with(r.contents)
+}
+
+// copied returns a copy of the contents.
+func (r *Registry) copied() contents {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return contents{}.with(r.all())
+}
+
+// beginAttempt begins an attempt of a start-up handler: until end is called, registrations in the
+// operator's registry go to that of the run. The end drops those of a failed attempt. It returns nil
+// during an attempt of another run, because a registration does not say for which run it is.
+func (r *Registry) beginAttempt() (end func(succeeded bool)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.contents
+	if !r.base.takeTurn(r) {
+		return nil
+	}
+	return func(succeeded bool) {
+		r.base.endTurn()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !succeeded {
+			r.contents = contents{}.with(before) // not with the same arrays, which snapshots share
+		}
+	}
+}
+
+func (r *Registry) takeTurn(run *Registry) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.calling != nil {
+		return false
+	}
+	r.calling = run
+	return true
+}
+
+func (r *Registry) endTurn() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calling = nil
 }
 
 // settingsFunc is a function that sets settings, and the line of its registration.
@@ -223,16 +302,21 @@ func (r *Registry) warnLateSettings(log *slog.Logger, called int) (end func()) {
 	}
 }
 
-// begin returns a copy of the registry for a starting operator. Until end is called, the first later registration of a handler logs a warning.
+// begin returns a copy of the registry of a starting run. Until end is called, the first later
+// registration of a handler in the operator's registry logs a warning.
 func (r *Registry) begin(log *slog.Logger) (served *Registry, end func()) {
 	w := &lateWarning{log}
+	b := r.base
+	b.mu.Lock()
+	b.lateHandlers.add(w)
+	early := contents{}.with(b.contents)
+	b.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lateHandlers.add(w)
-	return &Registry{handlers: slices.Clone(r.handlers), defined: r.defined, needs: r.needs}, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.lateHandlers, w)
+	return &Registry{contents: early.with(r.contents)}, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.lateHandlers, w)
 	}
 }
 
@@ -277,6 +361,7 @@ func SetDefaultRegistry(r *Registry) {
 
 // add registers a handler, or returns an error.
 func (r *Registry) add(h *handler) error {
+	r = r.target()
 	if err := r.append(h); err != nil {
 		return err
 	}
@@ -287,29 +372,13 @@ func (r *Registry) add(h *handler) error {
 func (r *Registry) append(h *handler) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, other := range r.handlers {
+	for _, other := range r.all().handlers {
 		if err := h.conflict(other); err != nil {
 			return err
 		}
 	}
 	r.handlers = append(r.handlers, h)
 	return nil
-}
-
-// since returns the handlers that were registered after the first ones.
-func (r *Registry) since(first int) []*handler {
-	all := r.snapshot()
-	return all[min(first, len(all)):] // another operator with the registry may have ended meanwhile
-}
-
-// remove removes handlers. Operators that run keep them.
-func (r *Registry) remove(handlers []*handler) {
-	if len(handlers) == 0 {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.handlers = slices.DeleteFunc(slices.Clone(r.handlers), func(h *handler) bool { return slices.Contains(handlers, h) })
 }
 
 // conflict returns an error if two handlers would share their progress on the objects.
@@ -467,11 +536,7 @@ func (r *resolved) callsHandlers() bool {
 }
 
 // snapshot returns the current handlers.
-func (r *Registry) snapshot() []*handler {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.handlers)
-}
+func (r *Registry) snapshot() []*handler { return r.copied().handlers }
 
 // serving reports whether there are handlers of objects.
 func (r *Registry) serving() bool {

@@ -483,3 +483,32 @@ func TestRegistryOfSeveralGoroutines(t *testing.T) {
 		t.Errorf("%d handlers, want 8", got)
 	}
 }
+
+// TestContentsOfAttempts checks that a run has what the attempts of its start-up handlers have registered, unless they have failed.
+func TestContentsOfAttempts(t *testing.T) {
+	r := &Registry{}
+	run, other := r.forRun(), r.forRun()
+	for _, succeeded := range []bool{false, true} {
+		end := run.beginAttempt()
+		if other.beginAttempt() != nil {
+			t.Error("two runs call a start-up handler at the same time")
+		}
+		r.OnCreate("kopfexamples", noChange, nil)
+		r.Needs("pods", "get")
+		DefineIn[struct{ Meta }](r, &Definition{Group: "example.com", Version: "v1", Kind: "Thing"})
+		end(succeeded)
+		for name, c := range map[string]contents{"the operator": r.copied(), "the run": run.copied(), "another run": other.copied()} {
+			want := 0
+			if succeeded && name == "the run" {
+				want = 1
+			}
+			if len(c.handlers) != want || len(c.needs) != want || len(c.defined) != want {
+				t.Errorf("%s has %d handlers, %d needs and %d kinds after an attempt with success %t", name, len(c.handlers), len(c.needs), len(c.defined), succeeded)
+			}
+		}
+	}
+	r.OnUpdate("kopfexamples", noChange, nil)
+	if n, others := len(run.snapshot()), len(other.snapshot()); n != 2 || others != 1 {
+		t.Errorf("the runs have %d and %d handlers", n, others)
+	}
+}

@@ -3,8 +3,10 @@ package contract
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -123,6 +125,103 @@ var _ = Suite("operator_startup", func(t *testing.T, c *C) {
 			c.Delete(name)
 		}
 	})
+	c.Run(t, "two operators with one registry each have what their own start-up handlers register", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		r.OnStartup(func(_ context.Context, a *kopf.Activity) error {
+			name := a.Settings.Posting.ReportingInstance
+			r.OnStartup(l.activity("nested "+name), id("nested"))
+			r.OnCleanup(l.activity("cleanup "+name), id("cleanup"))
+			r.OnEvent(Examples, func(_ context.Context, e *kopf.WatchEvent) error {
+				l.add("%s to %s", e.Name(), name)
+				return nil
+			}, watchedAs("event"))
+			if a.Retry == 0 {
+				return kopf.Temporary(errOops, 10*time.Millisecond)
+			}
+			return nil
+		}, id("startup"))
+		first := c.Operator(r, instance("first"))
+		second := c.Operator(r, instance("second"))
+		c.Create("a", nil)
+		c.expectAll(&l, "nested first", "nested second", "a to first", "a to second")
+		first.Stop()
+		if lines := first.Logs.Find("A handler was registered while the operator runs"); len(lines) > 0 {
+			c.Errorf("got %+v for handlers of the other operator", lines)
+		}
+		c.Create("b", nil)
+		third := c.Operator(r, instance("third"))
+		all := []string{
+			"nested first", "nested second", "a to first", "a to second",
+			"cleanup first", "b to second", "nested third", "a to third", "b to third",
+		}
+		c.expectAll(&l, all...)
+		second.Stop()
+		third.Stop()
+		c.expectAll(&l, append(all, "cleanup second", "cleanup third")...)
+	})
+	c.Run(t, "operators with one registry call their start-up handlers one after another, and warn of a long wait", func(c *C) {
+		c.OnlyInBubble("it waits for longer")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnStartup(func(_ context.Context, a *kopf.Activity) error {
+			if a.Retry == 0 {
+				l.add("begin")
+				time.Sleep(15 * time.Second)
+				r.OnCreate(Examples, l.handler("create"), named("create"))
+				l.add("end")
+				return kopf.Temporary(errOops, time.Hour)
+			}
+			r.OnCreate(Examples, l.handler("create"), named("create"))
+			l.add("again")
+			return nil
+		}, &kopf.ActivityOptions{ID: "startup", Timeout: 20 * time.Second})
+		var ops sync.WaitGroup
+		var logs [2]*Logs
+		ctx, cancel := context.WithCancel(c.Context())
+		for i := range logs {
+			var op *kopf.Operator
+			op, _, logs[i] = c.operatorOn(r)
+			ops.Go(func() { _ = op.Run(ctx) })
+		}
+		c.Pass(time.Minute) // the time of the other one does not count
+		c.expect(&l, "begin", "end", "begin", "end")
+		cancel()
+		ops.Wait()
+		const warning = "Waiting for a start-up handler of another operator with the same registry"
+		if n := len(logs[0].Find(warning)) + len(logs[1].Find(warning)); n != 1 {
+			c.Errorf("got %d warnings, want one", n)
+		}
+	})
+	c.Run(t, "a start-up handler cannot run another operator with its registry, which would wait for it", func(c *C) {
+		var inner error
+		r := &kopf.Registry{}
+		r.OnStartup(func(ctx context.Context, _ *kopf.Activity) error {
+			op, _, _ := c.operatorOn(r)
+			inner = op.Run(ctx)
+			return nil
+		}, id("startup"))
+		r.OnCreate(Examples, ready, named("create"))
+		c.Operator(r)
+		if inner == nil || !strings.Contains(inner.Error(), "with the same registry") {
+			c.Errorf("got the error %v", inner)
+		}
+	})
+	c.Run(t, "a kind that a start-up handler defines belongs to the run, and not to a failed attempt", func(c *C) {
+		r := &kopf.Registry{}
+		r.OnStartup(func(_ context.Context, a *kopf.Activity) error {
+			kind := kopf.DefineIn[site](r, &kopf.Definition{Group: "example.com", Version: "v1", Kind: "Site"})
+			r.OnCreate(kind.Selector(), ready, named("create"))
+			r.Needs("pods", "get")
+			if a.Retry == 0 {
+				return kopf.Temporary(errOops, 10*time.Millisecond)
+			}
+			return nil
+		}, id("startup"))
+		for range 2 {
+			c.Operator(r).Stop()
+		}
+	})
 	c.Run(t, "DF-80 a function of Configure that is registered while the operator runs is not called, and warned of once", func(c *C) {
 		for _, when := range []string{"in a start-up handler", "later"} {
 			called := func(*kopf.Settings) { c.Errorf("%s: the function was called", when) }
@@ -231,3 +330,23 @@ var _ = Suite("operator_startup", func(t *testing.T, c *C) {
 		}
 	})
 })
+
+// instance names an operator for its handlers.
+func instance(name string) func(*kopf.Operator) {
+	return func(op *kopf.Operator) { op.Settings.Posting.ReportingInstance = name }
+}
+
+// activity is a handler of an activity that records its call.
+func (l *calls) activity(name string) kopf.ActivityFunc {
+	return func(context.Context, *kopf.Activity) error {
+		l.add("%s", name)
+		return nil
+	}
+}
+
+// expectAll waits until exactly these calls were recorded, in any order.
+func (c *C) expectAll(l *calls, want ...string) {
+	c.Helper()
+	c.WaitFor(fmt.Sprintf("the calls %q", want), func() bool { return len(l.all()) >= len(want) })
+	c.same("the calls", slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(l.all())))
+}
