@@ -452,13 +452,14 @@ func (r *run) serve(ctx context.Context) error {
 	return errors.Join(err, r.leader.failed(), o.stop(endHandlers, endRequests))
 }
 
-// serveLocally replaces an admission server that is reachable only in a cluster by one for the embedded API server.
+// serveLocally replaces an admission server that is reachable only in a cluster by one for the
+// embedded API server. It keeps servers of other types than kopf's, which may embed one of kopf.
 func (r *run) serveLocally() {
 	server, ok := r.Settings.Admission.Server.(interface{ locally() AdmissionServer })
 	if !ok || !r.local {
 		return
 	}
-	if local := server.locally(); local != nil {
+	if local := server.locally(); reflect.TypeOf(local) == reflect.TypeOf(r.Settings.Admission.Server) {
 		r.Settings.Admission.Server = local
 		r.Logger.Info("Serving webhooks to the embedded API server on this machine, without the Service, host and certificates for a cluster")
 	}

@@ -171,19 +171,30 @@ func (s *WebhookServer) Serve(ctx context.Context, review ReviewFunc, announce f
 	return nil
 }
 
-// port returns the port of the settings, 0 for any.
-func (s *WebhookServer) port() int { return s.Port }
+// port returns the port of the settings, 0 for any. The server may be nil, as that in a server of
+// another type.
+func (s *WebhookServer) port() int {
+	if s == nil {
+		return 0
+	}
+	return s.Port
+}
 
 // serviceName returns the name of the Service of the settings, "" for none.
 func (s *WebhookServer) serviceName() string {
-	if s.Service == nil {
+	if s == nil || s.Service == nil {
 		return ""
 	}
 	return s.Service.Name
 }
 
 // authoritySecret returns the Secret of the settings, "" for the default.
-func (s *WebhookServer) authoritySecret() string { return s.AuthoritySecret }
+func (s *WebhookServer) authoritySecret() string {
+	if s == nil {
+		return ""
+	}
+	return s.AuthoritySecret
+}
 
 // clonable is a server of kopf.
 type clonable interface{ clone() AdmissionServer }
@@ -213,7 +224,7 @@ func (t *WebhookAutoTunnel) clone() AdmissionServer { return cloned(t, nil) }
 
 // locally returns a server with its port, path and limits for the embedded API server of the command line. It returns nil if this one needs no change.
 func (s *WebhookServer) locally() AdmissionServer {
-	if s.Service == nil && s.Cluster == "" && s.Host == "" && s.AuthoritySecret == "" &&
+	if s == nil || s.Service == nil && s.Cluster == "" && s.Host == "" && s.AuthoritySecret == "" &&
 		s.CertFile+s.CAFile+s.VerifyCAFile+s.VerifyCAPath == "" && s.VerifyCAData == nil {
 		return nil
 	}

@@ -27,6 +27,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/certs"
 	"github.com/kopf-go/kopf/internal/credtransport"
+	"github.com/kopf-go/kopf/internal/installation"
 )
 
 func TestHostOfCertificate(t *testing.T) {
@@ -432,4 +433,42 @@ func TestWebhookAutoTunnel(t *testing.T) {
 			t.Errorf("the log does not tell %s:\n%s", want, log)
 		}
 	})
+}
+
+// TestOwnAdmissionServers proves that kopf keeps a server that embeds one of kopf, also a nil one, and replaces only its own.
+func TestOwnAdmissionServers(t *testing.T) {
+	type audited struct{ *WebhookServer }
+	inCluster := &WebhookServer{Port: 9443, Service: &ServiceReference{Name: "x", Namespace: "y"}, AuthoritySecret: "z"}
+	localServer, auditedServer, unset := &WebhookServer{Port: 8443}, &audited{inCluster}, &audited{}
+	for name, one := range map[string]struct {
+		server AdmissionServer
+		want   AdmissionServer // nil for another one
+		port   int
+	}{
+		"kopf's":              {server: inCluster, port: 9443},
+		"kopf's, local":       {server: localServer, want: localServer, port: 8443},
+		"a nil one":           {server: (*WebhookServer)(nil), want: (*WebhookServer)(nil)},
+		"embedding":           {server: auditedServer, want: auditedServer, port: 9443},
+		"embedding a nil one": {server: unset, want: unset},
+	} {
+		settings := NewSettings()
+		settings.Admission.Server = one.server
+		model := &installation.Model{
+			Webhooks: &installation.Webhooks{Port: one.port, Configuration: settings.Admission.Managed},
+		}
+		if one.port == 9443 {
+			model.Name = "x"
+		}
+		if !settings.Admission.fits(model) {
+			t.Errorf("%s: does not fit the manifests", name)
+		}
+		if _, secret, err := settings.Admission.authority(); secret != "" != (one.port == 9443) || err != nil {
+			t.Errorf("%s: got the Secret %q, %v", name, secret, err)
+		}
+		r := &run{Operator: Operator{Settings: settings, Logger: slog.New(slog.DiscardHandler), local: true}}
+		r.serveLocally()
+		if got := settings.Admission.Server; one.want != nil && got != one.want || one.want == nil && got == one.server {
+			t.Errorf("%s: got the server %+v", name, got)
+		}
+	}
 }
