@@ -380,6 +380,7 @@ func (r *run) callProbe(ctx context.Context, h *handler) (any, error) {
 func (r *run) serve(ctx context.Context) error {
 	registry, end := r.Registry.begin(r.Logger)
 	defer end()
+	r.meter.Extend(described(registry.snapshot())) // start-up handlers may have registered some
 	r.serveLocally()
 	if err := r.Settings.validate(registry.snapshot()); err != nil {
 		return err
@@ -404,8 +405,7 @@ func (r *run) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.indices = r.indices.extended(registry) // start-up handlers may have registered some
-	r.meter.Extend(r.Registry.described())
+	r.indices = r.indices.extended(registry)
 	r.probes.begin(r.Registry.activities(kindProbe))
 	handlers, endHandlers := context.WithCancel(context.WithoutCancel(ctx))
 	defer endHandlers()
@@ -702,6 +702,7 @@ func (r *run) callActivities(ctx context.Context, handlers []*handler, name stri
 
 // attempts calls handlers one after another, with retries, until each has succeeded or failed permanently. It returns the results and the failures.
 func (r *run) attempts(ctx context.Context, handlers []*handler, name string, once func(context.Context, *handler, Attempt) (any, error)) (map[HandlerID]any, error) {
+	r.meter.Extend(described(handlers)) // handlers may have registered some
 	type state struct {
 		*handler
 		record ProgressRecord

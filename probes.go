@@ -134,12 +134,12 @@ func (p *prober) await(ctx context.Context, h *handler) (any, error) {
 
 // newMetrics returns the counters of an operator.
 func newMetrics(r *Registry, p *pauser.Pauser, log *slog.Logger) *metrics.Metrics {
-	return metrics.New(metrics.State{Version: Version, Go: runtime.Version(), Paused: p.Paused, Goroutines: runtime.NumGoroutine, Log: log}, r.described())
+	return metrics.New(metrics.State{Version: Version, Go: runtime.Version(), Paused: p.Paused, Goroutines: runtime.NumGoroutine, Log: log}, described(r.snapshot()))
 }
 
 // described describes the handlers for the metrics.
-func (r *Registry) described() (all []metrics.Described) {
-	for _, h := range r.snapshot() {
+func described(handlers []*handler) (all []metrics.Described) {
+	for _, h := range handlers {
 		d := metrics.Described{ID: string(h.id)}
 		switch h.kind {
 		case kindDaemon:

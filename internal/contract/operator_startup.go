@@ -71,8 +71,9 @@ var _ = Suite("operator_startup", func(t *testing.T, c *C) {
 			c.Errorf("got %+v after the end of the operator", lines)
 		}
 	})
-	c.Run(t, "what a start-up handler registers is called and counted: start-up handlers, probes and handlers of objects", func(c *C) {
+	c.Run(t, "what a start-up handler registers is called and counted: start-up handlers, logins, probes and handlers of objects", func(c *C) {
 		var l calls
+		var info *kopf.ConnectionInfo
 		p, r := newPipe(), &kopf.Registry{}
 		r.OnStartup(func(context.Context, *kopf.Activity) error {
 			r.OnStartup(func(context.Context, *kopf.Activity) error {
@@ -80,16 +81,22 @@ var _ = Suite("operator_startup", func(t *testing.T, c *C) {
 				r.OnCreate(Examples, l.handler("late"), named("late"))
 				return nil
 			}, id("second"))
+			r.OnLogin(func(context.Context, *kopf.Login) (*kopf.ConnectionInfo, error) { return info, nil }, id("login"))
 			r.OnProbe(func(context.Context, *kopf.Probe) (any, error) { return "alive", nil }, &kopf.ProbeOptions{ID: "probe"})
 			return nil
 		}, id("first"))
-		c.Operator(r, probed(p, "http://0.0.0.0/healthz"))
+		c.Operator(r, probed(p, "http://0.0.0.0/healthz"), func(op *kopf.Operator) {
+			info, op.Connection = op.Connection, nil
+		})
 		c.Create("a", nil)
 		c.handled("a")
 		c.expect(&l, "second", "late create 0")
 		wantAnswer(c, "the probe", p.ask("GET", "/healthz"), `200 {"probe":"alive"}`)
-		if page := p.ask("GET", "/metrics").body; !strings.Contains(page, `kopf_handler_attempts_total{handler="late",outcome="success"} 1`) {
-			c.Errorf("the metrics have no success of the handler:\n%s", page)
+		page := p.ask("GET", "/metrics").body
+		for _, handler := range []string{"first", "second", "login", "probe", "late"} {
+			if !strings.Contains(page, `kopf_handler_attempts_total{handler="`+handler+`",outcome="success"} 1`) {
+				c.Errorf("the metrics have no success of the handler %s:\n%s", handler, page)
+			}
 		}
 	})
 	c.Run(t, "what a start-up handler registers belongs to the run, and not to a failed attempt", func(c *C) {

@@ -42,7 +42,7 @@ type Described struct {
 
 // Handler holds the counters of one handler. Nil counts nothing.
 type Handler struct {
-	kind      Kind
+	kind      atomic.Int32 // the greatest Kind of the handlers with the ID
 	results   [results]atomic.Int64
 	durations histogram
 	succeeded atomic.Int64 // time of the last success, in nanoseconds since 1970; 0 if there was none
@@ -77,7 +77,7 @@ func (c Call) End(r Result, panicked bool) {
 	}
 	now := time.Now()
 	h.running.end(c.place)
-	if h.durations.observe(now.Sub(c.begun)); r != Success || h.kind != Reconcile {
+	if h.durations.observe(now.Sub(c.begun)); r != Success || Kind(h.kind.Load()) != Reconcile {
 		h.Count(r, now)
 	}
 	if panicked {

@@ -96,8 +96,10 @@ func New(state State, handlers []Described) *Metrics {
 	return m
 }
 
-// Extend adds counters for the handlers that have none. It must not be called concurrently, except with the page.
+// Extend adds counters for the handlers that have none.
 func (m *Metrics) Extend(handlers []Described) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	present := m.handlers.Load()
 	next := &handlerTable{ids: slices.Clip(present.ids), byID: maps.Clone(present.byID)}
 	for _, d := range handlers {
@@ -106,9 +108,7 @@ func (m *Metrics) Extend(handlers []Described) {
 			h = &Handler{subs: &Handler{}}
 			next.byID[d.ID], next.ids = h, append(next.ids, d.ID)
 		}
-		if present.byID[d.ID] == nil { // the page reads those of the present table
-			h.kind = max(h.kind, d.Kind)
-		}
+		h.kind.Store(max(h.kind.Load(), int32(d.Kind)))
 	}
 	m.handlers.Store(next)
 }

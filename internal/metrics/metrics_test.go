@@ -407,3 +407,15 @@ func FuzzMetrics(f *testing.F) {
 		}
 	})
 }
+
+// TestExtendedKind proves that a reconcile handler is counted as a controller, also if it is registered later and another handler has its ID.
+func TestExtendedKind(t *testing.T) {
+	early := New(State{}, []Described{{ID: "website"}, {ID: "website", Kind: Reconcile}})
+	late := New(State{}, []Described{{ID: "website"}})
+	late.Extend([]Described{{ID: "website"}, {ID: "website", Kind: Reconcile}})
+	for name, m := range map[string]*Metrics{"at first": early, "later": late} {
+		if n := len((&view{Metrics: m}).controllers()); n != 1 {
+			t.Errorf("registered %s: got %d controllers", name, n)
+		}
+	}
+}

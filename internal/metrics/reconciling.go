@@ -31,7 +31,7 @@ func (v *view) controllers() (all []*row) {
 	handlers := v.handlers.Load()
 	for _, id := range handlers.ids {
 		h := handlers.byID[id]
-		if h.kind != Reconcile {
+		if Kind(h.kind.Load()) != Reconcile {
 			continue
 		}
 		running, _, _ := h.running.look(v.now)

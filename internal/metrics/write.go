@@ -86,7 +86,7 @@ func (v *view) ofHandlers() (all []*row, retries float64) {
 // row returns the row of one handler.
 func (h *Handler) row(id string, now time.Time) *row {
 	_, oldest, _ := h.running.look(now)
-	if h.kind == Endless {
+	if Kind(h.kind.Load()) == Endless {
 		oldest = none
 	}
 	r := newRow(id, "", h.results[:], stamp(h.succeeded.Load()), oldest)
