@@ -384,14 +384,26 @@ func (h *handler) name(id HandlerID) {
 	h.id, h.changes.keys = id, annotationKeys("", string(id), nil, false)
 }
 
+// checkSteady refuses fields that change with every write, so that a handler would call itself.
+func checkSteady(field []string) error {
+	switch {
+	case len(field) == 0 || field[0] != "metadata":
+		return nil
+	case len(field) == 1:
+		return errors.New("the field \"metadata\" as a whole changes with every patch: " +
+			"name the part that the handler is about, such as \"metadata.labels\"")
+	case field[1] == "resourceVersion" || field[1] == "managedFields":
+		return fmt.Errorf("the field %q changes with every write, and kopf does not track it: name another field",
+			strings.Join(field, "."))
+	}
+	return nil
+}
+
 // filter converts the criteria of the options.
 func (h *handler) filter(labels, annotations Match, value, old, now any) (err error) {
 	f := &h.filters
-	if len(h.field) == 1 && h.field[0] == "metadata" {
-		return errors.New("the field \"metadata\" as a whole changes with every patch: name the part that the handler is about, such as \"metadata.labels\"")
-	}
-	if len(h.field) > 1 && h.field[0] == "metadata" && (h.field[1] == "resourceVersion" || h.field[1] == "managedFields") {
-		return fmt.Errorf("the field %q changes with every write, and kopf does not track it: name another field", strings.Join(h.field, "."))
+	if err := checkSteady(h.field); err != nil {
+		return err
 	}
 	if len(h.field) == 0 && (value != nil || old != nil || now != nil) {
 		return errors.New("the options Value, Old and New need a Field to look at")

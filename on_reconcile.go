@@ -167,8 +167,12 @@ func (s *reconcileSpec) check(o *ReconcileOptions) error {
 // checkPaths validates the paths of an option.
 func checkPaths(option string, paths []FieldPath) error {
 	for _, path := range paths {
-		if keys := path.Keys(); len(keys) == 0 || slices.Contains(keys, "") {
+		keys := path.Keys()
+		if len(keys) == 0 || slices.Contains(keys, "") {
 			return fmt.Errorf("invalid path %q in the option %s: want keys joined by dots, as in \"status.phase\"", path, option)
+		}
+		if err := checkSteady(keys); err != nil {
+			return fmt.Errorf("the option %s: %w", option, err)
 		}
 	}
 	return nil

@@ -131,6 +131,8 @@ var _ = Suite("reconcile_calls", func(t *testing.T, c *C) {
 			`invalid selector "*" in the option Owns`:         {Owns: []kopf.Selector{kopf.Everything}},
 			`invalid selector "category:all" in the option W`: {Watches: []kopf.Watch{{Of: kopf.Category("all")}}},
 			`invalid path "" in the option Fields`:            {Fields: []kopf.FieldPath{""}},
+			`the field "metadata" as a whole changes`:         {Fields: []kopf.FieldPath{"status.x", "metadata"}},
+			`the field "metadata.resourceVersion" changes`:    {Fields: []kopf.FieldPath{"metadata.resourceVersion"}},
 			"invalid option Sources":                          {Sources: []*kopf.Source{nil}},
 		} {
 			func() {

@@ -181,6 +181,12 @@ func changesOfOthers(t *testing.T, c *C) {
 			return map[kopf.Selector][]kopf.FieldPath{s: {path}}
 		}
 		for want, opts := range map[string]kopf.ReconcileOptions{
+			`the watch of "secrets": the option Fields: the field "metadata.managedFields" changes`: {
+				Watches: []kopf.Watch{{Of: "secrets", Fields: []kopf.FieldPath{"metadata.managedFields"}}},
+			},
+			`the option ChildFields: the field "metadata" as a whole changes`: {
+				Owns: []kopf.Selector{"secrets"}, ChildFields: map[kopf.Selector][]kopf.FieldPath{"secrets": {"metadata"}},
+			},
 			`the watch of "secrets": invalid path "a..b" in the option Fields`: {Watches: []kopf.Watch{{Of: "secrets", Fields: []kopf.FieldPath{"a..b"}}}},
 			`invalid path "" in the option ChildFields`:                        {Owns: []kopf.Selector{"secrets"}, ChildFields: fields("secrets", "")},
 			`invalid selector "pods" in the option ChildFields: want one of`:   {Owns: []kopf.Selector{"secrets"}, ChildFields: fields("pods", "spec")},
