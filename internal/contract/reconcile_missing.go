@@ -45,7 +45,7 @@ func slowList(plural string, after <-chan struct{}, delay time.Duration) func(*k
 		if list && strings.HasSuffix(q.URL.Path, "/"+plural) {
 			select {
 			case <-after:
-				time.Sleep(delay)
+				time.Sleep(delay) // the slow answer
 			default:
 			}
 		}
