@@ -61,12 +61,14 @@ type reviewServer struct {
 	resources    map[*handler][]discovery.Resource // that each handler serves
 	clientConfig *WebhookClientConfig              // nil before the server listens
 	memories     reviewMemories
-	replicated   bool          // whether other replicas may serve the same webhooks without an election
-	secret       string        // with the authority that they share, as namespace/name; empty for none
-	grace        time.Duration // of the server after its context ends
-	reachable    bool          // whether the API server may send reviews: the operator was ready, or is no Service
-	outdated     bool          // whether another replica may have written the configurations since this one
-	failure      error         // ends the operator
+	replicated   bool                           // whether other replicas may serve the same webhooks without an election
+	secret       string                         // with the authority that they share, as namespace/name; empty for none
+	grace        time.Duration                  // of the server after its context ends
+	announced    *WebhookClientConfig           // the last one, which may wait until the operator is ready
+	wasReady     bool                           // whether the operator was ready, for a Service
+	unwatched    map[*webhookconfig.Keeper]bool // configurations that the operator may not watch
+	outdated     bool                           // whether another replica may have written the configurations since this one
+	failure      error                          // ends the operator
 	stopping     bool
 }
 
@@ -100,7 +102,7 @@ func newReviewServer(r *Registry, o *observer) (reviewRunner, error) {
 		environment: &o.environment, operator: o, requests: context.WithoutCancel(o.requests), force: o.force, grace: serverGracePeriod, serving: reviewServing{settings: o.settings.Admission},
 		changed: make(chan struct{}, 1), overdue: make(chan struct{}, 1), refused: make(chan struct{}, 1), doubted: make(chan struct{}, 1), writing: make(chan struct{}, 1), memories: reviewMemories{all: make(map[string]*reviewMemory)},
 	}
-	s.settled = sync.NewCond(&s.mu)
+	s.settled, s.unwatched = sync.NewCond(&s.mu), make(map[*webhookconfig.Keeper]bool)
 	// Requests under way may wait for these webhooks. A write that is carried out after the cleaning would leave webhooks without a server.
 	s.configuring, s.endConfiguring = context.WithCancel(withAnswerGrace(unlimited(s.requests), cleaningTimeout))
 	s.reviews, s.endReviews = context.WithCancel(s.requests)
@@ -172,7 +174,7 @@ func (s *reviewServer) serve(ctx context.Context) {
 	warning := time.AfterFunc(announcementTimeout, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.clientConfig == nil {
+		if s.announced == nil {
 			s.log.Warn("The admission server has not announced itself; the API server sends no reviews before it calls the function announce", "help", "K1002")
 		}
 	})

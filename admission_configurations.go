@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -23,25 +24,33 @@ import (
 
 // setClient stores the address of the server, and writes it into the configurations. If the API server refuses that, followResources
 // repeats it.
+//
+// A Service sends reviews only to ready pods, so its address has to wait until the operator is ready. The API server would refuse
+// the writes of all clients before.
 func (s *reviewServer) setClient(client WebhookClientConfig) {
 	s.mu.Lock()
-	s.clientConfig = &client
-	ctx := s.serving.ctx
+	s.announced = &client
+	ctx, wait := s.serving.ctx, client.Service != nil && !s.wasReady
 	s.mu.Unlock()
-	if client.Service != nil && s.awaitReadiness(ctx) != nil {
+	if wait && s.awaitReadiness(ctx) != nil {
 		return
 	}
 	s.mu.Lock()
-	s.reachable = true
+	s.wasReady = s.wasReady || wait
+	late := s.announced != &client
+	if !late {
+		s.clientConfig = &client
+	}
 	s.mu.Unlock()
-	s.configure()
+	if !late {
+		s.configure()
+	}
 }
 
 // readinessInterval is the time between two checks of the readiness before the first write of the configurations.
 const readinessInterval = 100 * time.Millisecond
 
-// awaitReadiness waits until the operator is ready, since a Service sends reviews only to ready pods. The API
-// server would refuse the writes of all clients before. It returns an error when the context ends.
+// awaitReadiness waits until the operator is ready. It returns an error when the context ends.
 func (s *reviewServer) awaitReadiness(ctx context.Context) error {
 	began, warned := time.Now(), false
 	for !s.meter.IsReady() {
@@ -56,13 +65,20 @@ func (s *reviewServer) awaitReadiness(ctx context.Context) error {
 	return nil
 }
 
-// awaitPublished waits until the stored webhooks have a CA bundle, whichever replica writes it. The server may show a
-// certificate of it then. It returns at once if the operator does not know the stored webhooks.
-func (s *reviewServer) awaitPublished(ctx context.Context, bundle []byte) {
+// awaitPublished waits until the stored webhooks have the certificates that a server needs of the CA bundle that it has announced, whichever
+// replica writes them. The server may show a certificate of them then. If another server in front has announced another bundle, it waits
+// for that. It returns at once if the operator does not know the stored webhooks.
+func (s *reviewServer) awaitPublished(ctx context.Context, bundle, needed []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer context.AfterFunc(ctx, s.settle)()
-	for ctx.Err() == nil && !s.stopping && !s.publishedLocked(bundle) {
+	for ctx.Err() == nil && !s.stopping {
+		if s.clientConfig != nil && !bytes.Equal(s.clientConfig.CABundle, bundle) {
+			needed = s.clientConfig.CABundle
+		}
+		if s.publishedLocked(needed) {
+			return
+		}
 		s.settled.Wait()
 	}
 }
@@ -76,9 +92,9 @@ func (s *reviewServer) publishedLocked(bundle []byte) bool {
 	leads := s.leader.leads()
 	for _, keeper := range s.configurations {
 		switch has := s.hasHandlers(keeper.Kind); {
-		case keeper.Known() == 0 && !(has && leads): // the configuration is unknown, or needs not exist
 		case has && leads && (s.outdated || !keeper.IsOwn()):
 			return false
+		case !keeper.IsKnown(), !has && keeper.IsForeign():
 		case !keeper.HasBundle(bundle):
 			return false
 		}
@@ -104,6 +120,8 @@ func (s *reviewServer) followResources(ctx context.Context) {
 	var edits, refusals restoring
 	var restored time.Time      // after an edit
 	var doubts <-chan time.Time // when another replica is asked; nil for never
+	refresh := time.NewTicker(refreshInterval)
+	defer refresh.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -133,6 +151,9 @@ func (s *reviewServer) followResources(ctx context.Context) {
 		case <-doubts:
 			doubts = nil
 			s.ask()
+		case <-refresh.C:
+			s.refresh()
+			continue
 		}
 		s.configure()
 		if len(s.refused) == 0 {
@@ -160,6 +181,32 @@ func (s *reviewServer) ask() {
 		if err := keeper.Ask(s.configuring); err != nil {
 			s.log.Debug("Asking another replica whether it still runs failed", "kind", keeper.Kind.Name, "name", keeper.Name, "error", err)
 		}
+	}
+}
+
+// refreshInterval is the time between two reads of configurations that the operator may not watch. It is shorter than the time for
+// the answer to a question.
+const refreshInterval = 20 * time.Second
+
+// refresh reads the configurations that the operator has written and may not watch.
+func (s *reviewServer) refresh() {
+	s.writing <- struct{}{}
+	defer func() { <-s.writing }()
+	if s.isIdle() {
+		return
+	}
+	for _, keeper := range s.configurations {
+		s.mu.Lock()
+		unwatched := s.unwatched[keeper]
+		s.mu.Unlock()
+		if !unwatched || !keeper.IsOwn() {
+			continue
+		}
+		if err := keeper.Refresh(s.configuring); err != nil {
+			s.log.Debug("Reading a webhook configuration failed", "kind", keeper.Kind.Name, "name", keeper.Name, "error", err)
+			continue
+		}
+		s.look(keeper)
 	}
 }
 
@@ -212,11 +259,20 @@ func (h *configurationHandler) OnEvent(t string, header *rawjson.Header, raw []b
 }
 
 // OnListed implements [watchstream.Handler].
-func (h *configurationHandler) OnListed(string) {
-	if !h.listed && h.keeper.Known() == h.known { // otherwise it may have been created since, which an event will show
+func (h *configurationHandler) OnListed(version string) {
+	listed, _ := strconv.ParseUint(version, 10, 64)
+	known := h.keeper.Known()
+	if !h.listed && (known == h.known || listed >= known) { // otherwise it may have been created since, which an event will show
 		h.keeper.NoteMissing(0)
 		h.server.look(h.keeper)
 	}
+}
+
+// OnStatus implements [watchstream.Handler].
+func (h *configurationHandler) OnStatus(err error) {
+	h.server.mu.Lock()
+	defer h.server.mu.Unlock()
+	h.server.unwatched[h.keeper] = StatusCode(err) == http.StatusForbidden
 }
 
 // look makes followResources do what the state of a configuration requires.
@@ -238,7 +294,7 @@ func (s *reviewServer) isIdle() bool {
 }
 
 func (s *reviewServer) isIdleLocked() bool {
-	return s.stopping || s.clientConfig == nil || !s.reachable || s.serving.settings.Managed == "" || !s.leader.leads()
+	return s.stopping || s.clientConfig == nil || s.serving.settings.Managed == "" || !s.leader.leads()
 }
 
 // configure writes the changed configurations. The operator fails if it cannot write one for the first time. Later writes are repeated.

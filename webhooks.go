@@ -156,13 +156,13 @@ func (s *WebhookServer) Serve(ctx context.Context, review ReviewFunc, announce f
 		return fmt.Errorf("webhook server: %w", err)
 	}
 	op, _ := ctx.Value(servedKey{}).(servedOperator)
-	err = server.Serve(ctx, reviewer(review), func(ctx context.Context, url string, bundle []byte) {
+	err = server.Serve(ctx, reviewer(review), func(ctx context.Context, url string, bundle, needed []byte) {
 		if service != nil {
 			url = ""
 		}
 		announce(WebhookClientConfig{URL: url, Service: service, CABundle: bundle})
 		if reviews := op.sharing.reviews; reviews != nil {
-			reviews.awaitPublished(ctx, bundle)
+			reviews.awaitPublished(ctx, bundle, needed)
 		}
 	})
 	if err != nil {

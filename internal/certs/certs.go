@@ -35,6 +35,7 @@ const (
 	renewEarlier   = 30 * 24 * time.Hour // before the expiration
 	clockSkew      = 5 * time.Minute     // tolerated delay of API servers' clocks
 	longestCheck   = 12 * time.Hour      // between two looks at the clock, which can be set
+	retryInterval  = time.Minute         // after a renewal that has failed
 )
 
 // Source provides certificates that are signed by a certificate authority shared with other processes.
@@ -147,6 +148,14 @@ func (c *Certificates) Bundle() []byte {
 	return bundle
 }
 
+// Needed returns what clients must trust of the bundle: that of the next certificate, if there is one.
+func (c *Certificates) Needed() []byte {
+	if c.next != nil {
+		return c.next.bundle
+	}
+	return c.current.bundle
+}
+
 // join returns a bundle with the contents of two. The first one may be nil.
 func join(first, second []byte) []byte {
 	switch {
@@ -171,7 +180,11 @@ func (c *Certificates) Wait(now time.Time) time.Duration {
 		wait = min(wait, c.dropAt.Sub(now))
 	}
 	if c.own != nil {
-		wait = min(wait, c.own.Leaf.NotAfter.Add(-renewEarlier).Sub(now))
+		due := c.own.Leaf.NotAfter.Add(-renewEarlier).Sub(now)
+		if c.complaint != "" { // the last attempt has failed
+			due = max(due, c.CheckInterval, retryInterval)
+		}
+		wait = min(wait, due)
 	}
 	return max(wait, time.Millisecond)
 }
@@ -187,8 +200,10 @@ func (c *Certificates) Changed() <-chan struct{} {
 // Check performs the due checks, and reports whether there is a bundle to announce.
 func (c *Certificates) Check(now time.Time) bool {
 	switch {
+	case c.next != nil && !c.next.valid(now) && c.current.valid(now): // it has expired while it waited
+		c.next = nil
 	case c.next != nil && !c.switchAt.IsZero() && !now.Before(c.switchAt):
-		if c.hasFiles() {
+		if c.hasFiles() && c.RenewalOverlap > 0 {
 			c.former, c.dropAt = c.current.bundle, now.Add(formerOverlaps*c.RenewalOverlap)
 		}
 		c.use(c.next)
@@ -235,7 +250,7 @@ func (c *Certificates) renew(now time.Time) bool {
 	c.partial = [sha256.Size]byte{}
 	c.Log.Debug("Renewed the certificate of the webhook server")
 	c.warn(id, now)
-	if c.Source != nil || c.RenewalOverlap <= 0 || !c.current.valid(now) ||
+	if c.Source != nil || !c.current.valid(now) ||
 		c.current.bundle == nil || id.bundle == nil || bytes.Equal(id.bundle, c.current.bundle) {
 		c.use(id)
 		return true
@@ -253,7 +268,7 @@ func (c *Certificates) Announced(bundle []byte, now time.Time) {
 	if c.Source != nil {
 		c.Source.Announced(bundle)
 	}
-	c.switchAt = now.Add(c.RenewalOverlap)
+	c.switchAt = now.Add(max(c.RenewalOverlap, 0))
 	if !c.current.valid(c.switchAt) {
 		c.switchAt = now
 		if c.current.valid(now) {

@@ -121,3 +121,48 @@ func TestNotYetValid(t *testing.T) {
 		logged(t, "The clock was set back; replacing the certificate of the webhook server, which is not valid yet", 1)
 	})
 }
+
+// TestNextExpiresWhileItWaits does not announce a certificate before it ends.
+func TestNextExpiresWhileItWaits(t *testing.T) {
+	now, dir := time.Now().Truncate(time.Second), t.TempDir()
+	o := writePair(t, dir, now.Add(-89*24*time.Hour))
+	next, _ := os.ReadFile(o.CertFile)
+	nextKey, _ := os.ReadFile(o.KeyFile)
+	writePair(t, dir, now.Add(-time.Hour))
+	o.Log = slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))
+	c, err := Start(o, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = os.WriteFile(o.CertFile, next, 0o600) // valid for a day
+	_ = os.WriteFile(o.KeyFile, nextKey, 0o600)
+	if !c.Check(now.Add(time.Minute)) {
+		t.Fatal("there is nothing to announce")
+	}
+	for at := now.Add(2 * time.Minute); at.Before(now.Add(25 * time.Hour)); at = at.Add(time.Minute) {
+		c.Check(at) // the API server refuses writes for a day
+	}
+	c.Announced(c.Bundle(), now.Add(25*time.Hour))
+	if got := begin(t, c, now.Add(25*time.Hour), now.Add(26*time.Hour)); !got.Equal(now.Add(-time.Hour)) {
+		t.Errorf("an expired certificate from %s replaces a valid one", got)
+	}
+}
+
+// TestWaitAfterFailure removes a file while a self-signed certificate is due.
+func TestWaitAfterFailure(t *testing.T) {
+	now := time.Now()
+	file := t.TempDir() + "/ca.crt"
+	data := writePair(t, t.TempDir(), now)
+	pem, _ := os.ReadFile(data.CertFile)
+	_ = os.WriteFile(file, pem, 0o600)
+	c, err := Start(Options{Names: []string{"a"}, VerifyCAFile: file, CheckInterval: time.Minute, RenewalOverlap: time.Minute, Log: slog.New(slog.DiscardHandler)}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = os.Remove(file)
+	later := now.Add(336 * 24 * time.Hour)
+	c.Check(later)
+	if wait := c.Wait(later); wait < time.Second {
+		t.Errorf("the next look is after %s", wait)
+	}
+}

@@ -154,7 +154,7 @@ func TestVerifyingAgain(t *testing.T) {
 type slowServer struct{ *server }
 
 func (s slowServer) Page(ctx context.Context, page *rawjson.ListPage, size int) error {
-	defer time.Sleep(10 * time.Second)
+	defer time.Sleep(10 * time.Second) // in a bubble
 	return s.server.Page(ctx, page, size)
 }
 
@@ -163,7 +163,7 @@ func (s slowServer) Watch(ctx context.Context, q url.Values, opened func(), take
 		return errors.New("connection refused")
 	}
 	opened()
-	time.Sleep(5 * time.Second)
+	time.Sleep(5 * time.Second) // in a bubble
 	var f rawjson.Frame
 	if err := errors.Join(f.Scan([]byte(event("MODIFIED", "a", "12"))), take(&f)); err != nil {
 		return err

@@ -81,14 +81,18 @@ func (k *Keeper) HasWritten() bool { return k.written != nil }
 // replicas that start at the same moment, one succeeds in each attempt.
 const maxConflicts = 100
 
+// maxDeletions limits the attempts of a write during which another client deletes the configuration.
+const maxDeletions = 5
+
 // replace replaces the webhooks of the configuration, unless a replica that started later has
 // written them. If the configuration is missing, it creates one, or fails with 404.
 func (k *Keeper) replace(ctx context.Context, webhooks []byte, by string, create bool) (code int, err error) {
 	k.seen.setIdentity(by)
 	k.seen.want(newMark(webhooks, 0, by))
-	for range maxConflicts {
+	for i := range maxConflicts {
 		code, err = k.attempt(ctx, webhooks, by, create)
-		if code != http.StatusConflict {
+		deleted := create && code == http.StatusNotFound && i < maxDeletions
+		if code != http.StatusConflict && !deleted {
 			break
 		}
 	}
@@ -316,6 +320,26 @@ func (k *Keeper) Ask(ctx context.Context) error {
 	k.asked = found.version
 	return nil
 }
+
+// Refresh reads the configuration, for a replica that may not watch it.
+func (k *Keeper) Refresh(ctx context.Context) error {
+	stored, code, err := k.read(ctx)
+	switch {
+	case code == http.StatusNotFound:
+		k.NoteMissing(0)
+	case err != nil:
+		return fmt.Errorf("read the %s %q: %w", k.Kind.Name, k.Name, err)
+	default:
+		k.Note(stored, false)
+	}
+	return nil
+}
+
+// IsKnown reports whether the stored state is known, also if the configuration is missing.
+func (k *Keeper) IsKnown() bool { return k.seen.isKnown() }
+
+// IsForeign reports whether another operator has written the webhooks.
+func (k *Keeper) IsForeign() bool { return k.seen.isForeign() }
 
 // Known returns the version of the last stored state in an answer or a list, 0 if there is none.
 func (k *Keeper) Known() uint64 { return k.seen.known() }

@@ -510,3 +510,60 @@ func TestSightingBeforeAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestDeletedDuringWrite deletes the configuration between two requests of a write.
+func TestDeletedDuringWrite(t *testing.T) {
+	for name, codes := range map[string][]int{
+		"between the read and the patch":     {0, http.StatusNotFound, http.StatusNotFound},
+		"between the creation and the patch": {http.StatusNotFound, 0, http.StatusNotFound, http.StatusNotFound},
+	} {
+		k := newTestKeeper(t, codes...)
+		if err := k.Write(t.Context(), []Hook{things}, plainClient); err != nil {
+			t.Errorf("deleted %s: %v", name, err)
+		}
+	}
+}
+
+// TestFormerStateOfItself restores webhooks of the keeper that it has replaced.
+func TestFormerStateOfItself(t *testing.T) {
+	k := newTestKeeper(t)
+	_ = k.Write(t.Context(), []Hook{things}, Client{URL: "https://former"})
+	backup := mustEncode(k.requests.stored)
+	_ = k.Write(t.Context(), []Hook{things}, Client{URL: "https://present"})
+	if k.Note(backup, true); !k.IsDue() { // as in the list after a restore
+		t.Error("the webhooks of the former address stay")
+	}
+}
+
+// TestMissingInOlderHistory shows a configuration that was made after a restore from a backup without it.
+func TestMissingInOlderHistory(t *testing.T) {
+	k := newTestKeeper(t)
+	k.Note(state("1000", "m", `{"name":"a"}`), true)
+	k.NoteMissing(0) // the list after the restore
+	k.Note(state("60", "m", `{"name":"a","clientConfig":{}}`), false)
+	bundle := []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+	if k.HasBundle(bundle) {
+		t.Error("webhooks without the bundle count as having it")
+	}
+}
+
+// TestLateEventIsNoAnswer repeats an event from before a question.
+func TestLateEventIsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		older := newTestKeeper(t)
+		newer := older.sharing()
+		_ = older.Write(t.Context(), []Hook{things}, plainClient)
+		other := things
+		other.ID = "other"
+		_ = newer.Write(t.Context(), []Hook{other}, plainClient)
+		before := mustEncode(older.requests.stored)
+		older.Note(before, false)
+		_ = older.Ask(t.Context()) // the newer one was killed
+		older.Note(before, false)  // the watch has repeated it after an interruption
+		older.Note(mustEncode(older.requests.stored), false)
+		time.Sleep(time.Minute)
+		if _ = older.Ask(t.Context()); !older.IsDue() {
+			t.Error("after a minute without an answer, the webhooks are not replaced")
+		}
+	})
+}

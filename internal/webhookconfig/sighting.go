@@ -18,6 +18,7 @@ type sighting struct {
 	mu       sync.Mutex // guards following
 	own      uint64     // the since of the own mark; 0 before the first write of a term
 	wanted   string     // hash of the webhooks that this replica wants
+	written  string     // hash in the own mark
 	version  uint64     // of the last answer or list; 0 if unknown
 	mark     mark       // of the last replica
 	webhooks any        // of the last replica, with the defaults of the API server; nil if unknown
@@ -61,7 +62,7 @@ func (s *sighting) answer(c configuration, own uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.own, s.version, s.mark, s.webhooks, s.edited = own, c.version, c.mark, c.webhooks, false
-	s.stored = c.webhooks
+	s.stored, s.written = c.webhooks, c.mark.hash
 	if s.newest.version > c.version { // an event has already shown a later change
 		s.compare(s.newest)
 	}
@@ -92,6 +93,20 @@ func (s *sighting) known() uint64 {
 	return s.version
 }
 
+// isKnown reports whether the stored state is known, also if the configuration is missing.
+func (s *sighting) isKnown() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stored != nil
+}
+
+// isForeign reports whether another operator has written the webhooks.
+func (s *sighting) isForeign() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.identity != "" && s.mark.by != "" && s.mark.by != s.identity
+}
+
 // note takes over an event, or an item of a list.
 func (s *sighting) note(c configuration, listed bool) {
 	s.mu.Lock()
@@ -99,7 +114,7 @@ func (s *sighting) note(c configuration, listed bool) {
 	if listed {
 		s.version, s.newest = c.version, configuration{} // it may have gone back, as after a restore
 	}
-	if c.version < s.version { // the event is older than the answer
+	if c.version < max(s.version, s.newest.version) { // the event is older than an answer
 		return
 	}
 	s.newest = c
@@ -110,14 +125,20 @@ func (s *sighting) note(c configuration, listed bool) {
 func (s *sighting) noteMissing(version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if version != 0 && version < s.version || s.webhooks == nil {
+	if version != 0 && version < s.version {
 		return
 	}
-	s.newest = configuration{version: version, webhooks: []any{}}
-	if s.wanted == wantsNone { // a missing configuration has none
-		s.newest.mark = mark{hash: s.wanted, since: s.own}
+	s.stored = []any{}
+	if s.newest = (configuration{version: version, webhooks: []any{}}); version == 0 {
+		s.version = 0 // it may have gone back, as after a restore
 	}
-	s.mark, s.webhooks, s.stored = s.newest.mark, []any{}, []any{}
+	if s.webhooks == nil {
+		return
+	}
+	if s.wanted == wantsNone { // a missing configuration has none
+		s.newest.mark = mark{hash: s.written, since: s.own}
+	}
+	s.mark, s.webhooks = s.newest.mark, []any{}
 	s.edited = s.mark == mark{}
 }
 
@@ -205,7 +226,8 @@ func (s *sighting) state() sightingState {
 }
 
 func (s *sighting) stateLocked() sightingState {
-	return sightingState{s.own, s.wanted, s.mark, s.edited}
+	former := s.own != 0 && s.mark.since == s.own && s.mark.hash != s.written // as after a restore
+	return sightingState{s.own, s.wanted, s.mark, s.edited || former}
 }
 
 // overtaken reports whether a replica that started later has written the configuration.

@@ -46,8 +46,8 @@ type Authority interface {
 // Serve listens until the context ends, and then returns nil. It announces its URL and its CA bundle when it listens, and again when the CA bundle changes. It
 // owns the goroutines of the connections.
 //
-// The function announce returns when the clients trust the bundle, or when its context ends, such as because there is another bundle.
-func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(ctx context.Context, url string, bundle []byte)) error {
+// The function announce returns when the clients trust the needed certificates of the bundle, or when its context ends, such as because there is another bundle.
+func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(ctx context.Context, url string, bundle, needed []byte)) error {
 	listener := s.Listener
 	if listener == nil {
 		var err error
@@ -82,9 +82,8 @@ func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(ctx
 	address := s.url(host, h.root, listener.Addr())
 	s.Log.Debug("Listening for webhooks at " + s.url(listener.Addr().String(), h.root, nil))
 	s.Log.Debug("Accessing the webhooks at " + address)
-	p := &publication{announce: func(ctx context.Context, bundle []byte) { announce(ctx, address, bundle) }, returned: make(chan struct{}, 1)}
-	defer p.stop()
-	for p.publish(ctx, shown.Bundle()); ; {
+	p := &publication{returned: make(chan struct{}, 1), announce: func(ctx context.Context, bundle, needed []byte) { announce(ctx, address, bundle, needed) }}
+	for p.publish(ctx, shown); ; {
 		select {
 		case <-p.returned:
 			if p.next(ctx) {
@@ -92,32 +91,35 @@ func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(ctx
 			}
 			continue
 		case err := <-failed:
+			p.end()
 			_ = server.Close() // the error of the listener matters
 			return err
 		case <-ctx.Done():
+			defer p.stop()
 			return h.drain(cmp.Or(s.Force, context.Background()), server, end, failed)
 		case <-time.After(shown.Wait(time.Now())):
 		case <-shown.Changed():
 		}
 		if shown.Check(time.Now()) {
-			p.publish(ctx, shown.Bundle())
+			p.publish(ctx, shown)
 		}
 	}
 }
 
 // publication announces CA bundles, one after the other. Announcements may take long, so each one has a goroutine.
 type publication struct {
-	announce func(ctx context.Context, bundle []byte)
+	announce func(ctx context.Context, bundle, needed []byte)
 	returned chan struct{}      // holds a token when announce has returned
 	bundle   []byte             // the last one to announce
+	needed   []byte             // what clients must trust of it
 	waiting  bool               // the bundle is to be announced when announce has returned
 	cancel   context.CancelFunc // of the announcement; nil while there is none
 	task     sync.WaitGroup
 }
 
-// publish announces a bundle instead of the former one.
-func (p *publication) publish(ctx context.Context, bundle []byte) {
-	p.bundle, p.waiting = bundle, true
+// publish announces the bundle of certificates instead of the former one.
+func (p *publication) publish(ctx context.Context, shown *certs.Certificates) {
+	p.bundle, p.needed, p.waiting = shown.Bundle(), shown.Needed(), true
 	if p.cancel != nil {
 		p.cancel()
 		return
@@ -126,11 +128,11 @@ func (p *publication) publish(ctx context.Context, bundle []byte) {
 }
 
 func (p *publication) begin(ctx context.Context) {
-	bundle := p.bundle
+	bundle, needed := p.bundle, p.needed
 	p.waiting = false
 	ctx, p.cancel = context.WithCancel(ctx)
 	p.task.Go(func() {
-		p.announce(ctx, bundle)
+		p.announce(ctx, bundle, needed)
 		p.returned <- struct{}{}
 	})
 }
@@ -146,11 +148,16 @@ func (p *publication) next(ctx context.Context) (announced bool) {
 	return true
 }
 
-// stop ends an announcement.
-func (p *publication) stop() {
+// end ends an announcement. It may return later.
+func (p *publication) end() {
 	if p.cancel != nil {
 		p.cancel()
 	}
+}
+
+// stop ends an announcement, and waits for its return.
+func (p *publication) stop() {
+	p.end()
 	p.task.Wait()
 	p.cancel = nil
 }
