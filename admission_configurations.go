@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -120,9 +121,11 @@ func (s *reviewServer) followResources(ctx context.Context) {
 	var edits, refusals restoring
 	var restored time.Time      // after an edit
 	var doubts <-chan time.Time // when another replica is asked; nil for never
-	refresh := time.NewTicker(refreshInterval)
-	defer refresh.Stop()
+	var reads <-chan time.Time  // when unwatched configurations are read; nil for never
 	for {
+		if reads == nil && s.isUnwatched() {
+			reads = time.After(refreshInterval)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -151,7 +154,8 @@ func (s *reviewServer) followResources(ctx context.Context) {
 		case <-doubts:
 			doubts = nil
 			s.ask()
-		case <-refresh.C:
+		case <-reads:
+			reads = nil
 			s.refresh()
 			continue
 		}
@@ -187,6 +191,13 @@ func (s *reviewServer) ask() {
 // refreshInterval is the time between two reads of configurations that the operator may not watch. It is shorter than the time for
 // the answer to a question.
 const refreshInterval = 20 * time.Second
+
+// isUnwatched reports whether the operator may not watch a configuration.
+func (s *reviewServer) isUnwatched() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(slices.Collect(maps.Values(s.unwatched)), true)
+}
 
 // refresh reads the configurations that the operator has written and may not watch.
 func (s *reviewServer) refresh() {
@@ -273,6 +284,7 @@ func (h *configurationHandler) OnStatus(err error) {
 	h.server.mu.Lock()
 	defer h.server.mu.Unlock()
 	h.server.unwatched[h.keeper] = StatusCode(err) == http.StatusForbidden
+	note(h.server.changed) // so that followResources begins to read it
 }
 
 // look makes followResources do what the state of a configuration requires.
