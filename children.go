@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
@@ -324,18 +325,20 @@ func (d *desiredSet) keyOf(c *Child) string {
 
 // find looks up the known state of a child.
 func (rc *reconciler) find(d *desiredSet, c *Child) {
+	key, uid := keptKey(c.resource, c.ref.Namespace, c.ref.Name), d.owner.UID()
+	free := c.options.Keep || rc.isFree(key, uid)
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	families := []*family{rc.families[d.keyOf(c)]}
-	kept, uid := rc.families[keptKey(c.resource, c.ref.Namespace, c.ref.Name)], d.owner.UID()
-	switch { // the option Keep may have changed
-	case c.options.Keep:
-		if kept != nil {
-			kept.owner = uid
-		}
+	kept := rc.families[key]
+	switch {
+	case c.options.Keep: // perhaps from now on
 		families = append(families, rc.families[uid], rc.families[d.set])
-	case kept != nil && (kept.owner == uid || kept.owner == ""):
+	case free: // the option was dropped, or another client has removed the reference to the owner
 		families = append(families, kept)
+	}
+	if free && kept != nil {
+		kept.owner = uid // so that its events call the handler, such as that of its end
 	}
 	for _, f := range families {
 		for _, known := range f.named(objectName{c.ref.Namespace, c.ref.Name}) {
@@ -359,6 +362,20 @@ func (rc *reconciler) find(d *desiredSet, c *Child) {
 			c.state.ready, c.state.reason = custom.ready, custom.reason
 		}
 	}
+}
+
+// isFree reports whether an owner may have the only child of a family without an owner reference:
+// the handler of no other existing object has wanted it last.
+func (rc *reconciler) isFree(key, uid string) bool {
+	rc.mu.Lock()
+	owner := ""
+	if kept := rc.families[key]; kept != nil {
+		owner = kept.owner
+	}
+	rc.mu.Unlock()
+	return owner == "" || owner == uid || !slices.ContainsFunc(rc.allReactors(), func(r *reactor) bool {
+		return r.queue.entryOf(owner) != nil
+	})
 }
 
 // custom returns the last result of the user's readiness function for the child, nil before its first call.

@@ -107,6 +107,13 @@ var _ = ClusterSuite("reconcile_elsewhere", func(t *testing.T, c *C) {
 			}
 		})
 	}
+	c.Run(t, "RC-42 a child in another namespace that leaves the set while it is being deleted is made again", func(c *C) {
+		other := c.namespace("other")
+		c.parenting(byTargets, nil, in(other))
+		c.Create("a", targets(other))
+		c.WaitFor("the child", func() bool { return c.configMaps().In(other).Exists("a") })
+		c.endWithout(c.configMaps().In(other), "a", map[string]any{"labels": nil})
+	})
 	c.Run(t, "RC-T5 a child in another namespace gets no owner reference, and one in that of the owner does", func(c *C) {
 		other := c.namespace("other")
 		c.parenting(byTargets, nil, in(other))

@@ -53,6 +53,29 @@ func slowList(plural string, after <-chan struct{}, delay time.Duration) func(*k
 	})
 }
 
+// onlyOnce wants a config map that is never changed.
+func onlyOnce(r *kopf.Reconcile) error {
+	r.Desired(desiredMap("x", nil), &kopf.DesiredOptions{Once: true})
+	return nil
+}
+
+// endWithout deletes a child, and changes its metadata before it is gone. It fails unless the child is
+// made again.
+func (c *C) endWithout(k *Kind, name string, metadata map[string]any) {
+	c.Helper()
+	change := func(metadata map[string]any) {
+		k.Patch(name, map[string]any{"metadata": metadata})
+		c.Pass(2 * time.Second)
+	}
+	first := k.Get(name).UID()
+	change(map[string]any{"finalizers": []any{"example.com/held"}})
+	k.Delete(name)
+	c.Pass(2 * time.Second)
+	change(metadata)
+	change(map[string]any{"finalizers": nil})
+	c.WaitFor("the new child", func() bool { return k.Exists(name) && k.Get(name).UID() != first })
+}
+
 var _ = Suite("reconcile_missing", func(t *testing.T, c *C) {
 	c.Run(t, "RC-10 a child that goes while its watch has expired and others are applied is made again", func(c *C) {
 		c.OnlyInBubble("watches are made to expire")
@@ -143,4 +166,38 @@ var _ = Suite("reconcile_missing", func(t *testing.T, c *C) {
 			}
 		})
 	}
+	c.Run(t, "RC-42 a child that loses its owner while it is being deleted is made again", func(c *C) {
+		c.parenting(bySize, nil)
+		c.Create("a", spec(map[string]any{"size": 1}))
+		c.WaitFor("the child", func() bool { return c.configMaps().Exists("a-0") })
+		c.endWithout(c.configMaps(), "a-0", map[string]any{"ownerReferences": nil})
+	})
+	c.Run(t, "RC-43 a child with Once that has lost its owner is made again when it is gone", func(c *C) {
+		c.parenting(onlyOnce, nil)
+		c.Create("a", nil)
+		c.WaitFor("the child", func() bool { return c.configMaps().Exists("x") })
+		c.Pass(time.Second)
+		c.configMaps().Patch("x", map[string]any{"metadata": map[string]any{"ownerReferences": nil}})
+		c.Pass(2 * time.Second)
+		c.configMaps().Delete("x")
+		c.WaitFor("the new child", func() bool { return c.configMaps().Exists("x") })
+	})
+	c.Run(t, "RC-43 a child with Once that has lost its owner is that of the next owner", func(c *C) {
+		op, _ := c.parenting(onlyOnce, nil)
+		c.Create("a", nil)
+		c.WaitFor("the child", func() bool { return c.configMaps().Exists("x") })
+		c.Pass(time.Second)
+		c.configMaps().Patch("x", map[string]any{"metadata": map[string]any{"ownerReferences": nil}})
+		c.Pass(2 * time.Second)
+		c.Delete("a")
+		c.WaitFor("the end of the owner", func() bool { return !c.Exists("a") })
+		c.Pass(time.Second)
+		c.Create("b", nil)
+		c.Pass(2 * time.Second)
+		if lines := op.Logs.Find("Handler 'reconcile' failed"); len(lines) > 0 {
+			c.Errorf("got the lines %v", lines)
+		}
+		c.configMaps().Delete("x")
+		c.WaitFor("the new child", func() bool { return c.configMaps().Exists("x") })
+	})
 })
