@@ -342,12 +342,9 @@ func (rc *reconciler) find(d *desiredSet, c *Child) {
 	}
 	for _, f := range families {
 		for _, known := range f.named(objectName{c.ref.Namespace, c.ref.Name}) {
-			if rc.is(known, c.resource, c.ref.Namespace, c.ref.Name) {
+			newer := c.known == nil || known.newest() >= c.known.newest() // others of the name are gone
+			if newer && rc.is(known, c.resource, c.ref.Namespace, c.ref.Name) {
 				c.known = known
-				if known.more != nil {
-					known.more.pruned = false // from now on, its deletion calls the handler
-				}
-				known.kind = rc.kindOfLocked(d.reconciling.handler, c.resource)
 			}
 		}
 	}
@@ -355,6 +352,10 @@ func (rc *reconciler) find(d *desiredSet, c *Child) {
 	if c.known == nil {
 		return
 	}
+	if c.known.more != nil {
+		c.known.more.pruned = false // from now on, its deletion calls the handler
+	}
+	c.known.kind = rc.kindOfLocked(d.reconciling.handler, c.resource)
 	c.ref.UID = c.known.uid()
 	if c.state = c.known.state(); c.options.Ready != nil {
 		c.state.ready, c.state.reason = false, "Unknown"

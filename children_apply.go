@@ -769,18 +769,17 @@ func (d *desiredSet) former() []*child {
 }
 
 // undeclared returns the children of the owned kinds that the handler has not declared, and for
-// which a function returns true.
+// which a function returns true. It leaves out all of a declared name, because only one of them exists,
+// and events may be late.
 func (d *desiredSet) undeclared(fits func(*child) bool) (all []*child) {
 	rc := d.reconciler
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	known, uids := make(map[*child]bool, len(d.wanted)), make(map[string]bool, len(d.wanted))
-	for _, c := range d.wanted {
-		known[c.known], uids[c.ref.UID] = true, true
-	}
 	for _, key := range []string{d.owner.UID(), d.set} {
 		for k := range rc.families[key].all() {
-			if !k.going && d.ownsLocked(k) && !known[k] && !uids[k.uid()] && fits(k) {
+			r := rc.kinds[k.kind].reactor.resource()
+			declared := d.declared[childKey{r.Group, r.Plural, k.name()}] != nil
+			if !k.going && d.ownsLocked(k) && !declared && fits(k) {
 				all = append(all, k)
 			}
 		}

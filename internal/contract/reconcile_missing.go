@@ -200,4 +200,26 @@ var _ = Suite("reconcile_missing", func(t *testing.T, c *C) {
 		c.configMaps().Delete("x")
 		c.WaitFor("the new child", func() bool { return c.configMaps().Exists("x") })
 	})
+	c.Run(t, "RC-41 a child is not deleted because the events of a former one of its name are late", func(c *C) {
+		c.OnlyInBubble("the stream has to be slow")
+		slow := &dripping{plural: "configmaps"}
+		op, _ := c.parenting(bySize, nil, slow.of)
+		owner := c.Create("a", nil)
+		c.Pass(time.Minute)
+		slow.pause.Store(int64(5 * time.Second))
+		reference := map[string]any{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "name": "a", "uid": owner.UID(), "controller": true}
+		c.configMaps().Create("a-0", map[string]any{"metadata": map[string]any{
+			"finalizers": []any{"example.com/held"}, "ownerReferences": []any{reference},
+		}})
+		c.configMaps().Delete("a-0")
+		c.configMaps().Patch("a-0", map[string]any{"metadata": map[string]any{"finalizers": nil}})
+		c.Patch("a", spec(map[string]any{"size": 1}))
+		c.WaitFor("the child", func() bool { return c.configMaps().Exists("a-0") })
+		uid := c.configMaps().Get("a-0").UID()
+		c.Pass(time.Minute)
+		c.stays(c.configMaps(), "a-0", uid)
+		if lines := op.Logs.Find("Deleted a child that is not desired any more"); len(lines) > 0 {
+			c.Errorf("got the lines %v", lines)
+		}
+	})
 })
