@@ -78,28 +78,38 @@ func (f *randomTrouble) trip(q *http.Request, base http.RoundTripper) (*http.Res
 func (c *C) disturb(random *rand.Rand) {
 	owner := fmt.Sprint("a", random.IntN(2))
 	child := c.configMaps().Ref(fmt.Sprint(owner, "-", random.IntN(3)))
-	take := func(metadata map[string]any) {
-		metadata["labels"] = map[string]any{"taken": "yes"}
+	change := func(metadata map[string]any) {
 		_, _ = c.Client.Patch(c.Context(), child, map[string]any{"metadata": metadata}, nil)
 	}
-	switch random.IntN(7) {
+	take := func(metadata map[string]any) {
+		metadata["labels"] = map[string]any{"taken": "yes"}
+		change(metadata)
+	}
+	switch random.IntN(11) {
 	case 0, 1:
 		text := fmt.Sprint(random.IntN(1000))
 		c.Patch(owner, spec(map[string]any{"size": random.IntN(4), "text": text}))
 	case 2, 3:
 		_ = c.Client.Delete(c.Context(), child, nil)
-	case 4:
+	case 4, 5:
+		change(map[string]any{"finalizers": []any{"example.com/held"}})
+	case 6, 7:
+		change(map[string]any{"finalizers": nil})
+	case 8:
 		take(map[string]any{"ownerReferences": []any{controllerNamed("b")}})
-	case 5:
+	case 9:
 		take(map[string]any{"ownerReferences": nil})
-	case 6:
+	case 10:
 		take(map[string]any{"ownerReferences": nil, "annotations": nil, "managedFields": []any{map[string]any{}}})
 	}
 }
 
-// deleteTaken deletes the children that were taken from their owners. The operator may do so first.
-func (c *C) deleteTaken() {
+// release ends what keeps the operator from the children: their finalizers, and those that were taken
+// from their owners. The operator may delete them first.
+func (c *C) release() {
 	for _, child := range c.configMaps().List() {
+		held := map[string]any{"metadata": map[string]any{"finalizers": nil}}
+		_, _ = c.Client.Patch(c.Context(), child.Reference(), held, nil)
 		if taken, _ := child.Label("taken"); taken != "" {
 			_ = c.Client.Delete(c.Context(), child.Reference(), nil)
 		}
@@ -130,17 +140,25 @@ var _ = Suite("stress_children", func(t *testing.T, c *C) {
 			c.OnlyInBubble("it takes minutes")
 			random := rand.New(rand.NewPCG(uint64(seed), 1))
 			f := &randomTrouble{random: rand.New(rand.NewPCG(uint64(seed), 2))}
-			opts := &kopf.ReconcileOptions{Backoff: time.Second, MaxBackoff: 2 * time.Second}
-			c.parenting(bySize, opts, through(f.trip))
+			start := func() *Running {
+				opts := &kopf.ReconcileOptions{Backoff: time.Second, MaxBackoff: 2 * time.Second}
+				op, _ := c.parenting(bySize, opts, through(f.trip))
+				return op
+			}
+			op := start()
 			c.Create("a0", spec(map[string]any{"size": 3}))
 			c.Create("a1", spec(map[string]any{"size": 3}))
 			for range 100 {
 				c.disturb(random)
 				time.Sleep(time.Duration(random.Int64N(int64(400 * time.Millisecond))))
+				if random.IntN(50) == 0 {
+					op.Stop()
+					op = start()
+				}
 			}
 			f.calm.Store(true)
 			c.Pass(time.Minute)
-			c.deleteTaken()
+			c.release()
 			c.Pass(5 * time.Minute)
 			c.asDesired("a0")
 			c.asDesired("a1")
