@@ -35,7 +35,7 @@ func (f *randomTrouble) once(probability float64) bool {
 // wait waits for up to some time, with a probability.
 func (f *randomTrouble) wait(most time.Duration) {
 	if f.once(0.3) {
-		time.Sleep(f.upTo(most))
+		time.Sleep(f.upTo(most)) // in a bubble
 	}
 }
 
