@@ -118,19 +118,19 @@ func proveStandby(c *C) {
 	if len(all[0].Logs.Find("Became the leader")) > 0 {
 		standby, leader = 1, 0
 	}
-	for second := range 12 * 60 {
-		switch second {
+	for moment := range 12 * 20 {
+		switch moment {
 		case 0:
 			files[standby].write(nextCert, nextKey)
-		case 4 * 60: // the files of the leader change some minutes later
+		case 4 * 20: // the files of the leader change some minutes later
 			files[leader].write(nextCert, nextKey)
 		}
 		for i, r := range all {
 			if _, err := r.shown(c.hooksBundle()); err != nil {
-				c.Fatalf("after %d seconds, the replica %d (the leader is %d) is not trusted: %v", second, i, leader, err)
+				c.Fatalf("after %d seconds, the replica %d (the leader is %d) is not trusted: %v", 3*moment, i, leader, err)
 			}
 		}
-		c.Pass(time.Second)
+		c.Pass(3 * time.Second)
 	}
 }
 

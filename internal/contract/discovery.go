@@ -395,7 +395,7 @@ func defining(t *testing.T, c *C) {
 			return false
 		})
 		calm()
-		c.definitions().Delete(name) // DELETED
+		c.undefine("CustomResourceDefinition", "apiextensions.k8s.io/v1", name) // DELETED
 		c.WaitFor("the end of the serving", func() bool { return len(op.Logs.Find("The resource is gone; not serving it any more")) == 1 })
 		c.Pass(time.Second)
 		calm()
