@@ -159,7 +159,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	ready()
 	for attempt := 0; ; attempt++ {
 		var again <-chan time.Time
-		if broken || o.unpublished || reads > 0 {
+		if broken || o.unpublished || reads > 0 || o.lags() {
 			again = time.After(min(rediscoverInterval<<min(attempt, 10), time.Minute))
 		}
 		select {
@@ -186,6 +186,18 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 		o.updateAdmission()
 		o.reconcile(ctx)
 	}
+}
+
+// lags reports whether discovery still has a wanted resource whose definition was deleted. A busy API server updates it late.
+func (o *observer) lags() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, what := range o.wanted {
+		if r := what.resource; o.definitions.Deleted(r.Plural + "." + r.Group) {
+			return true
+		}
+	}
+	return false
 }
 
 // servedNames returns the sorted names of the served resources, and the peering.

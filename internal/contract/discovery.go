@@ -1,8 +1,10 @@
 package contract
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -279,6 +281,38 @@ func discovering(t *testing.T, c *C) {
 		lines := op.Logs.Find("The resource is gone; not serving it any more")
 		if len(lines) != 1 || lines[0].Attrs["resource"] != "things.v1.extension.dev" {
 			c.Errorf("got the lines %+v, want one about the things", lines)
+		}
+	})
+	c.Run(t, "CH-35 a resource without its definition is gone as soon as a late discovery says so", func(c *C) {
+		c.OnlyInBubble("discovery is late")
+		var late atomic.Bool
+		former := make(map[string][]byte) // answers of discovery, by their paths
+		r := &kopf.Registry{}
+		r.OnCreate(kopf.Selector("gadgets."+c.Unique("leaf")+".dev"), ready, named("create"))
+		definition := c.gadgets()
+		c.Define(definition)
+		op := c.Operator(r, through(func(q *http.Request, base http.RoundTripper) (*http.Response, error) {
+			if q.URL.Path != "/api" && q.URL.Path != "/apis" {
+				return base.RoundTrip(q)
+			}
+			resp, err := base.RoundTrip(q)
+			if err != nil {
+				return resp, err
+			}
+			body, err := io.ReadAll(resp.Body)
+			if !late.Load() {
+				former[q.URL.Path] = body
+			}
+			resp.Body = io.NopCloser(bytes.NewReader(former[q.URL.Path]))
+			return resp, err
+		}))
+		late.Store(true)
+		c.undefine("CustomResourceDefinition", "apiextensions.k8s.io/v1", definition["metadata"].(map[string]any)["name"].(string))
+		c.Pass(time.Minute)
+		late.Store(false)
+		c.Pass(2 * time.Minute)
+		if n := len(op.Logs.Find("The resource is gone; not serving it any more")); n != 1 {
+			c.Errorf("got %d lines about the end, want 1", n)
 		}
 	})
 	c.Run(t, "OP-31 a kind that was served for its owner only is not said to be gone with it", func(c *C) {
