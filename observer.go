@@ -327,7 +327,7 @@ func (o *observer) reconcile(ctx context.Context) {
 		}
 		if !served.closed && o.isMissing(served) {
 			text := "The resource is gone; not serving it any more"
-			if o.isDiscovered(served) { // such as a child's, when the owner's is gone
+			if o.isUnneeded(served) { // such as a child's, when the owner's is gone
 				text = "No handler needs the resource any more; not serving it"
 			}
 			o.log.Info(text, "resource", name)
@@ -431,6 +431,15 @@ func (o *observer) isMissing(served *servedResource) bool {
 func (o *observer) isDiscovered(served *servedResource) bool {
 	r := served.reactor.served.Load().resource
 	return slices.ContainsFunc(o.discovered, func(f discovery.Resource) bool { return f.Name() == r.Name() })
+}
+
+// isUnneeded reports whether the API server serves a resource as before, which no handler selects now. While a
+// definition is being deleted, discovery has its resource without the verbs for changes.
+func (o *observer) isUnneeded(served *servedResource) bool {
+	r := served.reactor.served.Load().resource
+	return slices.ContainsFunc(o.discovered, func(f discovery.Resource) bool {
+		return f.Name() == r.Name() && slices.Contains(f.Verbs, "patch")
+	})
 }
 
 // isGivenUp reports whether a resource has been missing for long enough, or its definition was deleted.

@@ -599,7 +599,7 @@ func proveShutdownDelay(c *C) {
 	c.WaitFor("the server", func() bool { return c.review(a) == nil })
 	began := time.Now()
 	passed := timedStop(a.Running)
-	for time.Since(began) < 4900*time.Millisecond {
+	for time.Since(began) < 4*time.Second { // of five; a review may take long on a busy machine
 		if err := c.review(a); err != nil {
 			c.Fatalf("after %s, a review fails: %v", time.Since(began), err)
 		}
