@@ -304,8 +304,6 @@ func (k *Keeper) Ask(ctx context.Context) error {
 		k.asked = found.version
 		return nil
 	default:
-		k.Log.Info("The replica that wrote the webhook configuration last does not answer; the others replace its webhooks",
-			"kind", k.Kind.Name, "name", k.Name)
 		left.asked, left.since = false, 0
 	}
 	stored, code, err = k.Requests.Patch(ctx, replacement(nil, left, found.version))
@@ -314,6 +312,10 @@ func (k *Keeper) Ask(ctx context.Context) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("patch the mark of the %s %q: %w", k.Kind.Name, k.Name, err)
+	}
+	if !left.asked {
+		k.Log.Info("The replica that wrote the webhook configuration last does not answer; the others replace its webhooks",
+			"kind", k.Kind.Name, "name", k.Name)
 	}
 	found = parseConfiguration(stored)
 	k.seen.note(found, false)
